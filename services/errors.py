@@ -1,0 +1,142 @@
+"""The exception tree. Every message ends with what the operator can do next.
+
+::
+
+    BreakglassError                         exit 1
+    ├── UsageError                          exit 2   the command or a file is wrong; nothing was done
+    │   ├── MalformedInput                           a file that cannot be read, with line and column
+    │   ├── UnsupportedSchema                        a file written by a newer version
+    │   ├── WrongCluster                             a plan made for another cluster
+    │   └── BadConnectionSettings                    client properties or a profile that cannot work
+    ├── Refused                             exit 3   a guard said no; nothing was changed
+    │   ├── ReadOnly                                 --write is missing
+    │   ├── ConsentMissing                           the phrase was not given or does not match
+    │   ├── EvidenceChanged                          what was agreed to is no longer so
+    │   ├── WouldElectAnother                        R1: the reorder would elect another replica
+    │   └── AlreadyRunning                           another operator or process is at work
+    ├── ClusterError                        exit 1   the cluster answered with an error
+    │   ├── NotAuthorized                            an ACL is missing, named
+    │   ├── NoQuorum                                 R20: no controller leader, no election can work
+    │   └── UnsupportedByCluster                     an api or a version the brokers do not have
+    ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
+    │   ├── ConnectFailed
+    │   ├── AuthenticationFailed                     not retriable
+    │   └── TimedOut                                 a read that did not answer in time
+    ├── OutcomeUnknown                      exit 4   a mutation was sent and its answer never came
+    ├── StorageError                        exit 1   a file or folder could not be written or read
+    └── LabError                            exit 1   the lab's own brokers
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class BreakglassError(Exception):
+    """Base of everything Breakglass raises for an operator to read."""
+
+    exit_code: ClassVar[int] = 1
+    retriable: ClassVar[bool] = False
+
+
+class UsageError(BreakglassError):
+    """The command line or a file is wrong; nothing was done."""
+
+    exit_code = 2
+
+
+class MalformedInput(UsageError):
+    """A file that cannot be read as what it should be; names line and column."""
+
+
+class UnsupportedSchema(UsageError):
+    """A file with a schema version this release does not know."""
+
+
+class WrongCluster(UsageError):
+    """A plan or a bundle made for another cluster id."""
+
+
+class BadConnectionSettings(UsageError):
+    """Client properties, a profile or an environment variable that cannot work."""
+
+
+class Refused(BreakglassError):
+    """A guard said no; nothing was changed."""
+
+    exit_code = 3
+
+
+class ReadOnly(Refused):
+    """A mutating command without ``--write``."""
+
+
+class ConsentMissing(Refused):
+    """The consent phrase was not given, or does not match."""
+
+    def __init__(self, message: str, phrase: str) -> None:
+        super().__init__(message)
+        self.phrase = phrase
+        """What has to be typed, word for word."""
+
+
+class EvidenceChanged(Refused):
+    """What was agreed to no longer holds."""
+
+
+class WouldElectAnother(Refused):
+    """R1: a replica other than the designee would be elected by the reorder itself."""
+
+
+class AlreadyRunning(Refused):
+    """Another operator or process is changing the same cluster."""
+
+
+class ClusterError(BreakglassError):
+    """The cluster answered with an error."""
+
+
+class NotAuthorized(ClusterError):
+    """An ACL is missing; the message names operation and resource."""
+
+
+class NoQuorum(ClusterError):
+    """R20: the controller quorum has no leader, so no election can work."""
+
+
+class UnsupportedByCluster(ClusterError):
+    """An api or version that the brokers do not offer."""
+
+
+class Unreachable(BreakglassError):
+    """A broker could not be spoken to."""
+
+    retriable = True
+
+
+class ConnectFailed(Unreachable):
+    """No connection: refused, reset, no route, no such host, TLS."""
+
+
+class AuthenticationFailed(Unreachable):
+    """The broker rejected the credentials."""
+
+    retriable = False
+
+
+class TimedOut(Unreachable):
+    """A read that was not answered in time."""
+
+
+class OutcomeUnknown(BreakglassError):
+    """A mutation was sent and its answer never came: it may or may not have happened."""
+
+    exit_code = 4
+
+
+class StorageError(BreakglassError):
+    """A file or folder could not be written or read."""
+
+
+class LabError(BreakglassError):
+    """The lab's own brokers could not be started, stopped or damaged as asked."""

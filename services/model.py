@@ -1,0 +1,280 @@
+"""Shared values: partitions, offsets, epochs, replicas. Frozen, without I/O.
+
+Offsets and counts are in records, times in milliseconds since the epoch (UTC),
+durations in seconds unless a name ends in ``_ms``. A value that could not be read
+is an `Unknown` with its reason, never 0 and never -1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeGuard, TypeVar
+from uuid import UUID
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value that could not be read."""
+
+    reason: str
+    """Why, in words an operator understands: ``b3 does not answer (connection refused)``."""
+
+
+def known(value: T | Unknown) -> TypeGuard[T]:
+    """Whether *value* was read."""
+    return not isinstance(value, Unknown)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TopicPartition:
+    """A partition by name; sorts by topic, then number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+INTERNAL_TOPICS = (
+    "__transaction_state",
+    "__consumer_offsets",
+    "__share_group_state",
+    "__remote_log_metadata",
+)
+"""Topics that other partitions' recovery depends on, in the order they are recovered (R17)."""
+
+
+class Role(StrEnum):
+    """What the controller's metadata says of a replica (KIP-966)."""
+
+    ISR = "isr"
+    ELR = "elr"
+    LAST_KNOWN_ELR = "last"
+    """Recorded as the last leader when ISR and ELR ran empty; elected as soon as it is unfenced."""
+    STALE = "stale"
+    """In the assignment, in none of the above: only an unclean election can choose it."""
+
+
+class Source(StrEnum):
+    """Where a replica's log figures were read."""
+
+    NATIVE = "GetReplicaLogInfo"
+    STOCK = "ListOffsets/-2 + Fetch/-3"
+    BUNDLE = "bundle"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRange:
+    """The offsets ``[start, end)`` that one leader epoch wrote in one replica's log."""
+
+    epoch: int
+    start: int
+    end: int
+
+    @property
+    def empty(self) -> bool:
+        """True for a leader that was elected and wrote nothing."""
+        return self.end <= self.start
+
+
+@dataclass(frozen=True, slots=True)
+class EpochHistory:
+    """Written leader epochs of one replica, oldest first, without empty ranges.
+
+    Sources: the leader epoch cache behind ``Fetch``'s DivergingEpoch (KIP-595),
+    LeaderEpochFileCache.endOffsetFor.
+    """
+
+    ranges: tuple[EpochRange, ...]
+    complete_from: int
+    """Offset from which the history is known; older epochs were not asked for."""
+
+    @property
+    def last_written(self) -> int | None:
+        """The highest epoch that holds records; None for a log without records."""
+        return self.ranges[-1].epoch if self.ranges else None
+
+    def epoch_at(self, offset: int) -> int | None:
+        """The epoch that wrote *offset*, or None outside the known history."""
+        for held in reversed(self.ranges):
+            if held.start <= offset < held.end:
+                return held.epoch
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A broker as the cluster describes it."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+    fenced: bool | Unknown = Unknown("this cluster does not say which brokers are fenced")
+
+
+@dataclass(frozen=True, slots=True)
+class Voter:
+    """A KRaft quorum member."""
+
+    id: int
+    log_end_offset: int | Unknown
+    lag: int | Unknown
+    """Records behind the quorum leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """The controller quorum (DescribeQuorum)."""
+
+    leader: int | None
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[Voter, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """A reassignment under way (ListPartitionReassignments)."""
+
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """The topic settings that decide what an election does."""
+
+    min_insync_replicas: int | Unknown
+    unclean_election: bool | Unknown
+    compacted: bool | Unknown
+    tiered: bool | Unknown = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition as the controller's metadata has it (DescribeTopicPartitions)."""
+
+    partition: TopicPartition
+    topic_id: UUID
+    leader: int | None
+    """None: offline."""
+    leader_epoch: int
+    assignment: tuple[int, ...]
+    """Replica ids in the controller's order."""
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | Unknown
+    last_known_elr: tuple[int, ...] | Unknown
+    offline_replicas: tuple[int, ...] = ()
+    reassignment: Reassignment | None | Unknown = None
+
+    @property
+    def offline(self) -> bool:
+        return self.leader is None
+
+    def role(self, broker: int) -> Role:
+        """The role of *broker*; Unknown ELR sets (before Kafka 4.0) count as empty."""
+        if broker in self.isr:
+            return Role.ISR
+        if known(self.elr) and broker in self.elr:
+            return Role.ELR
+        if known(self.last_known_elr) and broker in self.last_known_elr:
+            return Role.LAST_KNOWN_ELR
+        return Role.STALE
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """The log directory of one replica (DescribeLogDirs, R21)."""
+
+    path: str
+    online: bool
+    size: int | Unknown
+    """Bytes."""
+    future: bool = False
+    """The copy of a move between directories that has not finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLog:
+    """What one replica of one partition holds, or why that is not known."""
+
+    broker: int
+    role: Role
+    fenced: bool | Unknown
+    reachable: bool
+    """The broker answered us; the controller's view (*fenced*) may differ (R16)."""
+    log_start: int | Unknown
+    """First offset of the log; on a tiered topic the first local one."""
+    high_watermark: int | Unknown
+    """As this replica last heard it; Unknown when 0 on a log with records (R9)."""
+    log_end: int | Unknown
+    """Log end offset: the next offset to be written."""
+    leader_epoch: int | Unknown
+    """The partition's current leader epoch as the broker knows it; it does not rank."""
+    epochs: EpochHistory | Unknown
+    """Written epochs; the last one ranks (R8)."""
+    newest_ms: int | None | Unknown
+    """Timestamp of the newest batch; None for a log without records."""
+    log_dir_online: bool | Unknown = Unknown("log directories were not read")
+    source: Source = Source.NONE
+    observed_at_ms: int = 0
+
+    @property
+    def last_written_epoch(self) -> int | None | Unknown:
+        """The epoch that ranks; None for a log without records."""
+        return self.epochs if isinstance(self.epochs, Unknown) else self.epochs.last_written
+
+    @property
+    def empty(self) -> bool:
+        """Known to hold no record."""
+        return known(self.log_end) and known(self.log_start) and self.log_end <= self.log_start
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEvidence:
+    """Everything read about one partition: the input of ranking, loss and verdict."""
+
+    state: PartitionState
+    replicas: tuple[ReplicaLog, ...]
+    """One for each replica of the assignment, in its order."""
+    settings: TopicSettings
+    unread_floor: int | Unknown = Unknown("no bound is known")
+    """Highest offset known from elsewhere: a high watermark, a committed group offset (R11)."""
+    unread_floor_source: str = ""
+    unregistered: tuple[int, ...] = ()
+    """Brokers of the assignment that the cluster does not know (R12)."""
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.state.partition
+
+    def replica(self, broker: int) -> ReplicaLog | None:
+        """The replica on *broker*, if it is assigned there."""
+        return next((log for log in self.replicas if log.broker == broker), None)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """The cluster at one moment, as its brokers describe it."""
+
+    cluster_id: str
+    brokers: tuple[Broker, ...]
+    quorum: Quorum | Unknown
+    partitions: tuple[PartitionState, ...]
+    observed_at_ms: int
+    settings: dict[str, TopicSettings] = field(default_factory=dict)
+    """By topic."""
+
+    @property
+    def offline(self) -> tuple[PartitionState, ...]:
+        return tuple(state for state in self.partitions if state.offline)
+
+    def broker(self, broker_id: int) -> Broker | None:
+        """The broker of that id, if it is registered."""
+        return next((one for one in self.brokers if one.id == broker_id), None)
