@@ -1,0 +1,62 @@
+"""Kafka's error codes in words, with what the operator can do."""
+
+from __future__ import annotations
+
+from services.errors import ClusterError, NotAuthorized
+
+TOPIC_AUTHORIZATION_FAILED = 29
+CLUSTER_AUTHORIZATION_FAILED = 31
+GROUP_AUTHORIZATION_FAILED = 30
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+AUTHORIZATION_CODES = frozenset(
+    {
+        TOPIC_AUTHORIZATION_FAILED,
+        GROUP_AUTHORIZATION_FAILED,
+        CLUSTER_AUTHORIZATION_FAILED,
+        TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+
+OFFSET_OUT_OF_RANGE = 1
+UNKNOWN_TOPIC_OR_PARTITION = 3
+LEADER_NOT_AVAILABLE = 5
+NOT_LEADER_OR_FOLLOWER = 6
+REQUEST_TIMED_OUT = 7
+REPLICA_NOT_AVAILABLE = 9
+KAFKA_STORAGE_ERROR = 56
+NOT_CONTROLLER = 41
+UNKNOWN_TOPIC_ID = 100
+OFFSET_NOT_AVAILABLE = 78
+ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
+ELECTION_NOT_NEEDED = 84
+PREFERRED_LEADER_NOT_AVAILABLE = 80
+OFFSET_MOVED_TO_TIERED_STORAGE = 109
+
+
+def error_name(code: int) -> str:
+    """``NOT_LEADER_OR_FOLLOWER`` for 6; unknown codes keep their number."""
+    from kafka.errors import for_code
+
+    error = for_code(code)
+    return str(getattr(error, "message", "") or error.__name__)
+
+
+def retriable(code: int) -> bool:
+    """Whether Kafka calls the error transient."""
+    from kafka.errors import for_code
+
+    return bool(getattr(for_code(code), "retriable", False))
+
+
+def describe_error(code: int, message: str | None = None) -> str:
+    """The error's name, and the broker's own words where it sent some."""
+    return f"{error_name(code)}: {message}" if message else error_name(code)
+
+
+def cluster_error(code: int, doing: str, needs: str, message: str | None = None) -> ClusterError:
+    """The exception for an error *code* met while *doing*; *needs* names the ACL it takes."""
+    if code in AUTHORIZATION_CODES:
+        return NotAuthorized(f"{doing} is not allowed: grant {needs} to this user")
+    return ClusterError(
+        f"{doing} failed ({describe_error(code, message)}): see the broker's log, then try again"
+    )

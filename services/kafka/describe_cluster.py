@@ -1,0 +1,118 @@
+"""Brokers, cluster id and KRaft quorum, as the cluster describes itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from services.errors import BreakglassError
+from services.kafka.broker_errors import cluster_error, describe_error
+from services.kafka.deadline import Deadline
+from services.kafka.sender import ANY_BROKER, Sender
+from services.model import Broker, Quorum, Unknown, Voter
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+QUORUM_SECONDS = 2.5
+"""A quorum without leader never answers; DescribeQuorum waits no longer than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """DescribeCluster's answer."""
+
+    cluster_id: str
+    brokers: tuple[Broker, ...]
+    names_fenced: bool
+    """Fenced brokers are listed too (version 2, Kafka 4.0); before, they were left out."""
+
+    def fenced(self, broker: int) -> bool | Unknown:
+        """Whether *broker* is fenced; a broker left out by an old cluster is taken as fenced."""
+        listed = next((one for one in self.brokers if one.id == broker), None)
+        if listed is not None:
+            return listed.fenced
+        if self.names_fenced:
+            return Unknown(f"b{broker} is not registered")
+        return True
+
+    def unregistered(self, assignment: tuple[int, ...]) -> tuple[int, ...]:
+        """Brokers of *assignment* that the cluster does not know (R12).
+
+        Always empty before Kafka 4.0, which does not tell fenced and unregistered apart.
+        """
+        if not self.names_fenced:
+            return ()
+        registered = {broker.id for broker in self.brokers}
+        return tuple(one for one in assignment if one not in registered)
+
+
+def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
+    """Ask for brokers and cluster id, fenced brokers included where the cluster tells.
+
+    Raises:
+        Unreachable: no bootstrap server answers.
+        ClusterError: the broker refused.
+    """
+    from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+
+    offered = sender.offers(ANY_BROKER, DescribeClusterRequest.API_KEY, deadline)
+    names_fenced = offered is not None and offered[1] >= 2
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False,
+        endpoint_type=1,
+        include_fenced_brokers=names_fenced,
+    )
+    answer = sender.call(ANY_BROKER, request, DescribeClusterResponse, deadline)
+    if answer.error_code:
+        raise cluster_error(
+            answer.error_code, "describing the cluster", "DESCRIBE on CLUSTER", answer.error_message
+        )
+    brokers = tuple(_broker(one, names_fenced) for one in answer.brokers)
+    return ClusterDescription(answer.cluster_id, brokers, names_fenced)
+
+
+def _broker(answer: Any, names_fenced: bool) -> Broker:
+    fenced = bool(answer.is_fenced) if names_fenced else False
+    return Broker(answer.broker_id, answer.host, answer.port, answer.rack, fenced)
+
+
+def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
+    """Ask for the controller quorum; without one, say so instead of waiting (R20)."""
+    from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+
+    request = DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequest.TopicData(
+                topic_name=CLUSTER_METADATA_TOPIC,
+                partitions=[DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)],
+            )
+        ]
+    )
+    limit = deadline.sooner(QUORUM_SECONDS)
+    try:
+        answer = sender.call(ANY_BROKER, request, DescribeQuorumResponse, limit, lane="quorum")
+    except BreakglassError as error:
+        return Unknown(f"the controller quorum does not answer: {error}")
+    if answer.error_code:
+        return Unknown(describe_error(answer.error_code, answer.error_message))
+    partition = answer.topics[0].partitions[0]
+    if partition.error_code:
+        return Unknown(describe_error(partition.error_code, partition.error_message))
+    return _quorum(partition)
+
+
+def _quorum(partition: Any) -> Quorum:
+    ends = {voter.replica_id: voter.log_end_offset for voter in partition.current_voters}
+    leader_end = ends.get(partition.leader_id, -1)
+    return Quorum(
+        leader=partition.leader_id if partition.leader_id >= 0 else None,
+        leader_epoch=partition.leader_epoch,
+        high_watermark=partition.high_watermark,
+        voters=tuple(_voter(one, end, leader_end) for one, end in ends.items()),
+    )
+
+
+def _voter(voter: int, end: int, leader_end: int) -> Voter:
+    if end < 0:
+        silent = Unknown(f"voter {voter} has not fetched from the quorum leader")
+        return Voter(voter, silent, silent)
+    return Voter(voter, end, max(0, leader_end - end))

@@ -1,0 +1,97 @@
+"""Which epoch question to ask a replica next: a pure search through its leader epoch cache.
+
+A broker asked for epoch *e* answers with the largest epoch not above *e* that its replica
+holds and that epoch's end offset, or "out of range" when *e* is above its latest
+(LeaderEpochFileCache.endOffsetFor). Asked below its first epoch, it echoes *e* with the
+first epoch's start. From such answers the walk finds the last written epoch, then goes
+down, one range a question.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.model import EpochHistory, EpochRange
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """A broker's answer: *epoch* ends at offset *end* in its replica."""
+
+    epoch: int
+    end: int
+
+
+class EpochWalk:
+    """The walk for one replica: take `question`, `answer` it, until there is none.
+
+    *hint* is any epoch known to be in the log (that of the newest batch): a good guess
+    saves the binary search. *current* bounds the search from above.
+    """
+
+    def __init__(self, log_end: int, current: int, hint: int | None) -> None:
+        self._start, self._end = 0, log_end
+        self._low, self._high = -1, max(current, hint or 0)
+        self._found: list[EpochEnd] = []
+        """Newest first; each one's end is the start of the one before."""
+        self._at_bottom = log_end == 0
+        first = hint if hint is not None and hint >= 0 else self._high
+        self.question: int | None = first if log_end > 0 else None
+
+    @property
+    def top(self) -> int | None:
+        """The last written epoch, once found."""
+        return self._found[0].epoch if self._found else None
+
+    @property
+    def history(self) -> EpochHistory:
+        """What is known so far."""
+        ends = [found.end for found in self._found]
+        floor = self._start if self._at_bottom else (ends or [self._end])[-1]
+        ranges = tuple(
+            EpochRange(found.epoch, max(start, self._start), end)
+            for found, end, start in zip(self._found, ends, [*ends[1:], floor], strict=True)
+            if end > max(start, self._start)
+        )
+        return EpochHistory(ranges[::-1], max(floor, self._start))
+
+    def answer(self, reply: EpochEnd | None, log_start: int) -> None:
+        """Take the broker's answer to `question`; None means "above my latest epoch"."""
+        asked = self.question
+        assert asked is not None, "there was no question"
+        self._start = max(self._start, log_start)
+        if self._start >= self._end:
+            self._finish()
+        elif self._found:
+            self._go_down(reply)
+        else:
+            self._search(asked, reply)
+
+    def _search(self, asked: int, reply: EpochEnd | None) -> None:
+        if reply is None:
+            self._high = asked - 1
+        elif reply.end >= self._end:
+            self._take(EpochEnd(reply.epoch, self._end))
+            return
+        else:
+            self._low = asked
+        # Low meets high without a find only if the log changed during the walk.
+        middle = (self._low + self._high + 1) // 2
+        self.question = middle if self._low < self._high else None
+
+    def _go_down(self, reply: EpochEnd | None) -> None:
+        if reply is None or reply.end <= self._start:
+            self._finish()
+        else:
+            self._take(reply)
+
+    def _take(self, found: EpochEnd) -> None:
+        self._found.append(found)
+        if found.epoch <= 0:
+            self._finish()
+        else:
+            self.question = found.epoch - 1
+
+    def _finish(self) -> None:
+        self._at_bottom = True
+        self.question = None

@@ -1,0 +1,19 @@
+"""Partitions as requests carry them: a list of topics, each with its partition numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import TypeVar
+
+from services.model import TopicPartition
+
+T = TypeVar("T")
+
+
+def by_topic(
+    partitions: Iterable[TopicPartition], build: Callable[[str, list[TopicPartition]], T]
+) -> list[T]:
+    """One ``build(topic, its partitions)`` for each topic, both in order."""
+    ordered = sorted(partitions)
+    return [build(topic, list(group)) for topic, group in groupby(ordered, lambda tp: tp.topic)]

@@ -1,0 +1,112 @@
+"""Every partition with leader, epoch, assignment, ISR and ELR: all pages of DescribeTopicPartitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from services.errors import UnsupportedByCluster
+from services.kafka.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
+from services.kafka.deadline import Deadline
+from services.kafka.sender import ANY_BROKER, Sender
+from services.model import PartitionState, TopicPartition, Unknown
+
+PAGE_PARTITIONS = 2000
+"""What a broker serves in one answer by default (max.request.partition.size.limit)."""
+
+NO_ELR = Unknown("this cluster does not record eligible leader replicas (before Kafka 4.0)")
+NO_ELR_API = Unknown("this cluster has no DescribeTopicPartitions (before Kafka 3.8)")
+
+
+def read_partitions(
+    sender: Sender, deadline: Deadline, topics: Sequence[str] = ()
+) -> tuple[PartitionState, ...]:
+    """Every partition of *topics*, or of all topics.
+
+    Topics that do not exist are absent from the answer.
+
+    Raises:
+        Unreachable: the broker stopped answering before the last page.
+        NotAuthorized: a named topic may not be described.
+    """
+    try:
+        return tuple(_pages(sender, deadline, topics))
+    except UnsupportedByCluster:
+        return tuple(_from_metadata(sender, deadline, topics))
+
+
+def _pages(sender: Sender, deadline: Deadline, topics: Sequence[str]) -> Iterator[PartitionState]:
+    from kafka.protocol.admin import (
+        DescribeTopicPartitionsRequest,
+        DescribeTopicPartitionsResponse,
+    )
+
+    cursor = None
+    while True:
+        request = DescribeTopicPartitionsRequest(
+            topics=[
+                DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(topics)
+            ],
+            response_partition_limit=PAGE_PARTITIONS,
+            cursor=cursor,
+        )
+        answer = sender.call(ANY_BROKER, request, DescribeTopicPartitionsResponse, deadline)
+        for topic in answer.topics:
+            yield from _topic(topic)
+        if answer.next_cursor is None:
+            return
+        cursor = DescribeTopicPartitionsRequest.Cursor(
+            topic_name=answer.next_cursor.topic_name,
+            partition_index=answer.next_cursor.partition_index,
+        )
+
+
+def _topic(topic: Any) -> Iterator[PartitionState]:
+    if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION:
+        return
+    if topic.error_code:
+        raise cluster_error(
+            topic.error_code, f"describing topic {topic.name}", f"DESCRIBE on topic {topic.name}"
+        )
+    for one in topic.partitions:
+        yield PartitionState(
+            partition=TopicPartition(topic.name, one.partition_index),
+            topic_id=topic.topic_id,
+            leader=one.leader_id if one.leader_id >= 0 else None,
+            leader_epoch=one.leader_epoch,
+            assignment=tuple(one.replica_nodes),
+            isr=tuple(one.isr_nodes),
+            elr=_ids(one.eligible_leader_replicas),
+            last_known_elr=_ids(one.last_known_elr),
+            offline_replicas=tuple(one.offline_replicas),
+        )
+
+
+def _ids(replicas: list[int] | None) -> tuple[int, ...] | Unknown:
+    return NO_ELR if replicas is None else tuple(replicas)
+
+
+def _from_metadata(
+    sender: Sender, deadline: Deadline, topics: Sequence[str]
+) -> Iterator[PartitionState]:
+    """Before Kafka 3.8: the same from Metadata, without ELR."""
+    from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+    wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics]
+    request = MetadataRequest(topics=wanted or None, allow_auto_topic_creation=False)
+    answer = sender.call(ANY_BROKER, request, MetadataResponse, deadline)
+    for topic in answer.topics:
+        if topic.error_code:
+            continue
+        for one in topic.partitions:
+            yield PartitionState(
+                partition=TopicPartition(topic.name, one.partition_index),
+                topic_id=topic.topic_id,
+                leader=one.leader_id if one.leader_id >= 0 else None,
+                leader_epoch=one.leader_epoch,
+                assignment=tuple(one.replica_nodes),
+                isr=tuple(one.isr_nodes),
+                elr=NO_ELR_API,
+                last_known_elr=NO_ELR_API,
+                offline_replicas=tuple(one.offline_replicas),
+            )

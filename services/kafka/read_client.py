@@ -1,0 +1,136 @@
+"""What a read-only session can ask a cluster: the snapshot, and each broker's replicas."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from services.kafka.address import Address
+from services.kafka.connection import Security
+from services.kafka.deadline import Deadline
+from services.kafka.describe_cluster import (
+    ClusterDescription,
+    describe_cluster,
+    describe_quorum,
+)
+from services.kafka.log_dirs import read_log_dirs
+from services.kafka.partitions import read_partitions
+from services.kafka.reassignments import read_reassignments
+from services.kafka.replica_reader import ReplicaReader
+from services.kafka.sender import Sender
+from services.kafka.topic_settings import read_topic_settings
+from services.model import (
+    ClusterSnapshot,
+    LogDir,
+    PartitionState,
+    Reassignment,
+    TopicPartition,
+    TopicSettings,
+    Unknown,
+)
+
+
+class ReadClient:
+    """Reads through one `Sender`, whose allow-list decides what this session may ever send."""
+
+    def __init__(self, sender: Sender) -> None:
+        self.sender = sender
+
+    def describe(self, deadline: Deadline) -> ClusterDescription:
+        """Brokers and cluster id; learns the brokers' addresses.
+
+        Raises:
+            Unreachable: no bootstrap server answers.
+        """
+        description = describe_cluster(self.sender, deadline)
+        self.sender.learn(description.brokers)
+        return description
+
+    def snapshot(self, deadline: Deadline, topics: Sequence[str] = ()) -> ClusterSnapshot:
+        """The cluster now: brokers, quorum, partitions of *topics* (all by default).
+
+        Settings are read for topics with offline partitions. What the controller must
+        answer (quorum, reassignments) is asked beside the rest and is Unknown without it.
+
+        Raises:
+            Unreachable: no broker serves its metadata.
+            NotAuthorized: a named topic may not be described.
+        """
+        description = self.describe(deadline)
+        with ThreadPoolExecutor(2, "controller") as controller:
+            quorum = controller.submit(describe_quorum, self.sender, deadline)
+            moving = controller.submit(read_reassignments, self.sender, deadline)
+            partitions = read_partitions(self.sender, deadline, topics)
+            offline = sorted({one.partition.topic for one in partitions if one.offline})
+            settings = self.settings(offline, deadline)
+            return ClusterSnapshot(
+                cluster_id=description.cluster_id,
+                brokers=description.brokers,
+                quorum=quorum.result(),
+                partitions=_with_reassignments(partitions, moving.result()),
+                observed_at_ms=int(time.time() * 1000),
+                settings=settings,
+            )
+
+    def partitions(self, topics: Sequence[str], deadline: Deadline) -> tuple[PartitionState, ...]:
+        """The partitions of *topics* as the brokers' metadata has them now."""
+        return read_partitions(self.sender, deadline, topics)
+
+    def settings(self, topics: Sequence[str], deadline: Deadline) -> dict[str, TopicSettings]:
+        """The election-relevant settings of *topics*."""
+        return read_topic_settings(self.sender, deadline, topics) if topics else {}
+
+    def replicas_on(self, broker: int) -> ReplicaReader:
+        """A reader of the replicas that *broker* holds."""
+        return ReplicaReader(self.sender, broker)
+
+    def log_dirs(
+        self, broker: int, partitions: Sequence[TopicPartition], deadline: Deadline
+    ) -> dict[TopicPartition, LogDir]:
+        """Where *broker* keeps its replicas of *partitions*.
+
+        Raises:
+            Unreachable: the broker did not answer.
+            NotAuthorized: DESCRIBE on CLUSTER is missing.
+        """
+        return read_log_dirs(self.sender, broker, partitions, deadline)
+
+    def close(self) -> None:
+        """Close every connection, ending waits in other threads."""
+        self.sender.close()
+
+
+def read_client(
+    bootstrap: tuple[Address, ...],
+    security: Security,
+    allowed: frozenset[int],
+    *,
+    client_id: str = "breakglass",
+    broker_addresses: Mapping[int, Address] | None = None,
+) -> ReadClient:
+    """A ReadClient with a sender of its own."""
+    return ReadClient(
+        Sender(
+            bootstrap,
+            security,
+            allowed,
+            client_id=client_id,
+            broker_addresses=broker_addresses,
+        )
+    )
+
+
+def _with_reassignments(
+    partitions: tuple[PartitionState, ...],
+    moving: dict[TopicPartition, Reassignment] | Unknown,
+) -> tuple[PartitionState, ...]:
+    if isinstance(moving, Unknown):
+        return tuple(replace(one, reassignment=moving) for one in partitions)
+    if not moving:
+        return partitions
+    return tuple(
+        replace(one, reassignment=moving[one.partition]) if one.partition in moving else one
+        for one in partitions
+    )

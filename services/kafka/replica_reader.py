@@ -1,0 +1,201 @@
+"""Reads the replicas that one broker holds: log ends, high watermarks, written epochs, newest batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from services.kafka.broker_errors import KAFKA_STORAGE_ERROR
+from services.kafka.deadline import Deadline
+from services.kafka.epoch_ends import EpochAnswer, read_epoch_ends
+from services.kafka.epoch_walk import EpochWalk
+from services.kafka.list_offsets import (
+    EARLIEST_LOCAL,
+    LATEST,
+    MAX_TIMESTAMP,
+    ListedOffset,
+    OffsetError,
+    list_offsets,
+)
+from services.kafka.sender import Sender
+from services.model import EpochHistory, Source, TopicPartition, Unknown, known
+
+FIRST_DEPTH = 8
+"""Epochs read back from the newest at first; most replicas share one by then."""
+
+LOST_HIGH_WATERMARK = Unknown("reads 0 on a log with records: lost in an unclean stop")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReading:
+    """What one broker told of one replica; the fields are those of `model.ReplicaLog`."""
+
+    log_start: int | Unknown
+    high_watermark: int | Unknown
+    log_end: int | Unknown
+    leader_epoch: int | Unknown
+    epochs: EpochHistory | Unknown
+    newest_ms: int | Unknown | None
+    log_dir_online: bool | Unknown
+    source: Source
+    observed_at_ms: int
+
+    @classmethod
+    def unread(cls, reason: str, *, log_dir_online: bool | Unknown | None = None) -> ReplicaReading:
+        """Nothing is known, for one *reason*."""
+        unknown = Unknown(reason)
+        online = unknown if log_dir_online is None else log_dir_online
+        return cls(
+            unknown, unknown, unknown, unknown, unknown, unknown, online, Source.NONE, _now_ms()
+        )
+
+
+class ReplicaReader:
+    """The replicas of some partitions on one broker. Keeps its epoch walks, to go deeper later.
+
+    Three requests serve any number of partitions whose newest batch carries the last
+    written epoch and whose histories are short; each further epoch costs one more.
+    """
+
+    def __init__(self, sender: Sender, broker: int) -> None:
+        self._sender, self._broker = sender, broker
+        self._walks: dict[TopicPartition, EpochWalk] = {}
+        self._refused: dict[TopicPartition, Unknown] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+
+    def read(
+        self,
+        partitions: Iterable[TopicPartition],
+        deadline: Deadline,
+        *,
+        tiered: Iterable[str] = (),
+    ) -> dict[TopicPartition, ReplicaReading]:
+        """Read every replica once.
+
+        Raises:
+            Unreachable: the broker did not answer before *deadline*.
+        """
+        wanted = list(partitions)
+        ends = list_offsets(self._sender, self._broker, wanted, LATEST, deadline)
+        held = [one for one, end in ends.items() if isinstance(end, ListedOffset)]
+        newest = list_offsets(self._sender, self._broker, held, MAX_TIMESTAMP, deadline)
+        self._start_walks(ends, newest)
+        self.deepen(held, FIRST_DEPTH, deadline)
+        local_starts = self._local_starts(held, set(tiered), deadline)
+        return {one: self._reading(one, ends[one], newest, local_starts) for one in wanted}
+
+    def deepen(self, partitions: Iterable[TopicPartition], depth: int, deadline: Deadline) -> None:
+        """Follow the epoch walks of *partitions* until each knows *depth* epochs or ends.
+
+        Raises:
+            Unreachable: the broker did not answer before *deadline*.
+        """
+        left = [one for one in partitions if one in self._walks]
+        while questions := {
+            one: question
+            for one in left
+            if (question := self._walks[one].question) is not None
+            and len(self._walks[one].history.ranges) < depth
+        }:
+            answers = read_epoch_ends(self._sender, self._broker, questions, deadline)
+            for one, answer in answers.items():
+                self._take(one, answer)
+            if not answers:
+                break
+            left = [one for one in left if one in self._walks]
+
+    def history(self, partition: TopicPartition) -> EpochHistory | Unknown:
+        """The written epochs known so far."""
+        walk = self._walks.get(partition)
+        if walk is None:
+            return self._refused.get(partition, Unknown(f"b{self._broker} was not asked"))
+        if walk.top is None and walk.history.ranges == () and walk.question is not None:
+            return Unknown(f"b{self._broker} left its epochs out of its answers")
+        return walk.history
+
+    def _start_walks(
+        self,
+        ends: Mapping[TopicPartition, ListedOffset | OffsetError],
+        newest: Mapping[TopicPartition, ListedOffset | OffsetError],
+    ) -> None:
+        for one, end in ends.items():
+            if isinstance(end, ListedOffset):
+                batch = newest[one]
+                hint = batch.leader_epoch if isinstance(batch, ListedOffset) else None
+                self._walks[one] = EpochWalk(end.offset, max(end.leader_epoch, 0), hint)
+
+    def _take(self, partition: TopicPartition, answer: EpochAnswer | Unknown) -> None:
+        if isinstance(answer, Unknown):
+            self._refused[partition] = answer
+            del self._walks[partition]
+            return
+        if answer.epoch_end is not None:
+            self._high_watermarks[partition] = answer.high_watermark
+            self._log_starts[partition] = answer.log_start
+        self._walks[partition].answer(answer.epoch_end, answer.log_start)
+
+    def _local_starts(
+        self, held: list[TopicPartition], tiered: set[str], deadline: Deadline
+    ) -> Mapping[TopicPartition, ListedOffset | OffsetError]:
+        moved = [one for one in held if one.topic in tiered]
+        return list_offsets(self._sender, self._broker, moved, EARLIEST_LOCAL, deadline)
+
+    def _reading(
+        self,
+        one: TopicPartition,
+        end: ListedOffset | OffsetError,
+        newest: Mapping[TopicPartition, ListedOffset | OffsetError],
+        local_starts: Mapping[TopicPartition, ListedOffset | OffsetError],
+    ) -> ReplicaReading:
+        if isinstance(end, OffsetError):
+            online = False if end.code == KAFKA_STORAGE_ERROR else None
+            return ReplicaReading.unread(end.reason, log_dir_online=online)
+        return ReplicaReading(
+            log_start=self._log_start(one, end, local_starts.get(one)),
+            high_watermark=self._high_watermark(one, end),
+            log_end=end.offset,
+            leader_epoch=end.leader_epoch,
+            epochs=self.history(one),
+            newest_ms=_newest(newest[one]),
+            log_dir_online=True,
+            source=Source.STOCK,
+            observed_at_ms=_now_ms(),
+        )
+
+    def _log_start(
+        self, one: TopicPartition, end: ListedOffset, local: ListedOffset | OffsetError | None
+    ) -> int | Unknown:
+        if isinstance(local, ListedOffset) and local.offset >= 0:
+            return local.offset
+        if end.offset == 0:
+            return 0
+        if one in self._log_starts:
+            return self._log_starts[one]
+        return self._refused.get(one, Unknown(f"b{self._broker} did not tell its log start"))
+
+    def _high_watermark(self, one: TopicPartition, end: ListedOffset) -> int | Unknown:
+        if end.offset == 0:
+            return 0
+        mark = self._high_watermarks.get(one)
+        if mark is None:
+            untold = Unknown(f"b{self._broker} did not tell its high watermark")
+            return self._refused.get(one, untold)
+        start = self._log_starts[one]
+        return LOST_HIGH_WATERMARK if mark == 0 and end.offset > start else mark
+
+
+def with_history(reading: ReplicaReading, history: EpochHistory | Unknown) -> ReplicaReading:
+    """The same reading after its epochs were read further back."""
+    return replace(reading, epochs=history) if known(history) else reading
+
+
+def _newest(answer: ListedOffset | OffsetError) -> int | Unknown | None:
+    if isinstance(answer, OffsetError):
+        return answer
+    return answer.timestamp_ms if answer.offset >= 0 else None
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,180 @@
+"""The one way out: connections to brokers, and an allow-list of what may be sent through them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from services.errors import ConnectFailed, ReadOnly, TimedOut, Unreachable
+from services.kafka.address import Address
+from services.kafka.bootstrap import first_to_answer
+from services.kafka.connection import BrokerConnection, Security
+from services.kafka.deadline import Deadline
+from services.model import Broker
+
+ANY_BROKER = -1
+"""The broker that answered the bootstrap."""
+
+
+class Sender:
+    """Sends requests whose api key is in *allowed*; everything else is refused unsent.
+
+    One connection for each (broker, lane); calls on it queue. A lane is a connection of
+    its own for requests that may hang, so that they never delay the others. No request is
+    sent twice: what to do about a failure is the caller's decision.
+    """
+
+    def __init__(
+        self,
+        bootstrap: tuple[Address, ...],
+        security: Security,
+        allowed: frozenset[int],
+        *,
+        client_id: str = "breakglass",
+        broker_addresses: Mapping[int, Address] | None = None,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._security = security
+        self._allowed = allowed
+        self._client_id = client_id
+        self._overrides = dict(broker_addresses or {})
+        self._addresses: dict[int, Address] = dict(self._overrides)
+        self._slots: dict[tuple[int, str], _Slot] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def allowed(self) -> frozenset[int]:
+        """The api keys this sender lets out."""
+        return self._allowed
+
+    def learn(self, brokers: Iterable[Broker]) -> None:
+        """Remember where *brokers* listen; addresses given by the operator win."""
+        for broker in brokers:
+            known = Address(broker.host, broker.port)
+            self._addresses[broker.id] = self._overrides.get(broker.id, known)
+
+    def reaches(self, broker: int) -> bool:
+        """Whether an address of *broker* is known."""
+        return broker == ANY_BROKER or broker in self._addresses
+
+    def offers(self, broker: int, api_key: int, deadline: Deadline) -> tuple[int, int] | None:
+        """The versions of *api_key* that *broker* advertises, or None.
+
+        Raises:
+            Unreachable: the broker cannot be spoken to.
+        """
+        with self._slot(broker, "").using(self, deadline) as connection:
+            return connection.api_versions.get(api_key)
+
+    def call(
+        self,
+        broker: int,
+        request: Any,
+        response_class: Any,
+        deadline: Deadline,
+        *,
+        lane: str = "",
+        max_version: int | None = None,
+    ) -> Any:
+        """Send *request* once to *broker* and return its answer.
+
+        Raises:
+            ReadOnly: the api key is not in the allow-list; nothing was sent.
+            Unreachable: no connection, or no answer before *deadline*.
+            UnsupportedByCluster: the broker lacks the api.
+        """
+        if request.API_KEY not in self._allowed:
+            raise ReadOnly(
+                f"{request.name} changes the cluster and this session is read-only: "
+                "start again with --write"
+            )
+        with self._slot(broker, lane).using(self, deadline) as connection:
+            return connection.call(request, response_class, deadline, max_version=max_version)
+
+    def close(self) -> None:
+        """Close every connection, ending waits in other threads at once."""
+        with self._lock:
+            self._closed = True
+            slots = list(self._slots.values())
+        for slot in slots:
+            slot.close()
+
+    def open_connection(self, broker: int, deadline: Deadline) -> BrokerConnection:
+        """A new connection to *broker*, outside every lane.
+
+        Raises:
+            ConnectFailed: also when no address of the broker is known.
+        """
+        if self._closed:
+            raise ConnectFailed("this session is closing: start the command again")
+        if broker == ANY_BROKER and ANY_BROKER not in self._addresses:
+            address, connection = first_to_answer(self._bootstrap, self._connect, deadline)
+            self._addresses[ANY_BROKER] = address
+            return connection
+        address = self._addresses.get(broker)
+        if address is None:
+            raise ConnectFailed(
+                f"b{broker} has no known address: give one with --broker-address {broker}=HOST:PORT"
+            )
+        try:
+            return self._connect(address, deadline)
+        except Unreachable:
+            if broker == ANY_BROKER:
+                del self._addresses[ANY_BROKER]
+            raise
+
+    def _connect(self, address: Address, deadline: Deadline) -> BrokerConnection:
+        return BrokerConnection(address, self._security, self._client_id, deadline)
+
+    def _slot(self, broker: int, lane: str) -> _Slot:
+        with self._lock:
+            return self._slots.setdefault((broker, lane), _Slot(broker))
+
+
+class _Slot:
+    """One lane to one broker: a lock, and a connection while it works."""
+
+    def __init__(self, broker: int) -> None:
+        self._broker = broker
+        self._lock = threading.Lock()
+        self._connection: BrokerConnection | None = None
+
+    def using(self, sender: Sender, deadline: Deadline) -> _Use:
+        return _Use(self, sender, deadline)
+
+    def acquire(self, sender: Sender, deadline: Deadline) -> BrokerConnection:
+        if not self._lock.acquire(timeout=deadline.remaining()):
+            raise TimedOut(f"b{self._broker} is still busy with an earlier request: try again")
+        try:
+            if self._connection is None or self._connection.expired:
+                self.close()
+                self._connection = sender.open_connection(self._broker, deadline)
+            return self._connection
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def release(self, *, broken: bool) -> None:
+        if broken:
+            self.close()
+        self._lock.release()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class _Use:
+    """Holds a slot for one call; a failed call costs the connection."""
+
+    def __init__(self, slot: _Slot, sender: Sender, deadline: Deadline) -> None:
+        self._slot, self._sender, self._deadline = slot, sender, deadline
+
+    def __enter__(self) -> BrokerConnection:
+        return self._slot.acquire(self._sender, self._deadline)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._slot.release(broken=kind is not None and issubclass(kind, Unreachable))
