@@ -7,6 +7,7 @@ is an `Unknown` with its reason, never 0 and never -1.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeGuard, TypeVar
@@ -222,6 +223,7 @@ class ReplicaLog:
     newest_ms: int | None | Unknown
     """Timestamp of the newest batch; None for a log without records."""
     log_dir_online: bool | Unknown = Unknown("log directories were not read")
+    log_dir: LogDir | Unknown = Unknown("log directories were not read")
     source: Source = Source.NONE
     observed_at_ms: int = 0
 
@@ -247,6 +249,9 @@ class PartitionEvidence:
     unread_floor: int | Unknown = Unknown("no bound is known")
     """Highest offset known from elsewhere: a high watermark, a committed group offset (R11)."""
     unread_floor_source: str = ""
+    """What told it: ``high watermark of b2``, ``group billing``."""
+    group_offsets: Mapping[str, int] | Unknown = Unknown("consumer groups were not read")
+    """Committed offset by group (R19)."""
     unregistered: tuple[int, ...] = ()
     """Brokers of the assignment that the cluster does not know (R12)."""
 

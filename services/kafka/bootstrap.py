@@ -7,20 +7,20 @@ import threading
 from collections.abc import Callable, Sequence
 
 from services.errors import AuthenticationFailed, BreakglassError, ConnectFailed
-from services.kafka.address import Address
 from services.kafka.connection import BrokerConnection
 from services.kafka.deadline import Deadline
+from services.kafka.endpoint import Endpoint
 
 HEAD_START_SECONDS = 0.25
 """How long one server may stay silent before the next is tried beside it."""
 
-Connect = Callable[[Address, Deadline], BrokerConnection]
-_Outcome = tuple[Address, BrokerConnection | BreakglassError]
+Connect = Callable[[Endpoint, Deadline], BrokerConnection]
+_Outcome = tuple[Endpoint, BrokerConnection | BreakglassError]
 
 
 def first_to_answer(
-    servers: Sequence[Address], connect: Connect, deadline: Deadline
-) -> tuple[Address, BrokerConnection]:
+    servers: Sequence[Endpoint], connect: Connect, deadline: Deadline
+) -> tuple[Endpoint, BrokerConnection]:
     """Connect to *servers* in order, each a head start apart; the first that answers wins.
 
     Raises:
@@ -28,7 +28,7 @@ def first_to_answer(
         ConnectFailed: none answered; names what each one said.
     """
     outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
-    failures: dict[Address, BreakglassError] = {}
+    failures: dict[Endpoint, BreakglassError] = {}
     race = _Race(connect, deadline, outcomes)
     waiting = list(servers)
     while len(failures) < len(servers) and not deadline.passed:
@@ -56,13 +56,13 @@ class _Race:
         self._connect, self._deadline, self._outcomes = connect, deadline, outcomes
         self._over = threading.Event()
 
-    def start(self, server: Address) -> None:
+    def start(self, server: Endpoint) -> None:
         threading.Thread(target=self._run, args=(server,), daemon=True).start()
 
     def finish(self) -> None:
         self._over.set()
 
-    def _run(self, server: Address) -> None:
+    def _run(self, server: Endpoint) -> None:
         try:
             connection = self._connect(server, self._deadline)
         except BreakglassError as error:
@@ -75,7 +75,7 @@ class _Race:
 
 
 def _nobody(
-    servers: Sequence[Address], failures: dict[Address, BreakglassError]
+    servers: Sequence[Endpoint], failures: dict[Endpoint, BreakglassError]
 ) -> ConnectFailed | AuthenticationFailed:
     for failure in failures.values():
         if isinstance(failure, AuthenticationFailed):

@@ -6,6 +6,7 @@ is on the wire only if this module was asked to send it, and is never sent twice
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
 import ssl
@@ -19,8 +20,8 @@ from services.errors import (
     TimedOut,
     UnsupportedByCluster,
 )
-from services.kafka.address import Address
 from services.kafka.deadline import Deadline
+from services.kafka.endpoint import Endpoint
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 """A larger response is refused: no answer we ask for comes near it."""
@@ -52,7 +53,7 @@ class BrokerConnection:
     """
 
     def __init__(
-        self, address: Address, security: Security, client_id: str, deadline: Deadline
+        self, address: Endpoint, security: Security, client_id: str, deadline: Deadline
     ) -> None:
         self._where = str(address)
         self._client_id = client_id
@@ -99,10 +100,8 @@ class BrokerConnection:
 
     def close(self) -> None:
         """Close the socket, ending a wait in another thread at once."""
-        try:
+        with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self._socket.close()
 
     def _wait_out_throttle(self, deadline: Deadline) -> None:
@@ -117,7 +116,7 @@ class BrokerConnection:
             )
         time.sleep(pause)
 
-    def _connect(self, address: Address, security: Security, deadline: Deadline) -> socket.socket:
+    def _connect(self, address: Endpoint, security: Security, deadline: Deadline) -> socket.socket:
         try:
             sock = socket.create_connection(
                 (address.host, address.port), timeout=max(deadline.remaining(), 0.001)

@@ -1,4 +1,4 @@
-"""Every partition with leader, epoch, assignment, ISR and ELR: all pages of DescribeTopicPartitions."""
+"""Every partition with leader, epoch, assignment, ISR and ELR, from all pages of the answer."""
 
 from __future__ import annotations
 

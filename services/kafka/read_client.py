@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from services.kafka.address import Address
 from services.kafka.connection import Security
 from services.kafka.deadline import Deadline
 from services.kafka.describe_cluster import (
@@ -15,6 +14,7 @@ from services.kafka.describe_cluster import (
     describe_cluster,
     describe_quorum,
 )
+from services.kafka.endpoint import Endpoint
 from services.kafka.log_dirs import read_log_dirs
 from services.kafka.partitions import read_partitions
 from services.kafka.reassignments import read_reassignments
@@ -103,12 +103,12 @@ class ReadClient:
 
 
 def read_client(
-    bootstrap: tuple[Address, ...],
+    bootstrap: tuple[Endpoint, ...],
     security: Security,
     allowed: frozenset[int],
     *,
     client_id: str = "breakglass",
-    broker_addresses: Mapping[int, Address] | None = None,
+    broker_addresses: Mapping[int, Endpoint] | None = None,
 ) -> ReadClient:
     """A ReadClient with a sender of its own."""
     return ReadClient(

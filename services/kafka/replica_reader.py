@@ -1,4 +1,4 @@
-"""Reads the replicas that one broker holds: log ends, high watermarks, written epochs, newest batch."""
+"""Reads one broker's replicas: log ends, high watermarks, written epochs, newest batch."""
 
 from __future__ import annotations
 

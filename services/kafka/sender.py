@@ -7,14 +7,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from services.errors import ConnectFailed, ReadOnly, TimedOut, Unreachable
-from services.kafka.address import Address
 from services.kafka.bootstrap import first_to_answer
 from services.kafka.connection import BrokerConnection, Security
 from services.kafka.deadline import Deadline
+from services.kafka.endpoint import Endpoint
 from services.model import Broker
 
 ANY_BROKER = -1
 """The broker that answered the bootstrap."""
+
+KNOWN_BROKER_SECONDS = 1.0
+"""How long the bootstrap broker may take to answer again before the others are tried."""
 
 
 class Sender:
@@ -27,19 +30,19 @@ class Sender:
 
     def __init__(
         self,
-        bootstrap: tuple[Address, ...],
+        bootstrap: tuple[Endpoint, ...],
         security: Security,
         allowed: frozenset[int],
         *,
         client_id: str = "breakglass",
-        broker_addresses: Mapping[int, Address] | None = None,
+        broker_addresses: Mapping[int, Endpoint] | None = None,
     ) -> None:
         self._bootstrap = bootstrap
         self._security = security
         self._allowed = allowed
         self._client_id = client_id
         self._overrides = dict(broker_addresses or {})
-        self._addresses: dict[int, Address] = dict(self._overrides)
+        self._addresses: dict[int, Endpoint] = dict(self._overrides)
         self._slots: dict[tuple[int, str], _Slot] = {}
         self._lock = threading.Lock()
         self._closed = False
@@ -52,7 +55,7 @@ class Sender:
     def learn(self, brokers: Iterable[Broker]) -> None:
         """Remember where *brokers* listen; addresses given by the operator win."""
         for broker in brokers:
-            known = Address(broker.host, broker.port)
+            known = Endpoint(broker.host, broker.port)
             self._addresses[broker.id] = self._overrides.get(broker.id, known)
 
     def reaches(self, broker: int) -> bool:
@@ -109,23 +112,28 @@ class Sender:
         """
         if self._closed:
             raise ConnectFailed("this session is closing: start the command again")
-        if broker == ANY_BROKER and ANY_BROKER not in self._addresses:
-            address, connection = first_to_answer(self._bootstrap, self._connect, deadline)
-            self._addresses[ANY_BROKER] = address
-            return connection
+        if broker == ANY_BROKER:
+            return self._connect_to_any(deadline)
         address = self._addresses.get(broker)
         if address is None:
             raise ConnectFailed(
                 f"b{broker} has no known address: give one with --broker-address {broker}=HOST:PORT"
             )
-        try:
-            return self._connect(address, deadline)
-        except Unreachable:
-            if broker == ANY_BROKER:
-                del self._addresses[ANY_BROKER]
-            raise
+        return self._connect(address, deadline)
 
-    def _connect(self, address: Address, deadline: Deadline) -> BrokerConnection:
+    def _connect_to_any(self, deadline: Deadline) -> BrokerConnection:
+        """The broker of the last bootstrap while it answers, else a new race."""
+        answered = self._addresses.get(ANY_BROKER)
+        if answered is not None:
+            try:
+                return self._connect(answered, deadline.sooner(KNOWN_BROKER_SECONDS))
+            except Unreachable:
+                self._addresses.pop(ANY_BROKER, None)
+        winner, connection = first_to_answer(self._bootstrap, self._connect, deadline)
+        self._addresses[ANY_BROKER] = winner
+        return connection
+
+    def _connect(self, address: Endpoint, deadline: Deadline) -> BrokerConnection:
         return BrokerConnection(address, self._security, self._client_id, deadline)
 
     def _slot(self, broker: int, lane: str) -> _Slot:

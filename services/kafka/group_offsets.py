@@ -1,0 +1,68 @@
+"""Offsets that consumer groups have committed: lower bounds of what was there (R11, R19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from services.errors import BreakglassError
+from services.kafka.deadline import Deadline
+from services.kafka.sender import Sender
+from services.model import TopicPartition, Unknown
+
+GROUP_SECONDS = 5.0
+"""Group offsets are a bonus: they never hold up the rest for longer."""
+
+GroupOffsets = dict[TopicPartition, dict[str, int]]
+"""Committed offset by partition and group."""
+
+
+def read_group_offsets(
+    sender: Sender, coordinator: int, wanted: frozenset[TopicPartition], deadline: Deadline
+) -> GroupOffsets | Unknown:
+    """What the groups coordinated by broker *coordinator* committed on *wanted* partitions."""
+    limit = deadline.sooner(GROUP_SECONDS)
+    try:
+        groups = _groups(sender, coordinator, limit)
+        return _offsets(sender, coordinator, groups, wanted, limit) if groups else {}
+    except BreakglassError as error:
+        return Unknown(str(error))
+
+
+def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> list[str]:
+    from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+
+    answer = sender.call(coordinator, ListGroupsRequest(), ListGroupsResponse, deadline)
+    return [group.group_id for group in answer.groups]
+
+
+def _offsets(
+    sender: Sender,
+    coordinator: int,
+    groups: Iterable[str],
+    wanted: frozenset[TopicPartition],
+    deadline: Deadline,
+) -> GroupOffsets:
+    from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+
+    group_class = OffsetFetchRequest.OffsetFetchRequestGroup
+    request = OffsetFetchRequest(
+        groups=[group_class(group_id=name, topics=None, member_epoch=-1) for name in groups],
+        require_stable=False,
+    )
+    answer = sender.call(coordinator, request, OffsetFetchResponse, deadline, max_version=9)
+    found: GroupOffsets = {}
+    for group in answer.groups:
+        for partition, offset in _committed(group):
+            if partition in wanted:
+                found.setdefault(partition, {})[group.group_id] = offset
+    return found
+
+
+def _committed(group: Any) -> Iterable[tuple[TopicPartition, int]]:
+    if group.error_code:
+        return
+    for topic in group.topics:
+        for one in topic.partitions:
+            if one.error_code == 0 and one.committed_offset >= 0:
+                yield TopicPartition(topic.name, one.partition_index), one.committed_offset

@@ -1,0 +1,239 @@
+"""Gathers evidence from every broker at once, so that a dead or hung one never hides the others."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from services.errors import BreakglassError
+from services.kafka.deadline import Deadline
+from services.kafka.describe_cluster import ClusterDescription
+from services.kafka.group_offsets import GroupOffsets, read_group_offsets
+from services.kafka.read_client import ReadClient
+from services.kafka.replica_reader import ReplicaReader
+from services.kafka.retry import until
+from services.model import (
+    ClusterSnapshot,
+    LogDir,
+    PartitionEvidence,
+    PartitionState,
+    TopicPartition,
+    Unknown,
+    known,
+)
+from services.recovery.assemble import BrokerAnswer, assemble
+from services.recovery.common_epoch import without_common_epoch
+
+SETTLE_SECONDS = 1.0
+"""Silence of some brokers after which the others' evidence is handed out."""
+
+RECHECK_SECONDS = 1.0
+"""How often the controller is asked whether a silent broker has been fenced."""
+
+ATTEMPT_SECONDS = 10.0
+DEEPER_EPOCHS = (64, 512, 4096)
+"""How far histories are read back for replicas that share no epoch so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known about some partitions at one moment."""
+
+    snapshot: ClusterSnapshot
+    partitions: tuple[PartitionEvidence, ...]
+    """In the order of the snapshot."""
+    silent: dict[int, str]
+    """Brokers that have not answered, with the reason."""
+    awaited: frozenset[int]
+    """Unfenced brokers that may still answer; empty when the gathering is over."""
+
+    @property
+    def complete(self) -> tuple[PartitionEvidence, ...]:
+        """Partitions whose every replica on an unfenced broker has answered (R15)."""
+        return tuple(
+            one for one in self.partitions if self.awaited.isdisjoint(one.state.assignment)
+        )
+
+
+def gather(
+    client: ReadClient,
+    snapshot: ClusterSnapshot,
+    partitions: Sequence[PartitionState],
+    deadline: Deadline,
+) -> Iterator[Evidence]:
+    """Read every replica of *partitions*; yield evidence as it becomes worth reading.
+
+    Yields once when all brokers answered. Where some stay silent, yields what the others
+    said after `SETTLE_SECONDS`, again whenever one more answers, and finally when every
+    broker has answered, failed for good or been fenced, or *deadline* has passed. Never
+    raises for a broker: its replicas are Unknown with the reason.
+    """
+    gathering = _Gathering(client, snapshot, partitions, deadline)
+    yield from gathering.run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """What a broker's thread ended with."""
+
+    broker: int
+    answer: BrokerAnswer | BreakglassError
+
+
+class _Gathering:
+    """One pass over the brokers: a thread each, their answers collected in one place."""
+
+    def __init__(
+        self,
+        client: ReadClient,
+        snapshot: ClusterSnapshot,
+        partitions: Sequence[PartitionState],
+        deadline: Deadline,
+    ) -> None:
+        self._client, self._snapshot = client, snapshot
+        self._partitions, self._deadline = partitions, deadline
+        self._wanted = frozenset(one.partition for one in partitions)
+        self._held: dict[int, list[TopicPartition]] = {}
+        for state in partitions:
+            for broker in state.assignment:
+                self._held.setdefault(broker, []).append(state.partition)
+        self._running = set(self._held)
+        self._answers: dict[int, BrokerAnswer] = {}
+        self._failures: dict[int, str] = {}
+        self._finished: queue.SimpleQueue[_Finished] = queue.SimpleQueue()
+        self._brokers = ClusterDescription(
+            snapshot.cluster_id,
+            snapshot.brokers,
+            all(known(one.fenced) for one in snapshot.brokers),
+        )
+
+    def run(self) -> Iterator[Evidence]:
+        for broker in self._held:
+            threading.Thread(target=self._read, args=(broker,), daemon=True).start()
+        settle = self._deadline.sooner(SETTLE_SECONDS)
+        self._collect_until(settle)
+        while self._awaited() and not self._deadline.passed:
+            yield self._evidence()
+            self._wait_for_news()
+        self._collect_until(Deadline.after(0))
+        yield self._evidence(final=True)
+
+    def _awaited(self) -> frozenset[int]:
+        """Unfenced brokers that are still being asked."""
+        return frozenset(one for one in self._running if self._brokers.fenced(one) is not True)
+
+    def _collect_until(self, moment: Deadline) -> None:
+        """Take answers until all brokers are done or *moment* has come."""
+        while self._running:
+            try:
+                self._take(self._finished.get(timeout=max(moment.remaining(), 0.001)))
+            except queue.Empty:
+                return
+
+    def _wait_for_news(self) -> None:
+        """Return when a broker has answered, failed or been fenced, or time is up."""
+        while not self._deadline.passed:
+            moment = self._deadline.sooner(RECHECK_SECONDS)
+            try:
+                self._take(self._finished.get(timeout=max(moment.remaining(), 0.001)))
+                return
+            except queue.Empty:
+                before = self._awaited()
+                self._recheck()
+                if self._awaited() != before:
+                    return
+
+    def _take(self, finished: _Finished) -> None:
+        self._running.discard(finished.broker)
+        if isinstance(finished.answer, BreakglassError):
+            self._failures[finished.broker] = str(finished.answer)
+        else:
+            self._answers[finished.broker] = finished.answer
+
+    def _recheck(self) -> None:
+        """Ask again who is fenced; while nobody tells, the last answer stands."""
+        try:
+            self._brokers = self._client.describe(self._deadline.sooner(RECHECK_SECONDS))
+        except BreakglassError:
+            return
+
+    def _read(self, broker: int) -> None:
+        """A broker's thread: everything it knows, or the error it ended with."""
+        limit = self._deadline if self._brokers.fenced(broker) is not True else None
+        try:
+            answer = self._ask(broker, limit)
+        except BreakglassError as error:
+            self._finished.put(_Finished(broker, error))
+        else:
+            self._finished.put(_Finished(broker, answer))
+
+    def _ask(self, broker: int, limit: Deadline | None) -> BrokerAnswer:
+        """Read *broker*, again and again until *limit*; once where there is none (fenced)."""
+        if limit is None:
+            return self._attempt(broker)
+        return until(limit, lambda: self._attempt(broker))
+
+    def _attempt(self, broker: int) -> BrokerAnswer:
+        held = self._held[broker]
+        deadline = self._deadline.sooner(ATTEMPT_SECONDS)
+        reader = self._client.replicas_on(broker)
+        tiered = [name for name, one in self._snapshot.settings.items() if one.tiered is True]
+        readings = reader.read(held, deadline, tiered=tiered)
+        return BrokerAnswer(
+            readings=readings,
+            log_dirs=self._log_dirs(broker, held, deadline),
+            group_offsets=self._group_offsets(broker, deadline),
+            reader=reader,
+        )
+
+    def _log_dirs(
+        self, broker: int, held: Sequence[TopicPartition], deadline: Deadline
+    ) -> dict[TopicPartition, LogDir] | Unknown:
+        try:
+            return self._client.log_dirs(broker, held, deadline)
+        except BreakglassError as error:
+            return Unknown(str(error))
+
+    def _group_offsets(self, broker: int, deadline: Deadline) -> GroupOffsets | Unknown:
+        return read_group_offsets(self._client.sender, broker, self._wanted, deadline)
+
+    def _evidence(self, *, final: bool = False) -> Evidence:
+        awaited = frozenset() if final else self._awaited()
+        silent = {
+            one: self._failures.get(one, f"b{one} does not answer (asked, silent so far)")
+            for one in self._held
+            if one not in self._answers
+        }
+        partitions = self._assemble(silent)
+        if self._deepen(partitions):
+            partitions = self._assemble(silent)
+        return Evidence(self._snapshot, partitions, silent, awaited)
+
+    def _assemble(self, silent: dict[int, str]) -> tuple[PartitionEvidence, ...]:
+        return assemble(
+            self._partitions, self._brokers, self._snapshot.settings, self._answers, silent
+        )
+
+    def _deepen(self, partitions: Sequence[PartitionEvidence]) -> bool:
+        """Read histories further back where replicas share no epoch; whether any changed."""
+        changed = False
+        for depth in DEEPER_EPOCHS:
+            lonely = without_common_epoch(partitions)
+            if not lonely or self._deadline.passed:
+                break
+            changed = True
+            for broker, answer in self._answers.items():
+                self._deepen_on(
+                    answer.reader, [one for one in self._held[broker] if one in lonely], depth
+                )
+            partitions = self._assemble({})
+        return changed
+
+    def _deepen_on(self, reader: ReplicaReader, held: Sequence[TopicPartition], depth: int) -> None:
+        try:
+            reader.deepen(held, depth, self._deadline)
+        except BreakglassError:
+            # The broker went away meanwhile: what it told before still stands.
+            return
