@@ -1,0 +1,387 @@
+"""A whole lab: brokers and controllers on loopback, with waiters for what damage needs."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from services.errors import LabError, Unreachable
+from services.lab.distribution import DEFAULT_VERSION, Distribution, distribution
+from services.lab.layout import (
+    LAYOUT_FILE,
+    Address,
+    ClusterLayout,
+    Listener,
+    NodeLayout,
+    load_layout,
+    save_layout,
+)
+from services.lab.node import Node
+from services.lab.observe import read_fenced, read_partitions
+from services.lab.planning import new_broker, new_cluster
+from services.lab.wire import Conversation
+from services.model import PartitionState, TopicPartition
+
+T = TypeVar("T")
+
+UP_SECONDS = 60.0
+WAIT_SECONDS = 30.0
+ASK_SECONDS = 2.0
+POLL_SECONDS = 0.05
+
+
+class Cluster:
+    """A lab in one state folder. As a context manager it is taken down at the end.
+
+    Errors of every method: LabError, with what to do next.
+    """
+
+    def __init__(self, layout: ClusterLayout, kafka: Distribution) -> None:
+        self.layout = layout
+        self.kafka = kafka
+
+    @classmethod
+    def plan(
+        cls,
+        state_dir: Path,
+        *,
+        brokers: int = 3,
+        controllers: int = 1,
+        kafka_version: str = DEFAULT_VERSION,
+        overrides: Mapping[str, str] | None = None,
+        racks: Sequence[str] | None = None,
+        log_dirs: int = 1,
+        secured: bool = False,
+        tethered: bool = False,
+    ) -> Cluster:
+        """Choose ports and folders and write ``lab.json``; nothing is started yet.
+
+        *racks* are dealt out to the brokers in turn. *tethered* nodes die with the thread
+        that starts them: for test fixtures.
+
+        Raises:
+            LabError: a lab runs in *state_dir*, or the folder holds something else.
+        """
+        kafka = distribution(kafka_version)
+        state_dir = state_dir.absolute()
+        _clear(state_dir)
+        layout = new_cluster(
+            state_dir,
+            brokers=brokers,
+            controllers=controllers,
+            kafka_version=kafka_version,
+            racks=racks or (),
+            log_dirs=log_dirs,
+        )
+        layout = replace(
+            layout, overrides=dict(overrides or {}), secured=secured, tethered=tethered
+        )
+        state_dir.mkdir(parents=True, exist_ok=True)
+        save_layout(layout)
+        return cls(layout, kafka)
+
+    @classmethod
+    def up(
+        cls,
+        state_dir: Path,
+        *,
+        brokers: int = 3,
+        controllers: int = 1,
+        kafka_version: str = DEFAULT_VERSION,
+        overrides: Mapping[str, str] | None = None,
+        racks: Sequence[str] | None = None,
+        log_dirs: int = 1,
+        secured: bool = False,
+        tethered: bool = False,
+    ) -> Cluster:
+        """Plan a lab and start it; back when every broker is unfenced and says so itself.
+
+        Whatever goes wrong on the way, Ctrl-C included, leaves no process behind.
+        """
+        cluster = cls.plan(
+            state_dir,
+            brokers=brokers,
+            controllers=controllers,
+            kafka_version=kafka_version,
+            overrides=overrides,
+            racks=racks,
+            log_dirs=log_dirs,
+            secured=secured,
+            tethered=tethered,
+        )
+        cluster.start()
+        return cluster
+
+    @classmethod
+    def load(cls, state_dir: Path) -> Cluster:
+        """The lab in *state_dir*, running or not."""
+        layout = load_layout(state_dir.absolute())
+        return cls(layout, distribution(layout.kafka_version))
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.down()
+
+    @property
+    def state_dir(self) -> Path:
+        return self.layout.state_dir
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return tuple(self.node(layout.id) for layout in self.layout.nodes)
+
+    @property
+    def brokers(self) -> tuple[Node, ...]:
+        return tuple(self.node(layout.id) for layout in self.layout.brokers)
+
+    @property
+    def controllers(self) -> tuple[Node, ...]:
+        return tuple(self.node(layout.id) for layout in self.layout.controllers)
+
+    def node(self, node_id: int) -> Node:
+        """The handle of a broker (1, 2, 3) or a controller (101)."""
+        self.layout.node(node_id)
+        return Node(lambda: self.layout, node_id, self.kafka)
+
+    def broker(self, broker_id: int) -> Node:
+        """The same, for code that speaks of brokers only."""
+        return self.node(broker_id)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What a client is given: the advertised CLIENT address of every broker."""
+        return ",".join(
+            str(node.advertised or node.address(Listener.CLIENT)) for node in self.layout.brokers
+        )
+
+    @property
+    def lab_bootstrap(self) -> str:
+        """The lab's own plaintext listeners: past every proxy, TLS and authorizer."""
+        return _joined(self.layout.brokers, Listener.LAB)
+
+    @property
+    def controller_bootstrap(self) -> str:
+        """The controllers, for `--bootstrap-controller`."""
+        return _joined(self.layout.controllers, Listener.CONTROLLER)
+
+    def advertise(self, broker_id: int, address: Address) -> None:
+        """Tell clients *address* (a proxy) in place of the broker's own, from its next start."""
+        self._change(replace(self.layout.node(broker_id), advertised=address))
+
+    def link_controller(self, broker_id: int, controller_id: int, address: Address) -> None:
+        """Let the broker reach that controller by *address* (a proxy), from its next start."""
+        node = self.layout.node(broker_id)
+        self._change(
+            replace(node, controller_links={**node.controller_links, controller_id: address})
+        )
+
+    def configure(self, node_id: int, settings: Mapping[str, str]) -> None:
+        """Kafka settings of one node, from its next start."""
+        node = self.layout.node(node_id)
+        self._change(replace(node, overrides={**node.overrides, **settings}))
+
+    def add_broker(self, *, rack: str | None = None) -> Node:
+        """One more broker, planned but not started."""
+        layout = new_broker(self.layout, rack=rack)
+        self._change(layout)
+        return self.node(layout.id)
+
+    def start(self, timeout: float = UP_SECONDS) -> None:
+        """Start every node that is down, and wait until all brokers are ready.
+
+        Raises:
+            LabError: not ready in time, or a node ended; everything is stopped then.
+        """
+        try:
+            for node in (*self.controllers, *self.brokers):
+                if not node.running:
+                    node.start()
+            self.wait_ready(timeout=timeout)
+        except BaseException:
+            self._stop_nodes()
+            raise
+
+    def down(self, *, keep: bool = False) -> None:
+        """End every process and remove the state folder; *keep* leaves data and logs."""
+        self._stop_nodes()
+        if not keep:
+            _remove(self.layout)
+
+    def read(self, question: Callable[[Conversation], T], *, via: int | None = None) -> T:
+        """The answer of the first broker that gives one, or of broker *via*.
+
+        Raises:
+            Unreachable: none answered.
+        """
+        asked = [self.node(via)] if via is not None else _awake(self.brokers)
+        failure: Unreachable | None = None
+        for node in asked:
+            try:
+                with Conversation(node.address(Listener.LAB), ASK_SECONDS) as conversation:
+                    return question(conversation)
+            except Unreachable as error:
+                failure = error
+        raise failure or Unreachable("No broker of the lab runs: start one.")
+
+    def fenced(self, *, via: int | None = None) -> dict[int, bool]:
+        """Registered brokers, each with whether it is fenced."""
+        return self.read(read_fenced, via=via)
+
+    def partitions(self, *topics: str, via: int | None = None) -> tuple[PartitionState, ...]:
+        """Partitions of *topics*, of all topics when none is named."""
+        return self.read(lambda node: read_partitions(node, topics), via=via)
+
+    def partition(self, topic: str, partition: int, *, via: int | None = None) -> PartitionState:
+        """One partition."""
+        wanted = TopicPartition(topic, partition)
+        for state in self.partitions(topic, via=via):
+            if state.partition == wanted:
+                return state
+        raise LabError(f"Topic {topic} has no partition {partition}: create more of them.")
+
+    def wait_until(
+        self, condition: Callable[[], bool], what: str, *, timeout: float = WAIT_SECONDS
+    ) -> None:
+        """Wait for *condition*; brokers that do not answer meanwhile are asked again.
+
+        Raises:
+            LabError: it did not hold within *timeout* seconds.
+        """
+        give_up = time.monotonic() + timeout
+        last = ""
+        while True:
+            try:
+                if condition():
+                    return
+            except Unreachable as error:
+                last = f"; {error}"
+            if time.monotonic() >= give_up:
+                raise LabError(f"Waited {timeout:g} s in vain for {what}{last}")
+            time.sleep(POLL_SECONDS)
+
+    def wait_partition(
+        self,
+        topic: str,
+        partition: int,
+        condition: Callable[[PartitionState], bool],
+        what: str,
+        *,
+        timeout: float = WAIT_SECONDS,
+        via: int | None = None,
+    ) -> PartitionState:
+        """Wait until *condition* holds of the partition, and return it as it is then."""
+        seen: list[PartitionState] = []
+
+        def holds() -> bool:
+            seen[:] = [self.partition(topic, partition, via=via)]
+            return condition(seen[0])
+
+        self.wait_until(holds, f"{what} on {topic}-{partition}", timeout=timeout)
+        return seen[0]
+
+    def wait_ready(self, *, timeout: float = UP_SECONDS) -> None:
+        """Wait until every running broker sees every running broker unfenced.
+
+        Raises:
+            LabError: not in time, or a node of the lab is down.
+        """
+        running = [node.id for node in self.brokers if node.running]
+
+        def ready() -> bool:
+            self._check_alive()
+            return all(_all_unfenced(self.fenced(via=node), running) for node in running)
+
+        self.wait_until(ready, f"brokers {_list(running)} to be ready", timeout=timeout)
+
+    def wait_registered(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
+        """Wait until the brokers are registered, fenced or not."""
+        self.wait_until(
+            lambda: set(brokers) <= set(self.fenced()),
+            f"brokers {_list(brokers)} to be registered",
+            timeout=timeout,
+        )
+
+    def wait_unregistered(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
+        """Wait until the cluster no longer knows the brokers."""
+        self.wait_until(
+            lambda: not set(brokers) & set(self.fenced()),
+            f"brokers {_list(brokers)} to be unregistered",
+            timeout=timeout,
+        )
+
+    def wait_fenced(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
+        """Wait until the brokers are fenced (before Kafka 4: no longer listed)."""
+        self.wait_until(
+            lambda: all(self.fenced().get(broker, True) for broker in brokers),
+            f"brokers {_list(brokers)} to be fenced",
+            timeout=timeout,
+        )
+
+    def wait_unfenced(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
+        """Wait until the brokers are registered and unfenced."""
+        self.wait_until(
+            lambda: _all_unfenced(self.fenced(), brokers),
+            f"brokers {_list(brokers)} to be unfenced",
+            timeout=timeout,
+        )
+
+    def _check_alive(self) -> None:
+        for node in self.nodes:
+            if not node.running:
+                raise LabError(f"Node {node.id} ended while starting:\n{node.log_tail()}")
+
+    def _change(self, node: NodeLayout) -> None:
+        self.layout = self.layout.with_node(node)
+        save_layout(self.layout)
+
+    def _stop_nodes(self) -> None:
+        for node in self.nodes:
+            node.kill()
+
+
+def _joined(nodes: Iterable[NodeLayout], listener: Listener) -> str:
+    return ",".join(str(node.address(listener)) for node in nodes)
+
+
+def _awake(nodes: Iterable[Node]) -> list[Node]:
+    return [node for node in nodes if node.running and not node.paused]
+
+
+def _all_unfenced(fenced: Mapping[int, bool], brokers: Iterable[int]) -> bool:
+    return all(fenced.get(broker) is False for broker in brokers)
+
+
+def _list(ids: Iterable[int]) -> str:
+    return ", ".join(str(one) for one in ids)
+
+
+def _clear(state_dir: Path) -> None:
+    """Make room for a new lab, never removing what is not the lab's own."""
+    if not state_dir.exists() or not any(state_dir.iterdir()):
+        return
+    if not (state_dir / LAYOUT_FILE).exists():
+        raise LabError(f"{state_dir} holds something other than a lab: name an empty folder.")
+    old = Cluster.load(state_dir)
+    if any(node.running for node in old.nodes):
+        raise LabError(f"A lab runs in {state_dir}: end it by `lab down` or name another folder.")
+    _remove(old.layout)
+
+
+def _remove(layout: ClusterLayout) -> None:
+    for node in layout.nodes:
+        shutil.rmtree(node.folder, ignore_errors=True)
+    (layout.state_dir / LAYOUT_FILE).unlink(missing_ok=True)
+    if layout.state_dir.exists() and not any(layout.state_dir.iterdir()):
+        layout.state_dir.rmdir()

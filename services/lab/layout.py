@@ -1,0 +1,174 @@
+"""What a lab consists of: its nodes, ports and folders, as values kept in ``lab.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from services.errors import LabError
+
+SCHEMA = 1
+LAYOUT_FILE = "lab.json"
+LOOPBACK = "127.0.0.1"
+FIRST_CONTROLLER = 101
+"""Brokers are 1, 2, 3; controllers 101, 102: told apart at a glance in every log."""
+
+
+class Address(NamedTuple):
+    """Where something listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Listener(StrEnum):
+    """A listener of a node, by the name it has in server.properties."""
+
+    CLIENT = "CLIENT"
+    """What clients are told of; a proxy may stand before it, TLS and SASL may guard it."""
+    LAB = "LAB"
+    """Plaintext, between brokers and for the lab's own requests; never proxied."""
+    CONTROLLER = "CONTROLLER"
+
+
+class NodeRole(StrEnum):
+    """What a node does; the lab has no combined nodes, so that each can be killed alone."""
+
+    BROKER = "broker"
+    CONTROLLER = "controller"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLayout:
+    """One node: where it listens, where its data is, how it differs from the others."""
+
+    id: int
+    role: NodeRole
+    folder: Path
+    ports: Mapping[Listener, int]
+    log_dirs: tuple[Path, ...]
+    """Folders of replicas. The metadata log is elsewhere, so that each of them may fail."""
+    rack: str | None = None
+    advertised: Address | None = None
+    """The address clients are told, when it is not the node's own."""
+    controller_links: Mapping[int, Address] = field(default_factory=dict)
+    """By controller id, where this broker reaches it, when that is not the controller itself."""
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Kafka settings of this node alone."""
+
+    @property
+    def metadata_dir(self) -> Path:
+        return self.folder / "metadata"
+
+    @property
+    def properties_file(self) -> Path:
+        return self.folder / "server.properties"
+
+    def address(self, listener: Listener) -> Address:
+        """Where the process itself listens."""
+        return Address(LOOPBACK, self.ports[listener])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLayout:
+    """A whole lab."""
+
+    state_dir: Path
+    cluster_id: str
+    kafka_version: str
+    nodes: tuple[NodeLayout, ...]
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Kafka settings of every node."""
+    secured: bool = False
+    """Whether the CLIENT listeners ask for SASL_SSL and the authorizer is on."""
+    tethered: bool = False
+    """Whether the nodes die with the process that started them."""
+
+    @property
+    def brokers(self) -> tuple[NodeLayout, ...]:
+        return tuple(node for node in self.nodes if node.role is NodeRole.BROKER)
+
+    @property
+    def controllers(self) -> tuple[NodeLayout, ...]:
+        return tuple(node for node in self.nodes if node.role is NodeRole.CONTROLLER)
+
+    def node(self, node_id: int) -> NodeLayout:
+        """The node of that id.
+
+        Raises:
+            LabError: there is none.
+        """
+        for node in self.nodes:
+            if node.id == node_id:
+                return node
+        ids = ", ".join(str(node.id) for node in self.nodes)
+        raise LabError(f"The lab has no node {node_id}: choose one of {ids}.")
+
+    def with_node(self, changed: NodeLayout) -> ClusterLayout:
+        """The layout with the node of that id put in, in place of the old one if there was one."""
+        others = [node for node in self.nodes if node.id != changed.id]
+        nodes = tuple(sorted([*others, changed], key=lambda node: node.id))
+        return replace(self, nodes=nodes)
+
+
+def save_layout(layout: ClusterLayout) -> None:
+    """Write ``lab.json`` into the state folder."""
+    document = {"schema": SCHEMA, **asdict(layout)}
+    text = json.dumps(document, indent=2, default=str)
+    target = layout.state_dir / LAYOUT_FILE
+    partial = target.with_suffix(".partial")
+    partial.write_text(text + "\n", encoding="utf-8")
+    partial.replace(target)
+
+
+def load_layout(state_dir: Path) -> ClusterLayout:
+    """Read the layout of the lab in *state_dir*.
+
+    Raises:
+        LabError: there is no lab, or one that this release cannot read.
+    """
+    path = state_dir / LAYOUT_FILE
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LabError(f"There is no lab in {state_dir}: start one with `lab up`.") from None
+    except (OSError, ValueError) as error:
+        raise LabError(f"{path} cannot be read ({error}): remove that folder.") from error
+    if document.get("schema") != SCHEMA:
+        raise LabError(f"{path} was written by another release: remove that folder.")
+    return _cluster_from(document)
+
+
+def _cluster_from(document: dict[str, Any]) -> ClusterLayout:
+    return ClusterLayout(
+        state_dir=Path(document["state_dir"]),
+        cluster_id=document["cluster_id"],
+        kafka_version=document["kafka_version"],
+        nodes=tuple(_node_from(node) for node in document["nodes"]),
+        overrides=document["overrides"],
+        secured=document["secured"],
+        tethered=document["tethered"],
+    )
+
+
+def _node_from(document: dict[str, Any]) -> NodeLayout:
+    advertised = document["advertised"]
+    links = document["controller_links"]
+    return NodeLayout(
+        id=document["id"],
+        role=NodeRole(document["role"]),
+        folder=Path(document["folder"]),
+        ports={Listener(name): port for name, port in document["ports"].items()},
+        log_dirs=tuple(Path(path) for path in document["log_dirs"]),
+        rack=document["rack"],
+        advertised=Address(*advertised) if advertised else None,
+        controller_links={int(key): Address(*link) for key, link in links.items()},
+        overrides=document["overrides"],
+    )

@@ -1,0 +1,142 @@
+"""Processes of the lab: started in groups of their own, and signalled only when surely ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+from services.errors import LabError
+
+POLL_SECONDS = 0.02
+SAME_START_SECONDS = 1.0
+"""psutil derives a start time from the boot time, which clock corrections shift a little."""
+PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
+"""Environment a node inherits: no JAVA_TOOL_OPTIONS, no secrets."""
+PR_SET_PDEATHSIG = 1
+TETHER = f"""
+import ctypes, os, sys
+ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, {int(signal.SIGKILL)})
+if os.getppid() != int(sys.argv[1]):
+    sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRecord:
+    """What tells one process from any other that has, or will have, its pid."""
+
+    pid: int
+    started: float
+    """Seconds since the epoch, as psutil has it."""
+    argument: str
+    """The last word of its command line."""
+
+
+def spawn(
+    argv: Sequence[str], output: Path, *, environment: Mapping[str, str], tethered: bool
+) -> ProcessRecord:
+    """Start *argv* in a session of its own, stdout and stderr appended to *output*.
+
+    A tethered process is killed by the kernel when the thread that started it ends (Linux).
+
+    Raises:
+        LabError: the program cannot be executed.
+    """
+    if tethered and sys.platform == "linux":
+        argv = (sys.executable, "-ISc", TETHER, str(os.getpid()), *argv)
+    mode = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        pid = os.posix_spawn(
+            argv[0],
+            list(argv),
+            {**_inherited(), **environment},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(output), mode, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+    except OSError as error:
+        raise LabError(f"{argv[0]} cannot be run ({error}): check the Java it names.") from error
+    try:
+        started = psutil.Process(pid).create_time()
+    except psutil.NoSuchProcess:
+        started = time.time()
+    return ProcessRecord(pid, started, argv[-1])
+
+
+def find(record: ProcessRecord) -> psutil.Process | None:
+    """The running process of *record*; None when it ended, even if not yet reaped."""
+    _reap(record.pid)
+    try:
+        process = psutil.Process(record.pid)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        same_start = abs(process.create_time() - record.started) < SAME_START_SECONDS
+        return process if same_start and record.argument in process.cmdline() else None
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return None
+
+
+def send(record: ProcessRecord, signum: signal.Signals) -> bool:
+    """Signal the process of *record*; False when it is gone. No other is ever signalled."""
+    process = find(record)
+    if process is None:
+        return False
+    try:
+        process.send_signal(signum)
+    except psutil.NoSuchProcess:
+        return False
+    return True
+
+
+def wait_ended(record: ProcessRecord, seconds: float) -> bool:
+    """Whether the process ended within *seconds*."""
+    give_up = time.monotonic() + seconds
+    while find(record) is not None:
+        if time.monotonic() >= give_up:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def save_record(record: ProcessRecord, path: Path) -> None:
+    """Keep *record* for a later command."""
+    path.write_text(json.dumps(asdict(record)) + "\n", encoding="utf-8")
+
+
+def load_record(path: Path) -> ProcessRecord | None:
+    """The record in *path*, or None when nothing was started yet.
+
+    Raises:
+        LabError: the file is damaged.
+    """
+    try:
+        return ProcessRecord(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise LabError(
+            f"{path} cannot be read ({error}): end the java process of that folder by hand."
+        ) from error
+
+
+def _inherited() -> dict[str, str]:
+    return {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+
+
+def _reap(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
