@@ -17,13 +17,16 @@
     ├── ClusterError                        exit 1   the cluster answered with an error
     │   ├── NotAuthorized                            an ACL is missing, named
     │   ├── NoQuorum                                 R20: no controller leader, no election can work
-    │   └── UnsupportedByCluster                     an api or a version the brokers do not have
+    │   ├── UnsupportedByCluster                     an api or a version the brokers do not have
+    │   └── MalformedMessage                         bytes that are not the message they should be
     ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
     │   ├── ConnectFailed
     │   ├── AuthenticationFailed                     not retriable
     │   └── TimedOut                                 a read that did not answer in time
     ├── OutcomeUnknown                      exit 4   a mutation was sent and its answer never came
     ├── StorageError                        exit 1   a file or folder could not be written or read
+    │   ├── DamagedBackup                            a backup's file is not what it says, with byte
+    │   └── ConflictingRecord                        an offset that is backed up with other content
     └── LabError                            exit 1   the lab's own brokers
 """
 
@@ -108,6 +111,10 @@ class UnsupportedByCluster(ClusterError):
     """An api or version that the brokers do not offer."""
 
 
+class MalformedMessage(ClusterError):
+    """Bytes from the network that are not the message they should be."""
+
+
 class Unreachable(BreakglassError):
     """A broker could not be spoken to."""
 
@@ -136,6 +143,26 @@ class OutcomeUnknown(BreakglassError):
 
 class StorageError(BreakglassError):
     """A file or folder could not be written or read."""
+
+
+class DamagedBackup(StorageError):
+    """A file of a backup whose bytes cannot be what its name says."""
+
+    def __init__(self, file: str, position: int, reason: str, *, torn: bool = False) -> None:
+        super().__init__(
+            f"{file}, byte {position}: {reason}; take the file from another copy, or rebuild the "
+            "indexes over the whole records before it with `breakglass backup reindex`."
+        )
+        self.file = file
+        self.position = position
+        """Where the bytes stop making sense."""
+        self.reason = reason
+        self.torn = torn
+        """The file ends within a record, as it does when its writer was killed."""
+
+
+class ConflictingRecord(StorageError):
+    """An offset that the backup holds with other content: another log, or a recreated topic."""
 
 
 class LabError(BreakglassError):

@@ -1,0 +1,90 @@
+"""The base of our own messages: decoding takes up all bytes of a message, or fails.
+
+kafka-python's decoder stops where the schema ends and lets a slice run short, so bytes of
+another schema can pass for an answer; two schemas of one api key are told apart here.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import TYPE_CHECKING, Any
+
+from services.errors import MalformedMessage
+
+if TYPE_CHECKING:
+
+    class ApiMessage:
+        """What we use of kafka-python's class, which is shipped without types."""
+
+        API_KEY: int
+        API_VERSION: int
+
+        def __init_subclass__(cls, load_json: str | None = None) -> None: ...
+        def __init__(self, **fields: Any) -> None: ...
+        def __getattr__(self, field: str) -> Any: ...
+        def encode(
+            self, version: int | None = None, header: bool = False, framed: bool = False
+        ) -> bytes | bytearray: ...
+
+else:
+    from kafka.protocol.api_message import ApiMessage
+
+__all__ = ["ApiMessage", "StrictDecoding", "decode_exactly"]
+
+UNREADABLE = (struct.error, IndexError, ValueError, TypeError, OverflowError)
+"""What kafka-python's generated decoders raise on bytes of another form."""
+
+
+def decode_exactly(message_class: Any, body: bytes | memoryview, version: int) -> Any:
+    """The message of *message_class* that *body* (without header) holds.
+
+    Raises:
+        MalformedMessage: the body ends early, goes on, or holds impossible values.
+    """
+    flexible = message_class.flexible_version_q(version)
+    decode = message_class._struct.compiled_decode_from(
+        version, compact=flexible, tagged=flexible, data_class=message_class[None]
+    )
+    try:
+        message, end = decode(memoryview(body), 0)
+    except (*UNREADABLE, AssertionError) as error:
+        raise _malformed(message_class, version, f"{error}") from error
+    if end != len(body):
+        raise _malformed(message_class, version, f"it takes {end} bytes of {len(body)}")
+    return message
+
+
+class StrictDecoding:
+    """Mixed into a message class before ApiMessage, makes its ``decode`` exact."""
+
+    __slots__ = ()
+
+    @classmethod
+    def decode(cls: Any, data: bytes | memoryview, version: int, header: bool = False) -> Any:
+        """Decode a whole message, after its header where *header* is set.
+
+        Raises:
+            MalformedMessage: the bytes are not one message of this schema.
+        """
+        if not header:
+            return decode_exactly(cls, data, version)
+        parsed, size = _split_header(cls, data, version)
+        message = decode_exactly(cls, memoryview(data)[size:], version)
+        message._header = parsed
+        return message
+
+
+def _split_header(message_class: Any, data: bytes | memoryview, version: int) -> tuple[Any, int]:
+    stream = io.BytesIO(bytes(data))
+    try:
+        return message_class.parse_header(stream, version=version), stream.tell()
+    except UNREADABLE as error:
+        raise _malformed(message_class, version, f"its header: {error}") from error
+
+
+def _malformed(message_class: Any, version: int, reason: str) -> MalformedMessage:
+    return MalformedMessage(
+        f"these bytes are not a {message_class.name} v{version} ({reason}): "
+        "check which Kafka the other side runs"
+    )
