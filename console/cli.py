@@ -1,0 +1,46 @@
+"""The program `breakglass`: its options, its commands, its way out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from console import __version__
+from console.commands import Commands
+from console.exits import run_app
+
+app = typer.Typer(
+    cls=Commands,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"breakglass {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def breakglass(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Bring offline Kafka partitions back, losing as little as can be.
+
+    What is lost? Which replica loses least? How is the rest put back?
+    Nothing is changed without --write and your consent.
+    """
+
+
+def main() -> int:
+    """Run the command line; returns the exit code (see `console.exits`)."""
+    return run_app(app, "breakglass")

@@ -1,0 +1,75 @@
+"""The commands of `breakglass`, listed without importing one of them.
+
+``breakglass --help`` has to answer in 0.3 s, so the table below holds each command's name, where
+its Typer app is, and its line in the list; the app is imported when the command is asked for.
+A command is added by one line here and `make docs`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the list of commands."""
+
+    name: str
+    target: str
+    """``module:attribute`` of a Typer app made by `new_app`."""
+    summary: str
+
+
+COMMANDS: tuple[Entry, ...] = ()
+
+
+def new_app(summary: str | None = None) -> typer.Typer:
+    """Return an empty Typer app with the settings that every command shares.
+
+    Plain help (no markup, so nothing an operator sees is interpreted, and rich is not imported),
+    and no error handling of Typer's own: `console.exits` does that, in one place.
+    """
+    return typer.Typer(
+        help=summary,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+    )
+
+
+class Deferred(TyperCommand):
+    """Stands for a command in the list; becomes the real one when it is run or completed."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__(entry.name, help=entry.summary, rich_markup_mode=None)
+        self.entry = entry
+
+    def load(self) -> Command:
+        """Import the command."""
+        module, _, attribute = self.entry.target.partition(":")
+        return get_command(getattr(import_module(module), attribute))
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: Any
+    ) -> Context:
+        """Parse *args* as the real command does; the context it returns runs that one."""
+        return self.load().make_context(info_name, args, parent, **extra)
+
+
+class Commands(TyperGroup):
+    """The group whose members are those of the table."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for entry in COMMANDS:
+            self.add_command(Deferred(entry))

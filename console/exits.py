@@ -1,0 +1,134 @@
+"""How every program of ours ends: one sentence on stderr, and an exit code with a meaning.
+
+==== =====================================================
+0    done
+1    failed, or partly failed
+2    usage: the command line or a file is wrong
+3    refused by a guard; nothing was changed
+4    outcome unknown: something was sent, no answer came
+130  interrupted
+==== =====================================================
+
+A refusal for want of consent ends with the line ``consent: PHRASE`` on stderr. A traceback is
+never shown for an error that has a class; for one that has none it goes into a file.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from console.output import say
+from services.errors import BreakglassError, ConsentMissing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import typer
+
+FAILED = 1
+INTERRUPTED = 130
+STDOUT = 1
+"""The file descriptor, which is there even when sys.stdout has been replaced."""
+
+
+def run_app(app: typer.Typer, name: str) -> int:
+    """Run *app* on the command line under the program's *name*; returns the exit code."""
+    from typer.main import get_command
+
+    command = get_command(app)
+    return guarded(lambda: command.main(prog_name=name))
+
+
+def guarded(run: Callable[[], object]) -> int:
+    """Return the exit code of *run*; every error ends here, as a sentence."""
+    tolerate_any_text()
+    try:
+        return flushed(_exit_code(run))
+    except BreakglassError as error:
+        say(str(error))
+        if isinstance(error, ConsentMissing):
+            say(f"consent: {error.phrase}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the last one to see it: into a file, and say so
+        return _end_of_unexpected(error)
+
+
+def tolerate_any_text() -> None:
+    """Let no character that the terminal's encoding lacks end a program."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def flushed(code: int) -> int:
+    """Return *code* once what was printed is out, so that a closed pipe is met here."""
+    sys.stdout.flush()
+    return code
+
+
+def _exit_code(run: Callable[[], object]) -> int:
+    """Run; a SystemExit, which is how Typer always ends, becomes its number."""
+    try:
+        run()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            # Typer takes every broken pipe for stdout's; a broker's connection has one too.
+            raise end.__context__ from None
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def _end_of_unexpected(error: Exception) -> int:
+    if isinstance(error, BrokenPipeError) and _nobody_reads():
+        # `breakglass triage | head`: end quietly. The interpreter flushes stdout once more at
+        # its end, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STDOUT)
+    else:
+        _report_unexpected(error)
+    return FAILED
+
+
+def _nobody_reads() -> bool:
+    """Whether the reader of stdout is gone."""
+    polled = select.poll()
+    polled.register(STDOUT, 0)
+    return bool(polled.poll(0))
+
+
+def _report_unexpected(error: Exception) -> None:
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    try:
+        place = write_traceback(error)
+    except OSError as problem:
+        say(f"Breakglass failed unexpectedly ({what}); no details could be kept ({problem}).")
+        return
+    say(f"Breakglass failed unexpectedly ({what}); please report it with the file below.")
+    say(str(place))
+
+
+def write_traceback(error: Exception) -> Path:
+    """Write *error*'s traceback to a new file in the user's state folder. Raises OSError."""
+    import traceback
+    from datetime import UTC, datetime
+
+    from platformdirs import user_state_path
+
+    from console import __version__
+
+    folder = user_state_path("breakglass") / "failures"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.txt"
+    # The command line is left out: it may hold secrets.
+    lines = [f"breakglass {__version__}, Python {sys.version}, {sys.platform}\n\n"]
+    lines += traceback.format_exception(error)
+    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as out:
+        out.writelines(lines)
+    return file

@@ -1,0 +1,125 @@
+"""What is printed: data on stdout, talk on stderr, hostile text made harmless.
+
+Topic names, record keys and broker errors are not ours. `inert` shows them so that a terminal
+prints them and does nothing else; everything but `print_json` passes through it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from pathlib import PurePath
+from uuid import UUID
+
+from services.model import Unknown
+
+
+def inert(text: str) -> str:
+    r"""Return *text* on one line, with every character that could act written out as an escape.
+
+    Control characters, ANSI sequences, line breaks, bidirectional overrides, invisible and
+    unpaired code points become ``\x1b``, ``\u202e`` and the like; what is printable stays.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else _escape(one) for one in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def shown(value: object) -> str:
+    """Return *value* as a table's cell shows it: ``?`` for what is not known, ``-`` for none."""
+    if isinstance(value, Unknown):
+        return "?"
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return inert(str(value))
+
+
+def say(message: str) -> None:
+    """Tell the operator: one line on stderr, and no error of its own if nobody listens."""
+    try:
+        print(inert(message), file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        # Closed stderr: the exit code still speaks.
+        return
+
+
+def print_json(document: object) -> None:
+    """Print *document* on stdout as one JSON text: indented on a terminal, else on one line.
+
+    Dataclasses become objects, an Unknown ``{"unknown": reason}``, UUIDs, paths and enums
+    strings, sets sorted arrays. Only ASCII is written, so the text is inert and loses nothing.
+    """
+    indent = 2 if sys.stdout.isatty() else None
+    print(json.dumps(document, default=_plain, indent=indent, allow_nan=False))
+
+
+def _plain(value: object) -> object:
+    """Return a form of *value* that JSON has. Raises TypeError when there is none."""
+    if isinstance(value, Unknown):
+        return {"unknown": value.reason}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    if isinstance(value, UUID | PurePath):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table."""
+
+    title: str
+    right: bool = False
+    """Numbers stand to the right."""
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
+    """Print *rows* on stdout under the columns' titles, each value as `shown`.
+
+    On a terminal cells that do not fit are folded, never cut; elsewhere each row is one line.
+    """
+    cells = [[shown(value) for value in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_on_terminal(columns, cells)
+    else:
+        _print_aligned(columns, cells)
+
+
+def _print_aligned(columns: Sequence[Column], cells: list[list[str]]) -> None:
+    table = [[column.title for column in columns], *cells]
+    widths = [max(map(len, texts)) for texts in zip(*table, strict=True)]
+    for row in table:
+        padded = (
+            text.rjust(width) if column.right else text.ljust(width)
+            for text, width, column in zip(row, widths, columns, strict=True)
+        )
+        print("  ".join(padded).rstrip())
+
+
+def _print_on_terminal(columns: Sequence[Column], cells: list[list[str]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(
+            Text(column.title), justify="right" if column.right else "left", overflow="fold"
+        )
+    for row in cells:
+        # Text, not str: rich reads markup in strings.
+        table.add_row(*map(Text, row))
+    Console(markup=False, highlight=False, emoji=False).print(table)

@@ -1,0 +1,114 @@
+"""The list of commands, and that listing imports none of them."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Annotated
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from console import __version__, cli, commands
+from console.commands import COMMANDS, Deferred, Entry, new_app
+
+
+@pytest.fixture
+def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """A module with a command of one function, and its line in the list."""
+    module = ModuleType("light_module")
+    app = new_app()
+
+    @app.command()
+    def light(colour: Annotated[str, typer.Option(help="Its colour.")] = "green") -> None:
+        """Shine a light."""
+        print(f"shining {colour}")
+
+    vars(module)["app"] = app
+    monkeypatch.setitem(sys.modules, "light_module", module)
+    entries = (
+        Entry("light", "light_module:app", "Shine a light."),
+        Entry("broken", "no_such_module:app", "Cannot be imported."),
+    )
+    monkeypatch.setattr(commands, "COMMANDS", entries)
+    return module
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    """Run the command line; returns exit code and all that was printed."""
+    result = CliRunner().invoke(cli.app, arguments, prog_name="breakglass")
+    return result.exit_code, result.output
+
+
+def test_the_version_is_printed() -> None:
+    assert invoke("--version") == (0, f"breakglass {__version__}\n")
+
+
+@pytest.mark.usefixtures("light_module")
+def test_the_list_names_a_command_without_importing_it() -> None:
+    code, printed = invoke("--help")
+    assert code == 0
+    assert "light   Shine a light." in printed
+    assert "broken  Cannot be imported." in printed
+
+
+@pytest.mark.usefixtures("light_module")
+def test_a_command_runs_with_its_own_options() -> None:
+    assert invoke("light", "--colour", "red") == (0, "shining red\n")
+
+
+@pytest.mark.usefixtures("light_module")
+def test_help_of_a_command_is_its_own() -> None:
+    code, printed = invoke("light", "-h")
+    assert code == 0
+    assert "Usage: breakglass light [OPTIONS]" in printed
+    assert "Its colour." in printed
+
+
+@pytest.mark.usefixtures("light_module")
+def test_a_mistyped_command_is_a_usage_error_that_names_the_nearest() -> None:
+    code, printed = invoke("lihgt")
+    assert code == 2
+    assert "Did you mean 'light'?" in printed
+
+
+@pytest.mark.usefixtures("light_module")
+@pytest.mark.parametrize(
+    ("line", "offered"), [("breakglass li", "light"), ("breakglass light --co", "--colour")]
+)
+def test_a_shell_completes_commands_and_their_options(line: str, offered: str) -> None:
+    words = line.split()
+    result = CliRunner().invoke(
+        cli.app,
+        prog_name="breakglass",
+        env={
+            "_BREAKGLASS_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(words) - 1),
+        },
+    )
+    assert result.output.split() == [offered]
+
+
+def test_no_command_at_all_shows_the_help() -> None:
+    code, printed = invoke()
+    assert code == 2
+    assert printed.startswith("Usage: breakglass")
+
+
+@pytest.mark.parametrize("entry", COMMANDS, ids=lambda one: one.name)
+def test_every_listed_command_is_there_with_the_settings_all_share(entry: Entry) -> None:
+    command = Deferred(entry).load()
+    assert getattr(command, "rich_markup_mode", "?") is None, "make it with new_app()"
+    options = {name for one in command.params for name in one.opts}
+    assert "--install-completion" not in options, "make it with new_app()"
+    assert command.help, "give it a docstring"
+
+
+def test_names_in_the_list_are_unique() -> None:
+    group = get_command(cli.app)
+    assert isinstance(group, TyperGroup)
+    assert len(group.commands) == len(COMMANDS)

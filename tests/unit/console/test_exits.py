@@ -1,0 +1,187 @@
+"""How a program of ours ends: exit code, last words, and what never appears."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+
+from console.exits import guarded, run_app
+from services import errors
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    """Return a run that ends with *error*."""
+
+    def run() -> None:
+        raise error
+
+    return run
+
+
+def every_error() -> list[type[errors.BreakglassError]]:
+    """Return the classes of the tree."""
+    found = [errors.BreakglassError]
+    for one in found:
+        found += one.__subclasses__()
+    return found
+
+
+def in_process(script: str, *, close_stdout: bool = False) -> subprocess.CompletedProcess[str]:
+    """Run *script* in an interpreter of its own, its stdout into a pipe nobody reads if told."""
+    stdout: int = subprocess.PIPE
+    if close_stdout:
+        reader, stdout = os.pipe()
+        os.close(reader)
+    try:
+        return subprocess.run(
+            [sys.executable, "-c", script], stdout=stdout, stderr=subprocess.PIPE, text=True
+        )
+    finally:
+        if close_stdout:
+            os.close(stdout)
+
+
+@pytest.mark.parametrize("error", every_error(), ids=lambda one: one.__name__)
+def test_every_error_of_ours_ends_as_its_sentence_and_its_code(
+    error: type[errors.BreakglassError], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sentence = "Broker 3 does not answer; start it."
+    # Some take more than a sentence; what they share is that str() is one.
+    made = error.__new__(error, sentence)
+    if isinstance(made, errors.ConsentMissing):
+        made.phrase = "orders-3 lose 50"
+    assert guarded(raising(made)) == error.exit_code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines()[0] == sentence
+    assert "Traceback" not in printed.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ClusterError, 1),
+        (errors.MalformedInput, 2),
+        (errors.ReadOnly, 3),
+        (errors.OutcomeUnknown, 4),
+    ],
+)
+def test_the_codes_are_those_that_scripts_rely_on(
+    error: type[errors.BreakglassError], code: int
+) -> None:
+    assert guarded(raising(error("Said."))) == code
+
+
+def test_a_refusal_for_want_of_consent_ends_with_the_phrase(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    missing = errors.ConsentMissing("This loses 50 records.", "orders-3 lose 50")
+    assert guarded(raising(missing)) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == "consent: orders-3 lose 50"
+
+
+def test_hostile_text_in_an_error_is_inert(capsys: pytest.CaptureFixture[str]) -> None:
+    guarded(raising(errors.ClusterError("Topic \x1b[2J\u202e is unknown.")))
+    assert capsys.readouterr().err == "Topic \\x1b[2J\\u202e is unknown.\n"
+
+
+def test_a_run_that_returns_is_done() -> None:
+    assert guarded(lambda: None) == 0
+
+
+def test_an_interrupt_ends_with_130() -> None:
+    assert guarded(raising(KeyboardInterrupt())) == 130
+
+
+@pytest.mark.parametrize(("said", "code"), [(None, 0), (0, 0), (1, 1), (4, 4), ("gone", 1)])
+def test_an_exit_keeps_its_number(said: int | str | None, code: int) -> None:
+    assert guarded(raising(SystemExit(said))) == code
+
+
+def test_an_unexpected_error_leaves_its_traceback_in_a_file_of_the_user_alone(
+    capsys: pytest.CaptureFixture[str], user_folders: Path
+) -> None:
+    assert guarded(raising(ZeroDivisionError("no records"))) == 1
+    sentence, path = capsys.readouterr().err.splitlines()
+    assert "ZeroDivisionError: no records" in sentence
+    file = Path(path)
+    assert file.is_relative_to(user_folders)
+    assert file.stat().st_mode & 0o777 == 0o600
+    text = file.read_text()
+    assert "Traceback" in text
+    assert text.startswith("breakglass 0.")
+
+
+def test_an_unexpected_error_is_told_even_when_no_file_can_be_written(
+    capsys: pytest.CaptureFixture[str], user_folders: Path
+) -> None:
+    user_folders.mkdir()
+    (user_folders / "state").write_text("a file where the folder should be")
+    assert guarded(raising(ZeroDivisionError())) == 1
+    printed = capsys.readouterr().err
+    assert "ZeroDivisionError" in printed
+    assert "no details could be kept" in printed
+
+
+GUARDED = "import sys; from console.exits import guarded; "
+APP = (
+    "import sys, typer; from console.exits import run_app; "
+    "app = typer.Typer(add_completion=False, rich_markup_mode=None)\n"
+)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        GUARDED + "sys.exit(guarded(lambda: print('x' * 100_000)))",
+        GUARDED + "sys.exit(guarded(lambda: print('x')))",
+        APP + "app.command()(lambda: print('x' * 100_000))\nsys.exit(run_app(app, 'p'))",
+        APP + "app.command()(lambda: print('x'))\nsys.exit(run_app(app, 'p'))",
+    ],
+    ids=["at once", "when flushed", "a command, at once", "a command, when flushed"],
+)
+def test_a_reader_that_is_gone_ends_the_program_quietly(script: str) -> None:
+    done = in_process(script, close_stdout=True)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.parametrize("start", [GUARDED + "ended = guarded(run)", APP + "app.command()(run)\n"])
+def test_a_pipe_broken_elsewhere_than_on_stdout_is_not_hushed(start: str) -> None:
+    script = (
+        "def run() -> None:\n    raise BrokenPipeError(32, 'a broker closed its end')\n" + start
+    )
+    if "app" in start:
+        script += "ended = run_app(app, 'p')"
+    done = in_process(script + "\nsys.exit(ended)")
+    assert done.returncode == 1
+    assert "a broker closed its end" in done.stderr
+
+
+def test_text_that_the_encoding_lacks_does_not_end_the_program() -> None:
+    script = "import os; " + GUARDED + "sys.exit(guarded(lambda: print('注文')))"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )
+    assert (done.returncode, done.stdout) == (0, "\\u6ce8\\u6587\n")
+
+
+def test_a_wrong_option_is_a_usage_error_with_a_hint(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command()(lambda: None)
+    monkeypatch.setattr(sys, "argv", ["kafka-unclean-recovery", "--nonsense"])
+    assert run_app(app, "kafka-unclean-recovery") == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "No such option: --nonsense" in printed.err
+    assert "kafka-unclean-recovery --help" in printed.err

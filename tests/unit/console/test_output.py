@@ -1,0 +1,188 @@
+"""What reaches a terminal or a pipe."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from console.output import Column, inert, print_json, print_table, say, shown
+from services.model import Role, TopicPartition, Unknown
+
+HOSTILE = "orders\x1b[2J\u202egnp\n[red]spoof[/red]\r\ud800\u200b"
+TEXT = st.text(alphabet=st.characters(), max_size=60)
+
+
+@contextmanager
+def terminal_as_stdout(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Make stdout a terminal of 80 columns; the list holds what it showed, after the block."""
+    primary, secondary = pty.openpty()
+    shown_there: list[str] = []
+    with (
+        os.fdopen(primary, "rb", buffering=0) as reader,
+        os.fdopen(secondary, "w", encoding="utf-8", errors="backslashreplace") as stdout,
+        monkeypatch.context() as patch,
+    ):
+        patch.setattr(sys, "stdout", stdout)
+        patch.setenv("COLUMNS", "80")
+        patch.setenv("TERM", "xterm")
+        yield shown_there
+        stdout.flush()
+        shown_there.append(reader.read(65536).decode("utf-8"))
+
+
+@given(TEXT)
+def test_inert_text_is_printable_whatever_it_was(text: str) -> None:
+    assert inert(text).isprintable()
+
+
+@given(TEXT)
+def test_inert_leaves_printable_text_as_it_is_and_is_stable(text: str) -> None:
+    once = inert(text)
+    assert inert(once) == once
+    if text.isprintable():
+        assert once == text
+
+
+@pytest.mark.parametrize(
+    ("hostile", "harmless"),
+    [
+        ("\x1b[31m", r"\x1b[31m"),
+        ("a\nb\tc", r"a\nb\tc"),
+        ("\u202ecod.exe", r"\u202ecod.exe"),
+        ("\u2066x\u2069", r"\u2066x\u2069"),
+        ("\x9b2J", r"\x9b2J"),
+        ("zero\u200bwidth", r"zero\u200bwidth"),
+        ("\udcff", r"\udcff"),
+        ("[bold]plain[/bold]", "[bold]plain[/bold]"),
+        ("Bestellungen-ä 注文", "Bestellungen-ä 注文"),
+    ],
+)
+def test_what_acts_on_a_terminal_is_written_out(hostile: str, harmless: str) -> None:
+    assert inert(hostile) == harmless
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [(Unknown("b3 is silent"), "?"), (None, "-"), (0, "0"), (True, "yes"), (Role.ISR, "isr")],
+)
+def test_a_cell_tells_unknown_none_and_zero_apart(value: object, cell: str) -> None:
+    assert shown(value) == cell
+
+
+def test_talk_goes_to_stderr_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    say(HOSTILE)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == inert(HOSTILE) + "\n"
+
+
+def test_talk_to_a_closed_stderr_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    say("nobody hears this")
+
+
+@given(st.dictionaries(TEXT, TEXT))
+def test_json_is_ascii_on_one_line_and_keeps_every_character(document: dict[str, str]) -> None:
+    text = printed_json(document)
+    assert text.isascii()
+    assert text.removesuffix("\n").isprintable()
+    assert json.loads(text) == document
+
+
+def printed_json(document: object) -> str:
+    """Return what print_json writes into a pipe."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", io.StringIO())
+        print_json(document)
+        assert isinstance(sys.stdout, io.StringIO)
+        return sys.stdout.getvalue()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A value of ours, as commands report them."""
+
+    partition: TopicPartition
+    log_end: int | Unknown
+    role: Role
+
+
+def test_json_has_a_form_for_every_value_of_ours() -> None:
+    document = {
+        "rows": [Row(TopicPartition("orders", 3), Unknown("b3 is silent"), Role.STALE)],
+        "topic_id": UUID(int=7),
+        "file": Path("plan.json"),
+        "brokers": {3, 1, 2},
+    }
+    assert json.loads(printed_json(document)) == {
+        "rows": [
+            {
+                "partition": {"topic": "orders", "partition": 3},
+                "log_end": {"unknown": "b3 is silent"},
+                "role": "stale",
+            }
+        ],
+        "topic_id": "00000000-0000-0000-0000-000000000007",
+        "file": "plan.json",
+        "brokers": [1, 2, 3],
+    }
+
+
+def test_json_refuses_a_value_it_has_no_form_for() -> None:
+    with pytest.raises(TypeError, match="bytes has no form in JSON"):
+        printed_json({"key": b"\x00"})
+
+
+def test_a_table_in_a_pipe_is_aligned_and_never_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    long = "t" * 249
+    print_table([Column("Topic"), Column("LEO", right=True)], [[long, 150], ["a", Unknown("x")]])
+    head, first, second = capsys.readouterr().out.splitlines()
+    assert head == f"{'Topic':<249}  LEO"
+    assert first == f"{long}  150"
+    assert second == f"{'a':<249}    ?"
+
+
+def test_a_table_without_rows_still_has_titles(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([Column("Topic"), Column("LEO", right=True)], [])
+    assert capsys.readouterr().out == "Topic  LEO\n"
+
+
+def test_a_table_on_a_terminal_shows_hostile_text_and_does_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with terminal_as_stdout(monkeypatch) as screen:
+        print_table([Column("[b]Topic[/b]")], [[HOSTILE], [":warning:"]])
+    assert "[b]Topic[/b]" in screen[0]
+    assert inert(HOSTILE) in screen[0]
+    assert ":warning:" in screen[0]
+    assert "\x1b[2J" not in screen[0]
+    assert "\u202e" not in screen[0]
+
+
+def test_a_table_on_a_narrow_terminal_folds_and_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with terminal_as_stdout(monkeypatch) as screen:
+        print_table([Column("Topic"), Column("LEO", right=True)], [["t" * 200, 150]])
+    assert screen[0].count("t") == 200
+    assert "…" not in screen[0]
+
+
+def test_json_on_a_terminal_is_indented(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal_as_stdout(monkeypatch) as screen:
+        print_json({"a": 1})
+    assert screen[0].replace("\r", "") == '{\n  "a": 1\n}\n'

