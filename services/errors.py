@@ -120,6 +120,11 @@ class Unreachable(BreakglassError):
 
     retriable = True
 
+    def __init__(self, message: str, reason: str = "does not answer") -> None:
+        super().__init__(message)
+        self.reason = reason
+        """The same in two or three words, for a table: ``connection refused``."""
+
 
 class ConnectFailed(Unreachable):
     """No connection: refused, reset, no route, no such host, TLS."""

@@ -242,10 +242,12 @@ class BrokerConnection:
         """The one place where socket errors become ours."""
         if isinstance(error, TimeoutError):
             return TimedOut(
-                f"{self._where} did not answer in time: it may be hung or cut off from here"
+                f"{self._where} did not answer in time: it may be hung or cut off from here",
+                "timed out",
             )
         reason = error.strerror or str(error) or type(error).__name__
         return ConnectFailed(
             f"{self._where} cannot be spoken to ({reason}): check that the broker runs and "
-            "that this listener and security.protocol are right"
+            "that this listener and security.protocol are right",
+            reason[:1].lower() + reason[1:],
         )

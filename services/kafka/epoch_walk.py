@@ -47,7 +47,9 @@ class EpochWalk:
     def history(self) -> EpochHistory:
         """What is known so far."""
         ends = [found.end for found in self._found]
-        floor = self._start if self._at_bottom else (ends or [self._end])[-1]
+        if not ends:
+            return EpochHistory((), self._start if self._at_bottom else self._end)
+        floor = self._start if self._at_bottom else ends[-1]
         ranges = tuple(
             EpochRange(found.epoch, max(start, self._start), end)
             for found, end, start in zip(self._found, ends, [*ends[1:], floor], strict=True)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from services.errors import BreakglassError
+from services.errors import BreakglassError, Unreachable
 from services.kafka.deadline import Deadline
 from services.kafka.describe_cluster import ClusterDescription
 from services.kafka.group_offsets import GroupOffsets, read_group_offsets
@@ -79,7 +79,7 @@ class _Finished:
     """What a broker's thread ended with."""
 
     broker: int
-    answer: BrokerAnswer | BreakglassError
+    answer: BrokerAnswer | Exception
 
 
 class _Gathering:
@@ -147,8 +147,13 @@ class _Gathering:
 
     def _take(self, finished: _Finished) -> None:
         self._running.discard(finished.broker)
-        if isinstance(finished.answer, BreakglassError):
-            self._failures[finished.broker] = str(finished.answer)
+        if isinstance(finished.answer, Unreachable):
+            reason = finished.answer.reason
+            self._failures[finished.broker] = f"b{finished.broker} does not answer ({reason})"
+        elif isinstance(finished.answer, BreakglassError):
+            self._failures[finished.broker] = f"b{finished.broker}: {finished.answer}"
+        elif isinstance(finished.answer, Exception):
+            raise finished.answer
         else:
             self._answers[finished.broker] = finished.answer
 
@@ -164,7 +169,7 @@ class _Gathering:
         limit = self._deadline if self._brokers.fenced(broker) is not True else None
         try:
             answer = self._ask(broker, limit)
-        except BreakglassError as error:
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, `_take` raises it
             self._finished.put(_Finished(broker, error))
         else:
             self._finished.put(_Finished(broker, answer))
@@ -202,7 +207,7 @@ class _Gathering:
     def _evidence(self, *, final: bool = False) -> Evidence:
         awaited = frozenset() if final else self._awaited()
         silent = {
-            one: self._failures.get(one, f"b{one} does not answer (asked, silent so far)")
+            one: self._failures.get(one, f"b{one} does not answer (silent so far)")
             for one in self._held
             if one not in self._answers
         }

@@ -1,0 +1,176 @@
+"""What an armed session can do to a cluster: reorder assignments and hold elections.
+
+Every request is sent once and names its partitions: an empty list is refused here, and a
+null list, which Kafka takes for "every partition of the cluster", cannot be written (R23).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from services.errors import OutcomeUnknown, Unreachable, UsageError
+from services.kafka.broker_errors import ELECTION_NOT_NEEDED, cluster_error, describe_error
+from services.kafka.deadline import Deadline
+from services.kafka.grouping import by_topic
+from services.kafka.sender import ANY_BROKER, Sender
+from services.model import TopicPartition
+
+PARTITIONS_A_REQUEST = 1000
+"""KIP-966: a broker serves only the first 1,000 partitions of a request."""
+
+
+class ElectionType(IntEnum):
+    """ElectLeaders' election types that name no leader."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the controller answered for one partition."""
+
+    code: int
+    message: str = ""
+
+    @property
+    def accepted(self) -> bool:
+        return self.code == 0
+
+    @property
+    def already_online(self) -> bool:
+        """The partition has a leader: there was nothing to elect."""
+        return self.code == ELECTION_NOT_NEEDED
+
+    def __str__(self) -> str:
+        return "accepted" if self.accepted else describe_error(self.code, self.message or None)
+
+
+LEFT_OUT = Reply(-1, "the controller left this partition out of its answer")
+
+
+class ElectionClient:
+    """Sends elections through a sender that allows them; constructed only in armed sessions.
+
+    Every method raises Unreachable when no broker could be connected to: nothing was sent.
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def reorder(
+        self, assignments: Mapping[TopicPartition, tuple[int, ...]], deadline: Deadline
+    ) -> dict[TopicPartition, Reply]:
+        """Write each partition's assignment in a new order of the same brokers.
+
+        Raises:
+            OutcomeUnknown: no answer; the orders may or may not have been written.
+            ClusterError: refused as a whole; nothing was written.
+        """
+        from kafka.protocol.admin import (
+            AlterPartitionReassignmentsRequest,
+            AlterPartitionReassignmentsResponse,
+        )
+
+        _check_size(assignments)
+        topic_class = AlterPartitionReassignmentsRequest.ReassignableTopic
+        partition_class = topic_class.ReassignablePartition
+
+        def topic(name: str, held: list[TopicPartition]) -> Any:
+            return topic_class(
+                name=name,
+                partitions=[
+                    partition_class(partition_index=one.partition, replicas=list(assignments[one]))
+                    for one in held
+                ],
+            )
+
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=_milliseconds(deadline),
+            allow_replication_factor_change=False,
+            topics=by_topic(assignments, topic),
+        )
+        answer = self._send(request, AlterPartitionReassignmentsResponse, "reordering", deadline)
+        if answer.error_code:
+            raise cluster_error(
+                answer.error_code, "reordering assignments", "ALTER on CLUSTER",
+                answer.error_message,
+            )  # fmt: skip
+        replies = {
+            TopicPartition(one.name, held.partition_index): Reply(
+                held.error_code, held.error_message or ""
+            )
+            for one in answer.responses
+            for held in one.partitions
+        }
+        return {one: replies.get(one, LEFT_OUT) for one in assignments}
+
+    def elect(
+        self, election: ElectionType, partitions: Iterable[TopicPartition], deadline: Deadline
+    ) -> dict[TopicPartition, Reply]:
+        """Hold a preferred or unclean election of *partitions*.
+
+        The answer precedes the brokers' metadata by 10 to 100 ms.
+
+        Raises:
+            OutcomeUnknown: no answer; elections may or may not have been held.
+            ClusterError: refused as a whole; none was held.
+        """
+        from kafka.protocol.admin import ElectLeadersRequest
+
+        wanted = list(partitions)
+        _check_size(wanted)
+        topic_class = ElectLeadersRequest.TopicPartitions
+
+        def topic(name: str, held: list[TopicPartition]) -> Any:
+            return topic_class(topic=name, partitions=[one.partition for one in held])
+
+        request = ElectLeadersRequest(
+            election_type=int(election),
+            topic_partitions=by_topic(wanted, topic),
+            timeout_ms=_milliseconds(deadline),
+        )
+        return self.send_election(request, wanted, deadline)
+
+    def send_election(
+        self, request: Any, wanted: Iterable[TopicPartition], deadline: Deadline
+    ) -> dict[TopicPartition, Reply]:
+        """Send a ready ElectLeaders request and read every partition's reply."""
+        from kafka.protocol.admin import ElectLeadersResponse
+
+        answer = self._send(request, ElectLeadersResponse, "electing leaders", deadline)
+        if answer.error_code:
+            raise cluster_error(answer.error_code, "electing leaders", "ALTER on CLUSTER")
+        replies = {
+            TopicPartition(one.topic, held.partition_id): Reply(
+                held.error_code, held.error_message or ""
+            )
+            for one in answer.replica_election_results
+            for held in one.partition_result
+        }
+        return {one: replies.get(one, LEFT_OUT) for one in wanted}
+
+    def _send(self, request: Any, response_class: Any, doing: str, deadline: Deadline) -> Any:
+        self._sender.offers(ANY_BROKER, request.API_KEY, deadline)
+        try:
+            return self._sender.call(ANY_BROKER, request, response_class, deadline)
+        except Unreachable as error:
+            raise OutcomeUnknown(
+                f"no answer while {doing} ({error.reason}): it may or may not have happened; "
+                "run `breakglass triage` to see who leads now"
+            ) from error
+
+
+def _check_size(partitions: Iterable[TopicPartition] | Mapping[TopicPartition, Any]) -> None:
+    count = len(list(partitions))
+    if not 1 <= count <= PARTITIONS_A_REQUEST:
+        raise UsageError(
+            f"a request of {count} partitions cannot be sent: name 1 to {PARTITIONS_A_REQUEST}"
+        )
+
+
+def _milliseconds(deadline: Deadline) -> int:
+    return max(1, int(deadline.remaining() * 1000))
