@@ -265,11 +265,39 @@ class PartitionEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterSnapshot:
-    """The cluster at one moment, as its brokers describe it."""
+class ClusterDescription:
+    """The brokers of a cluster, as DescribeCluster tells."""
 
     cluster_id: str
     brokers: tuple[Broker, ...]
+    names_fenced: bool
+    """Fenced brokers are listed too (version 2, Kafka 4.0); before, they were left out."""
+
+    def fenced(self, broker: int) -> bool | Unknown:
+        """Whether *broker* is fenced; a broker left out by an old cluster is taken as fenced."""
+        listed = next((one for one in self.brokers if one.id == broker), None)
+        if listed is not None:
+            return listed.fenced
+        if self.names_fenced:
+            return Unknown(f"b{broker} is not registered")
+        return True
+
+    def unregistered(self, assignment: tuple[int, ...]) -> tuple[int, ...]:
+        """Brokers of *assignment* that the cluster does not know (R12).
+
+        Always empty before Kafka 4.0, which does not tell fenced and unregistered apart.
+        """
+        if not self.names_fenced:
+            return ()
+        registered = {broker.id for broker in self.brokers}
+        return tuple(one for one in assignment if one not in registered)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSnapshot:
+    """The cluster at one moment, as its brokers describe it."""
+
+    description: ClusterDescription
     quorum: Quorum | Unknown
     partitions: tuple[PartitionState, ...]
     observed_at_ms: int
@@ -277,9 +305,17 @@ class ClusterSnapshot:
     """By topic."""
 
     @property
+    def cluster_id(self) -> str:
+        return self.description.cluster_id
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        return self.description.brokers
+
+    @property
     def offline(self) -> tuple[PartitionState, ...]:
         return tuple(state for state in self.partitions if state.offline)
 
     def broker(self, broker_id: int) -> Broker | None:
-        """The broker of that id, if it is registered."""
+        """The broker of that id, if it is listed."""
         return next((one for one in self.brokers if one.id == broker_id), None)

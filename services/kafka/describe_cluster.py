@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from services.errors import BreakglassError
 from services.kafka.broker_errors import cluster_error, describe_error
 from services.kafka.deadline import Deadline
 from services.kafka.sender import ANY_BROKER, Sender
-from services.model import Broker, Quorum, Unknown, Voter
+from services.model import Broker, ClusterDescription, Quorum, Unknown, Voter
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 QUORUM_SECONDS = 2.5
 """A quorum without leader never answers; DescribeQuorum waits no longer than this."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterDescription:
-    """DescribeCluster's answer."""
-
-    cluster_id: str
-    brokers: tuple[Broker, ...]
-    names_fenced: bool
-    """Fenced brokers are listed too (version 2, Kafka 4.0); before, they were left out."""
-
-    def fenced(self, broker: int) -> bool | Unknown:
-        """Whether *broker* is fenced; a broker left out by an old cluster is taken as fenced."""
-        listed = next((one for one in self.brokers if one.id == broker), None)
-        if listed is not None:
-            return listed.fenced
-        if self.names_fenced:
-            return Unknown(f"b{broker} is not registered")
-        return True
-
-    def unregistered(self, assignment: tuple[int, ...]) -> tuple[int, ...]:
-        """Brokers of *assignment* that the cluster does not know (R12).
-
-        Always empty before Kafka 4.0, which does not tell fenced and unregistered apart.
-        """
-        if not self.names_fenced:
-            return ()
-        registered = {broker.id for broker in self.brokers}
-        return tuple(one for one in assignment if one not in registered)
 
 
 def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:

@@ -8,25 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 from services.errors import OutcomeUnknown, Unreachable, UsageError
 from services.kafka.broker_errors import ELECTION_NOT_NEEDED, cluster_error, describe_error
 from services.kafka.deadline import Deadline
 from services.kafka.grouping import by_topic
+from services.kafka.messages.elect_leaders import (
+    ElectionType,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    designated_election,
+)
 from services.kafka.sender import ANY_BROKER, Sender
 from services.model import TopicPartition
 
 PARTITIONS_A_REQUEST = 1000
 """KIP-966: a broker serves only the first 1,000 partitions of a request."""
-
-
-class ElectionType(IntEnum):
-    """ElectLeaders' election types that name no leader."""
-
-    PREFERRED = 0
-    UNCLEAN = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +117,6 @@ class ElectionClient:
             OutcomeUnknown: no answer; elections may or may not have been held.
             ClusterError: refused as a whole; none was held.
         """
-        from kafka.protocol.admin import ElectLeadersRequest
-
         wanted = list(partitions)
         _check_size(wanted)
         topic_class = ElectLeadersRequest.TopicPartitions
@@ -133,14 +129,24 @@ class ElectionClient:
             topic_partitions=by_topic(wanted, topic),
             timeout_ms=_milliseconds(deadline),
         )
-        return self.send_election(request, wanted, deadline)
+        return self._hold(request, wanted, deadline)
 
-    def send_election(
+    def designate(
+        self, leaders: Mapping[TopicPartition, int], deadline: Deadline
+    ) -> dict[TopicPartition, Reply]:
+        """Elect exactly *leaders* (broker ids), by ElectLeaders v3 (KIP-1275).
+
+        Raises:
+            OutcomeUnknown: no answer; elections may or may not have been held.
+            UnsupportedByCluster: the cluster elects no designated leaders; none was held.
+        """
+        _check_size(leaders)
+        request = designated_election(leaders, _milliseconds(deadline))
+        return self._hold(request, leaders, deadline)
+
+    def _hold(
         self, request: Any, wanted: Iterable[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, Reply]:
-        """Send a ready ElectLeaders request and read every partition's reply."""
-        from kafka.protocol.admin import ElectLeadersResponse
-
         answer = self._send(request, ElectLeadersResponse, "electing leaders", deadline)
         if answer.error_code:
             raise cluster_error(answer.error_code, "electing leaders", "ALTER on CLUSTER")

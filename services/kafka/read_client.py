@@ -9,11 +9,7 @@ from dataclasses import replace
 
 from services.kafka.connection import Security
 from services.kafka.deadline import Deadline
-from services.kafka.describe_cluster import (
-    ClusterDescription,
-    describe_cluster,
-    describe_quorum,
-)
+from services.kafka.describe_cluster import describe_cluster, describe_quorum
 from services.kafka.endpoint import Endpoint
 from services.kafka.log_dirs import read_log_dirs
 from services.kafka.partitions import read_partitions
@@ -22,6 +18,7 @@ from services.kafka.replica_reader import ReplicaReader
 from services.kafka.sender import Sender
 from services.kafka.topic_settings import read_topic_settings
 from services.model import (
+    ClusterDescription,
     ClusterSnapshot,
     LogDir,
     PartitionState,
@@ -66,8 +63,7 @@ class ReadClient:
             offline = sorted({one.partition.topic for one in partitions if one.offline})
             settings = self.settings(offline, deadline)
             return ClusterSnapshot(
-                cluster_id=description.cluster_id,
-                brokers=description.brokers,
+                description=description,
                 quorum=quorum.result(),
                 partitions=_with_reassignments(partitions, moving.result()),
                 observed_at_ms=int(time.time() * 1000),

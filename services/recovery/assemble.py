@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from services.kafka.describe_cluster import ClusterDescription
 from services.kafka.group_offsets import GroupOffsets
 from services.kafka.replica_reader import ReplicaReader, ReplicaReading
 from services.model import (
+    ClusterDescription,
     LogDir,
     PartitionEvidence,
     PartitionState,

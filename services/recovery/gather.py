@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from services.errors import BreakglassError, Unreachable
 from services.kafka.deadline import Deadline
-from services.kafka.describe_cluster import ClusterDescription
 from services.kafka.group_offsets import GroupOffsets, read_group_offsets
 from services.kafka.read_client import ReadClient
 from services.kafka.replica_reader import ReplicaReader
@@ -21,7 +20,6 @@ from services.model import (
     PartitionState,
     TopicPartition,
     Unknown,
-    known,
 )
 from services.recovery.assemble import BrokerAnswer, assemble
 from services.recovery.common_epoch import without_common_epoch
@@ -103,11 +101,7 @@ class _Gathering:
         self._answers: dict[int, BrokerAnswer] = {}
         self._failures: dict[int, str] = {}
         self._finished: queue.SimpleQueue[_Finished] = queue.SimpleQueue()
-        self._brokers = ClusterDescription(
-            snapshot.cluster_id,
-            snapshot.brokers,
-            all(known(one.fenced) for one in snapshot.brokers),
-        )
+        self._brokers = snapshot.description
 
     def run(self) -> Iterator[Evidence]:
         for broker in self._held:

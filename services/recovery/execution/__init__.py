@@ -1,0 +1,1 @@
+"""Making a plan happen: guarded steps, a confirmed result for each partition."""

@@ -1,0 +1,146 @@
+"""Who leads now: the controller's metadata first, then the elected broker's own word (R6)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from services.errors import BreakglassError, Unreachable
+from services.kafka.deadline import Deadline
+from services.kafka.list_offsets import EARLIEST, LEADER_ONLY, ListedOffset, list_offsets
+from services.kafka.read_client import ReadClient
+from services.model import PartitionState, TopicPartition
+from services.recovery.execution.target import Outcome, Result, Rung, Target
+
+POLL_SECONDS = 0.02
+"""Metadata follows an election's reply by 10 to 100 ms."""
+
+SPEAK_SECONDS = 3.0
+"""How long an elected leader may stay silent before its election is called unknown."""
+
+States = Mapping[TopicPartition, PartitionState]
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Reads who leads; the waits between looks go through *pause*."""
+
+    client: ReadClient
+    pause: Callable[[float], None] = time.sleep
+
+    def states(self, targets: Sequence[Target], deadline: Deadline) -> States:
+        """The partitions of *targets* as brokers know them now.
+
+        Raises:
+            Unreachable: no broker answers.
+        """
+        topics = sorted({one.partition.topic for one in targets})
+        wanted = {one.partition for one in targets}
+        read = self.client.partitions(topics, deadline)
+        return {one.partition: one for one in read if one.partition in wanted}
+
+    def confirm(
+        self, targets: Sequence[Target], deadline: Deadline
+    ) -> dict[TopicPartition, Outcome]:
+        """Wait until each of *targets* has a leader that says so itself, or *deadline*."""
+        states = self._wait_for_leaders(targets, deadline)
+        elected = [one for one in targets if _leader(states, one) == one.designee]
+        spoken = self._ask_leaders(elected, states, deadline)
+        return {one.partition: _outcome(one, states, spoken) for one in targets}
+
+    def _wait_for_leaders(self, targets: Sequence[Target], deadline: Deadline) -> States:
+        states: States = {}
+        while True:
+            try:
+                states = self.states(targets, deadline)
+            except BreakglassError:
+                # The metadata is asked again; without any, every outcome is unknown.
+                states = {}
+            if all(_leader(states, one) is not None for one in targets) or deadline.passed:
+                return states
+            self.pause(min(POLL_SECONDS, deadline.remaining()))
+
+    def _ask_leaders(
+        self, elected: Sequence[Target], states: States, deadline: Deadline
+    ) -> dict[TopicPartition, str]:
+        """What each designee says of itself: empty for "I lead", else why it is not known."""
+        answers: dict[TopicPartition, str] = {}
+        for broker in sorted({one.designee for one in elected}):
+            asked = [one.partition for one in elected if one.designee == broker]
+            answers.update(self._ask_leader(broker, asked, states, deadline))
+        return answers
+
+    def _ask_leader(
+        self, broker: int, asked: list[TopicPartition], states: States, deadline: Deadline
+    ) -> dict[TopicPartition, str]:
+        answers = dict.fromkeys(asked, f"b{broker} was elected but does not answer as leader")
+        limit = deadline.sooner(SPEAK_SECONDS)
+        while not limit.passed:
+            silent = [one for one in asked if answers[one]]
+            if not silent:
+                break
+            try:
+                answers.update(self._leader_answers(broker, silent, states, limit))
+            except Unreachable as error:
+                unheard = f"b{broker} was elected but does not answer ({error.reason})"
+                answers.update(dict.fromkeys(silent, unheard))
+            if any(answers[one] for one in silent):
+                self.pause(min(POLL_SECONDS, limit.remaining()))
+        return answers
+
+    def _leader_answers(
+        self, broker: int, asked: list[TopicPartition], states: States, deadline: Deadline
+    ) -> dict[TopicPartition, str]:
+        epochs = {one: states[one].leader_epoch for one in asked}
+        answers = list_offsets(
+            self.client.sender,
+            broker,
+            asked,
+            EARLIEST,
+            deadline,
+            replica_id=LEADER_ONLY,
+            leader_epochs=epochs,
+        )
+        return {
+            one: "" if isinstance(answer, ListedOffset) else answer.reason
+            for one, answer in answers.items()
+        }
+
+
+def _leader(states: States, target: Target) -> int | None:
+    state = states.get(target.partition)
+    return state.leader if state is not None else None
+
+
+def _outcome(target: Target, states: States, spoken: Mapping[TopicPartition, str]) -> Outcome:
+    state = states.get(target.partition)
+    if state is None or state.leader is None:
+        return Outcome(
+            target,
+            Result.UNKNOWN,
+            "no leader was seen in time: run `breakglass triage`; if it is still offline, go on "
+            "with `breakglass recover resume`",
+        )
+    if state.leader != target.designee:
+        return Outcome(
+            target,
+            Result.ELECTED_ANOTHER,
+            f"b{state.leader} was elected: b{target.designee} was fenced meanwhile, or b"
+            f"{state.leader} came back; what b{target.designee} holds beyond it is being cut off: "
+            f"stop b{target.designee} now if it holds more",
+            state.leader,
+            state.leader_epoch,
+        )
+    silence = spoken[target.partition]
+    if silence:
+        return Outcome(
+            target,
+            Result.UNKNOWN,
+            f"{silence}: it may be hung; check broker {state.leader}, then "
+            "`breakglass recover resume`",
+            state.leader,
+            state.leader_epoch,
+            Rung.ELECTED,
+        )
+    return Outcome(target, Result.ELECTED, "", state.leader, state.leader_epoch, Rung.SERVING)

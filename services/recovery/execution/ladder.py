@@ -1,0 +1,84 @@
+"""How far elected partitions have come: readable, writable, redundant (R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from services.errors import BreakglassError
+from services.kafka.deadline import Deadline
+from services.kafka.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
+from services.model import PartitionState, TopicPartition
+from services.recovery.execution.confirm import POLL_SECONDS, Observer
+from services.recovery.execution.target import Outcome, Result, Rung, Target
+
+
+def climb(
+    observer: Observer, outcomes: Sequence[Outcome], deadline: Deadline
+) -> tuple[Outcome, ...]:
+    """Watch elected partitions until each is readable, or *deadline*; others stay as they are.
+
+    A broker that stops answering leaves its partitions on the rung last seen.
+    """
+    seen = {one.partition: one for one in outcomes}
+    while True:
+        waiting = [one for one in seen.values() if _climbs(one)]
+        if not waiting:
+            break
+        seen.update(_look(observer, waiting, deadline))
+        if deadline.passed or not any(_climbs(one) for one in seen.values()):
+            break
+        observer.pause(min(POLL_SECONDS * 5, deadline.remaining()))
+    return tuple(seen[one.partition] for one in outcomes)
+
+
+def rung(target: Target, state: PartitionState, high_watermark: int | None) -> Rung:
+    """The highest rung that *state* and the leader's *high_watermark* prove."""
+    reached = Rung.SERVING
+    if high_watermark is not None and high_watermark >= (target.log_end or 0):
+        reached = Rung.READABLE
+    if target.min_insync_replicas is None or len(state.isr) < target.min_insync_replicas:
+        return reached
+    if reached < Rung.READABLE:
+        return reached
+    return Rung.REDUNDANT if len(state.isr) > 1 else Rung.WRITABLE
+
+
+def _climbs(outcome: Outcome) -> bool:
+    return (
+        outcome.result is Result.ELECTED
+        and outcome.rung is not None
+        and outcome.rung < Rung.READABLE
+    )
+
+
+def _look(
+    observer: Observer, waiting: Sequence[Outcome], deadline: Deadline
+) -> dict[TopicPartition, Outcome]:
+    try:
+        states = observer.states([one.target for one in waiting], deadline)
+        marks = _high_watermarks(observer, waiting, deadline)
+    except BreakglassError:
+        return {}
+    return {
+        one.partition: one.with_rung(
+            rung(one.target, states[one.partition], marks.get(one.partition))
+        )
+        for one in waiting
+        if one.partition in states
+    }
+
+
+def _high_watermarks(
+    observer: Observer, waiting: Sequence[Outcome], deadline: Deadline
+) -> Mapping[TopicPartition, int]:
+    """The leaders' high watermarks; a leader that may not tell yet answers error 78."""
+    marks: dict[TopicPartition, int] = {}
+    for broker in sorted({one.target.designee for one in waiting}):
+        asked = [one.partition for one in waiting if one.target.designee == broker]
+        answers = list_offsets(
+            observer.client.sender, broker, asked, LATEST, deadline, replica_id=LEADER_ONLY
+        )
+        marks.update(
+            {one: held.offset for one, held in answers.items() if isinstance(held, ListedOffset)}
+        )
+    return marks

@@ -1,0 +1,121 @@
+"""The last look before a batch is sent: what the controller says now, against the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from services.model import ClusterDescription, PartitionState, Reassignment, Unknown, known
+from services.recovery.execution.target import Outcome, Result, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One target beside what was read of its partition immediately before sending."""
+
+    target: Target
+    state: PartitionState
+    brokers: ClusterDescription
+
+
+def recheck(
+    target: Target, state: PartitionState | None, brokers: ClusterDescription
+) -> Outcome | None:
+    """The outcome that stops *target* here, or None when it may be sent.
+
+    *state* is the partition as the metadata has it now; None when it is gone.
+    """
+    if state is None:
+        return _refused(target, "the topic is gone: leave it out of the plan")
+    if state.topic_id != target.topic_id:
+        return _refused(target, "the topic was recreated since the evidence was read: plan again")
+    if state.leader is not None:
+        leads = "" if state.leader == target.designee else f"led by b{state.leader}"
+        return Outcome(
+            target, Result.ALREADY_ONLINE, leads, state.leader, state.leader_epoch
+        )  # fmt: skip
+    for guard in _GUARDS:
+        refusal = guard(Look(target, state, brokers))
+        if refusal:
+            return _refused(target, refusal)
+    return None
+
+
+def holders(look: Look) -> tuple[int, ...]:
+    """H of R1: unfenced members of ISR, ELR and last known ELR other than the designee.
+
+    Any election, the one that a reorder holds included, prefers them to the designee.
+    """
+    state = look.state
+    elr = state.elr if known(state.elr) else ()
+    last = state.last_known_elr if known(state.last_known_elr) else ()
+    return tuple(
+        one
+        for one in dict.fromkeys((*state.isr, *elr, *last))
+        if one != look.target.designee and look.brokers.fenced(one) is not True
+    )
+
+
+def _refused(target: Target, reason: str) -> Outcome:
+    return Outcome(target, Result.REFUSED, reason)
+
+
+def _designee_assigned(look: Look) -> str | None:
+    if look.target.designee in look.state.assignment:
+        return None
+    return f"b{look.target.designee} is no longer in the assignment: plan again"
+
+
+def _designee_unfenced(look: Look) -> str | None:
+    designee = look.target.designee
+    if look.brokers.fenced(designee) is False:
+        return None
+    return f"b{designee} is fenced: start it, wait until it is unfenced, then go on"
+
+
+def _no_holder(look: Look) -> str | None:
+    held = holders(look)
+    if not held:
+        return None
+    names = " and ".join(f"b{one}" for one in held)
+    return (
+        f"{names} would be elected instead of b{look.target.designee}: stop broker "
+        f"{' and '.join(map(str, held))}, wait until it is fenced, read again"
+    )
+
+
+def _not_moving(look: Look) -> str | None:
+    reassignment = look.state.reassignment
+    if isinstance(reassignment, Unknown):
+        return f"it is unknown whether a reassignment runs ({reassignment.reason})"
+    if isinstance(reassignment, Reassignment):
+        return "a reassignment runs: cancel it or let it end, then plan again"
+    return None
+
+
+def _all_registered(look: Look) -> str | None:
+    absent = look.brokers.unregistered(look.state.assignment)
+    if not absent:
+        return None
+    names = ", ".join(f"b{one}" for one in absent)
+    return f"the controller rejects a reorder while {names} is not registered: start it once"
+
+
+def _same_assignment(look: Look) -> str | None:
+    if look.state.assignment in (look.target.assignment, look.target.order):
+        return None
+    return (
+        f"the assignment is now {list(look.state.assignment)}: another operator or tool is at "
+        "work; find out who, then plan again"
+    )
+
+
+_GUARDS: tuple[Callable[[Look], str | None], ...] = (
+    _designee_assigned,
+    _designee_unfenced,
+    _no_holder,
+    _not_moving,
+    _all_registered,
+    _same_assignment,
+)
+"""In the order in which an operator wants to hear of them (R16, R1, R12)."""

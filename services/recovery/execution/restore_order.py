@@ -1,0 +1,62 @@
+"""Puts assignments back into the order they had, where that is still ours to do (R13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from services.errors import BreakglassError
+from services.kafka.deadline import Deadline
+from services.kafka.election_client import ElectionClient
+from services.model import PartitionState, TopicPartition
+from services.recovery.execution.confirm import Observer
+from services.recovery.execution.target import Outcome, Result, Target
+
+
+def still_ours(target: Target, state: PartitionState | None) -> bool:
+    """The order is exactly what was written, the designee leads, nothing is being moved."""
+    return (
+        state is not None
+        and state.assignment == target.order
+        and state.leader == target.designee
+        and state.reassignment is None
+    )
+
+
+def restore_orders(
+    client: ElectionClient, observer: Observer, outcomes: Sequence[Outcome], deadline: Deadline
+) -> tuple[Outcome, ...]:
+    """Write the original order of every elected partition back.
+
+    The write is blind, so each partition is read immediately before; one whose order is not
+    exactly ours keeps it, and its outcome says so.
+    """
+    changed = [
+        one
+        for one in outcomes
+        if one.result is Result.ELECTED and one.target.order != one.target.assignment
+    ]
+    if not changed:
+        return tuple(outcomes)
+    restored = _restore(client, observer, [one.target for one in changed], deadline)
+    return tuple(
+        replace(one, order_restored=one.partition in restored) if one in changed else one
+        for one in outcomes
+    )
+
+
+def _restore(
+    client: ElectionClient, observer: Observer, targets: Sequence[Target], deadline: Deadline
+) -> frozenset[TopicPartition]:
+    """The partitions whose order was accepted back."""
+    try:
+        snapshot = observer.client.snapshot(deadline, sorted({t.partition.topic for t in targets}))
+        states = {one.partition: one for one in snapshot.partitions}
+        ours = [one for one in targets if still_ours(one, states.get(one.partition))]
+        if not ours:
+            return frozenset()
+        replies = client.reorder({one.partition: one.assignment for one in ours}, deadline)
+    except BreakglassError:
+        # Elections stand whatever their order; the outcome shows that it was not put back.
+        return frozenset()
+    return frozenset(partition for partition, reply in replies.items() if reply.accepted)

@@ -1,0 +1,236 @@
+"""Runs an election batch by batch: recheck, journal, elect, confirm, put the order back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from services.errors import BreakglassError, NoQuorum, OutcomeUnknown
+from services.kafka.broker_errors import retriable
+from services.kafka.deadline import Deadline
+from services.kafka.election_client import ElectionClient, Reply
+from services.model import ClusterSnapshot, TopicPartition, known
+from services.recovery.execution.batches import batches
+from services.recovery.execution.confirm import Observer
+from services.recovery.execution.ladder import climb
+from services.recovery.execution.recheck import recheck
+from services.recovery.execution.restore_order import restore_orders
+from services.recovery.execution.routes import Route
+from services.recovery.execution.target import Outcome, Result, Target
+
+RETRY_SECONDS = 0.2
+"""Pause before a transient failure is tried again; doubles each time."""
+
+
+class Record(Protocol):
+    """The journal, as far as an execution needs it: each line is on disk when this returns."""
+
+    def record(self, kind: str, /, **payload: Any) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long and how often an execution tries. Seconds."""
+
+    read: float = 10.0
+    election: float = 30.0
+    """One request; past it the outcome is unknown."""
+    confirmation: float = 10.0
+    ladder: float = 0.0
+    """How long to wait for partitions to become readable; 0 looks once."""
+    retries: int = 3
+    """KIP-1275's --recovery-election-attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Everything one run of elections works with."""
+
+    client: ElectionClient
+    observer: Observer
+    route: Route
+    journal: Record
+    limits: Limits = field(default_factory=Limits)
+    stop: Callable[[], bool] = lambda: False
+    """Asked between batches: true ends the run after the batch under way."""
+    pause: Callable[[float], None] = time.sleep
+
+    def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
+        """Elect *targets*; yields the outcomes of each batch as it ends.
+
+        Stops after a batch in which another replica was elected or an outcome is unknown;
+        what was not attempted then is yielded last.
+        """
+        halted = ""
+        for batch in batches(targets):
+            halted = halted or ("stopped on request" if self.stop() else "")
+            if halted:
+                yield self._recorded(_not_attempted(batch, halted))
+                continue
+            outcomes = self._batch(batch)
+            yield outcomes
+            halted = why_to_halt(outcomes)
+
+    def _batch(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
+        try:
+            snapshot = self._read(batch)
+        except BreakglassError as error:
+            return self._recorded(_all(batch, Result.REFUSED, str(error)))
+        stopped = _recheck_all(batch, snapshot)
+        ready = [one for one in batch if one.partition not in stopped]
+        elected = self._elect(ready) if ready else {}
+        outcomes = tuple(stopped.get(t.partition) or elected[t.partition] for t in batch)
+        if self.route.reorders:
+            outcomes = restore_orders(
+                self.client, self.observer, outcomes, Deadline.after(self.limits.read)
+            )
+        return self._recorded(climb(self.observer, outcomes, Deadline.after(self.limits.ladder)))
+
+    def _read(self, batch: Sequence[Target]) -> ClusterSnapshot:
+        """The cluster now, without which nothing is sent.
+
+        Raises:
+            NoQuorum: no controller leads, so no election can work (R20).
+            Unreachable: no broker answers.
+        """
+        topics = sorted({one.partition.topic for one in batch})
+        snapshot = self.observer.client.snapshot(Deadline.after(self.limits.read), topics)
+        if known(snapshot.quorum) and snapshot.quorum.leader is None:
+            raise NoQuorum("the controller quorum has no leader: bring controllers back first")
+        return snapshot
+
+    def _elect(self, ready: Sequence[Target]) -> dict[TopicPartition, Outcome]:
+        """Elect and confirm; transient failures are tried again, nothing else is."""
+        outcomes: dict[TopicPartition, Outcome] = {}
+        left, wait = list(ready), RETRY_SECONDS
+        for attempt in range(self.limits.retries + 1):
+            if attempt:
+                self.pause(wait)
+                wait *= 2
+            results, transient = self._attempt(left)
+            outcomes.update(results)
+            left = [one for one in left if one.partition in transient]
+            if not left:
+                break
+        return outcomes
+
+    def _attempt(
+        self, targets: Sequence[Target]
+    ) -> tuple[dict[TopicPartition, Outcome], frozenset[TopicPartition]]:
+        """One request: every partition's outcome, and those worth another try."""
+        self._announce(targets)
+        try:
+            replies = self.route.elect(targets, Deadline.after(self.limits.election))
+        except OutcomeUnknown as error:
+            return self._after_silence(targets, error)
+        except BreakglassError as error:
+            failed = _all(targets, Result.FAILED, str(error))
+            again = frozenset(one.partition for one in targets if error.retriable)
+            return {one.partition: one for one in failed}, again
+        return self._after_replies(targets, replies)
+
+    def _after_silence(
+        self, targets: Sequence[Target], error: OutcomeUnknown
+    ) -> tuple[dict[TopicPartition, Outcome], frozenset[TopicPartition]]:
+        """The answer was lost: what the brokers say now decides, else it stays unknown."""
+        confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
+        outcomes = {
+            partition: replace(one, reason=str(error)) if one.leader is None else one
+            for partition, one in confirmed.items()
+        }
+        return outcomes, frozenset()
+
+    def _after_replies(
+        self, targets: Sequence[Target], replies: Mapping[TopicPartition, Reply]
+    ) -> tuple[dict[TopicPartition, Outcome], frozenset[TopicPartition]]:
+        by_reply = {one: replies[one.partition] for one in targets}
+        sent = [one for one, reply in by_reply.items() if reply.accepted or reply.already_online]
+        confirmed = self.observer.confirm(sent, Deadline.after(self.limits.confirmation))
+        outcomes = {
+            one.partition: (
+                self._already_led(confirmed[one.partition], reply)
+                if one.partition in confirmed
+                else Outcome(one, Result.FAILED, str(reply))
+            )
+            for one, reply in by_reply.items()
+        }
+        transient = frozenset(
+            one.partition
+            for one, reply in by_reply.items()
+            if one.partition not in confirmed and retriable(reply.code)
+        )
+        return outcomes, transient
+
+    def _already_led(self, outcome: Outcome, reply: Reply) -> Outcome:
+        """A designated election changes nothing that is online; a reorder may have elected."""
+        another = outcome.result is Result.ELECTED_ANOTHER
+        if another and reply.already_online and not self.route.reorders:
+            led = f"led by b{outcome.leader}"
+            return replace(outcome, result=Result.ALREADY_ONLINE, reason=led)
+        return outcome
+
+    def _announce(self, targets: Sequence[Target]) -> None:
+        self.journal.record(
+            "request",
+            step=self.route.name,
+            partitions=[
+                {
+                    "topic": one.partition.topic,
+                    "partition": one.partition.partition,
+                    "designee": one.designee,
+                    "order": list(one.order),
+                    "assignment": list(one.assignment),
+                    "leader_epoch": one.leader_epoch,
+                }
+                for one in targets
+            ],
+        )
+
+    def _recorded(self, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+        for one in outcomes:
+            self.journal.record(
+                "outcome",
+                topic=one.partition.topic,
+                partition=one.partition.partition,
+                result=one.result.value,
+                reason=one.reason,
+                leader=one.leader,
+                leader_epoch=one.leader_epoch,
+                rung=str(one.rung) if one.rung else None,
+                order_restored=one.order_restored,
+            )
+        return tuple(outcomes)
+
+
+def why_to_halt(outcomes: Sequence[Outcome]) -> str:
+    """The reason to stop after these *outcomes*, or nothing (R4)."""
+    for one in outcomes:
+        if one.result is Result.ELECTED_ANOTHER:
+            return (
+                f"stopped because {one.partition} elected b{one.leader}, not "
+                f"b{one.target.designee}: keep broker {one.leader} down, then plan again"
+            )
+    for one in outcomes:
+        if one.result is Result.UNKNOWN:
+            return f"stopped because the outcome of {one.partition} is unknown"
+    if outcomes and all(one.result is Result.FAILED for one in outcomes):
+        return f"stopped because {outcomes[0].partition} failed: {outcomes[0].reason}"
+    return ""
+
+
+def _recheck_all(
+    batch: Sequence[Target], snapshot: ClusterSnapshot
+) -> dict[TopicPartition, Outcome]:
+    states = {one.partition: one for one in snapshot.partitions}
+    looks = ((one, recheck(one, states.get(one.partition), snapshot.description)) for one in batch)
+    return {one.partition: outcome for one, outcome in looks if outcome is not None}
+
+
+def _all(targets: Sequence[Target], result: Result, reason: str) -> tuple[Outcome, ...]:
+    return tuple(Outcome(one, result, reason) for one in targets)
+
+
+def _not_attempted(batch: Sequence[Target], reason: str) -> tuple[Outcome, ...]:
+    return _all(batch, Result.NOT_ATTEMPTED, reason)

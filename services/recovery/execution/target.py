@@ -1,0 +1,108 @@
+"""One partition to recover, frozen before anything is sent, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum, StrEnum
+from uuid import UUID
+
+from services.model import INTERNAL_TOPICS, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A partition and the replica that is to lead it, with what that rests on."""
+
+    partition: TopicPartition
+    topic_id: UUID
+    designee: int
+    order: tuple[int, ...]
+    """The assignment to write: the designee, then the others by rank, worst last (R4)."""
+    assignment: tuple[int, ...]
+    """The controller's order when the evidence was read; put back afterwards."""
+    leader_epoch: int
+    log_end: int | None
+    """The designee's log end offset; None when unread and chosen by hand (R16)."""
+    min_insync_replicas: int | None
+    """None when it could not be read."""
+
+    @property
+    def internal(self) -> bool:
+        return self.partition.topic in INTERNAL_TOPICS
+
+
+class Result(StrEnum):
+    """How a partition's recovery ended."""
+
+    ELECTED = "elected"
+    """The designee leads, and said so itself."""
+    ALREADY_ONLINE = "already online"
+    """It has a leader: nothing was to be done, which is a success."""
+    ELECTED_ANOTHER = "elected another"
+    REFUSED = "refused"
+    """A guard said no; nothing was sent for this partition."""
+    FAILED = "failed"
+    """The controller answered with an error."""
+    UNKNOWN = "unknown"
+    """No answer, or the elected leader does not speak: it may or may not have happened."""
+    NOT_ATTEMPTED = "not attempted"
+    """The run stopped before its turn."""
+
+
+class Rung(IntEnum):
+    """How far a recovered partition has come (R7)."""
+
+    ELECTED = 1
+    """The controller's metadata names the designee."""
+    SERVING = 2
+    """The designee itself answers as leader of the new epoch (R6)."""
+    READABLE = 3
+    """The high watermark has reached the log end offset of the election."""
+    WRITABLE = 4
+    """The ISR is large enough for acks=all."""
+    REDUNDANT = 5
+    """Another replica is in sync: this leader may die."""
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The result for one partition."""
+
+    target: Target
+    result: Result
+    reason: str = ""
+    """Why, and what to do or check next; empty for a plain success."""
+    leader: int | None = None
+    """Who leads now, as far as was observed."""
+    leader_epoch: int | None = None
+    rung: Rung | None = None
+    order_restored: bool | None = None
+    """None where no other order was written, or nobody tried."""
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.target.partition
+
+    @property
+    def succeeded(self) -> bool:
+        return self.result in (Result.ELECTED, Result.ALREADY_ONLINE)
+
+    def with_rung(self, rung: Rung) -> Outcome:
+        """The same, seen to have climbed to *rung*."""
+        return replace(self, rung=rung)
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """0 all online, 4 something is unknown, 3 only guards said no, else 1."""
+    failed = [one.result for one in outcomes if not one.succeeded]
+    if not failed:
+        return 0
+    if Result.UNKNOWN in failed:
+        return 4
+    if all(one is Result.REFUSED for one in failed):
+        return 3
+    return 1
