@@ -1,0 +1,70 @@
+"""The locked requirements: current, hashed, and silent about where they came from."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+from scripts.lock import LOCKS, ROOT, stale
+
+FILES = [ROOT / "requirements" / name for name in LOCKS]
+
+
+def pins(file: Path) -> dict[str, str]:
+    """Return the version each package is pinned to."""
+    return dict(re.findall(r"^([a-z0-9._-]+)==([^\s;]+)", file.read_text(), re.MULTILINE))
+
+
+def direct_requirements() -> list[Requirement]:
+    """Return what pyproject.toml asks for, with all extras and groups."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    asked = list(project["project"]["dependencies"])
+    for extra in project["project"]["optional-dependencies"].values():
+        asked += extra
+    return [Requirement(one) for one in [*asked, *project["dependency-groups"]["dev"]]]
+
+
+def test_the_locks_were_made_from_these_inputs() -> None:
+    assert stale() == [], "run `make lock`"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_no_lock_says_where_a_package_came_from(file: Path) -> None:
+    text = file.read_text()
+    assert re.findall(r"https?:|file:|--[a-z-]*(?:index|links)|(?:^|[ =])/", text) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_every_pin_has_a_hash(file: Path) -> None:
+    entries = re.split(r"^(?=\S+==)", file.read_text(), flags=re.MULTILINE)[1:]
+    assert {one.partition("==")[0] for one in entries} == set(pins(file))
+    assert [one.split()[0] for one in entries if "--hash=sha256:" not in one] == []
+
+
+def test_what_make_installs_is_what_the_full_lock_has() -> None:
+    everything = pins(ROOT / "requirements" / "all.txt")
+    assert pins(ROOT / "requirements" / "dev.txt").items() <= everything.items()
+
+
+def test_every_direct_requirement_is_pinned_within_its_bounds() -> None:
+    everything = pins(ROOT / "requirements" / "all.txt")
+    assert [
+        str(one)
+        for one in direct_requirements()
+        if not one.specifier.contains(everything[one.name], prereleases=True)
+    ] == []
+
+
+def test_a_changed_dependency_makes_the_locks_stale(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    text = (ROOT / "pyproject.toml").read_text()
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert stale(tmp_path) == []
+    (tmp_path / "pyproject.toml").write_text(text.replace("rich>=14", "rich>=14.1"))
+    assert stale(tmp_path) == list(LOCKS)

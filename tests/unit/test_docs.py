@@ -1,0 +1,141 @@
+"""The documentation holds: its commands exist, its links lead somewhere, its pages are current."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from typer import TyperException
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from console import __version__
+from console.commands import Deferred
+from scripts import cli_reference
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+PROGRAMS = {
+    "breakglass": "console.cli",
+    "kafka-unclean-recovery": "console.unclean_recovery",
+    "kafka-elect-leaders": "console.leader_election",
+}
+SHELL_STOPS = {"|", "<", ">", "2>", "&&", "||", ";", "&"}
+
+
+def relative(page: Path) -> str:
+    """Return the name of *page* within the project."""
+    return str(page.relative_to(ROOT))
+
+
+def console_lines(text: str) -> Iterator[str]:
+    """Yield the commands of the fences marked ``console``: what follows ``$``."""
+    for fence in re.findall(r"^```console\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in fence.replace("\\\n", " ").splitlines():
+            if line.startswith("$ "):
+                yield line.removeprefix("$ ")
+
+
+def documented_commands() -> Iterator[Any]:
+    """Yield each command line of the documentation as a test case named by page and line."""
+    for page in PAGES:
+        for line in console_lines(page.read_text(encoding="utf-8")):
+            yield pytest.param(line, id=f"{relative(page)}: {line}")
+
+
+def words_of(line: str) -> list[str]:
+    """Split *line* as a shell would, up to its first pipe or redirection."""
+    words = shlex.split(line, comments=True)
+    stop = next((at for at, word in enumerate(words) if word in SHELL_STOPS), len(words))
+    return words[:stop]
+
+
+def check_against(command: Command, name: str, words: list[str], parent: Context | None) -> None:
+    """Parse *words* by the options of *command* and of the command they name within it."""
+    context = command.make_context(name, [], parent, resilient_parsing=True)
+    context.resilient_parsing = False
+    given, rest, _ = command.make_parser(context).parse_args(words)
+    if given.get("help"):
+        return
+    if isinstance(command, TyperGroup) and rest:
+        member = command.get_command(context, rest[0])
+        assert member is not None, f"{context.command_path} has no command {rest[0]}"
+        real = member.load() if isinstance(member, Deferred) else member
+        check_against(real, rest[0], rest[1:], context)
+        return
+    assert rest == [], f"{context.command_path} takes no {rest}"
+    missing = [one.name for one in command.params if one.required and one.name not in given]
+    assert missing == [], f"{context.command_path} needs {missing}"
+
+
+def check_line(line: str) -> None:
+    """Fail unless *line* is a command of ours with options it has, or a target of make."""
+    program, *words = words_of(line)
+    if program == "make":
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        assert [word for word in words if "=" not in word and word not in targets] == []
+    elif program in PROGRAMS:
+        check_against(get_command(import_module(PROGRAMS[program]).app), program, words, None)
+
+
+@pytest.mark.parametrize("line", list(documented_commands()))
+def test_a_documented_command_is_one_that_exists(line: str) -> None:
+    check_line(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["breakglass --no-such-option", "breakglass no-such-command", "make no-such-target"]
+)
+def test_a_command_that_does_not_exist_would_be_found(line: str) -> None:
+    with pytest.raises((AssertionError, TyperException), match=r"no-such"):
+        check_line(line)
+
+
+def test_the_readme_names_the_two_commands_that_do_everything() -> None:
+    lines = list(console_lines((ROOT / "README.md").read_text(encoding="utf-8")))
+    assert lines[:2] == ["make demo", "make test"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_a_relative_link_leads_to_a_file(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
+    local = [link for link in links if "://" not in link]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_every_page_is_linked_from_the_index() -> None:
+    docs = ROOT / "docs"
+    linked = set(re.findall(r"\]\(([^)#\s]+)", (docs / "index.md").read_text(encoding="utf-8")))
+    pages = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+    assert pages - linked == {"index.md"}
+
+
+def test_the_command_reference_is_current() -> None:
+    assert cli_reference.main(["--check"]) == 0, "run `make docs`"
+
+
+def test_every_command_and_option_has_help() -> None:
+    silent = [one.command_path for one in cli_reference.commands() if not one.command.help]
+    silent += [
+        f"{context.command_path} {option.name}"
+        for context in cli_reference.commands()
+        for option in context.command.params
+        if not getattr(option, "help", None)
+    ]
+    assert silent == []
+
+
+def test_the_changelog_speaks_of_this_version() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## \[([^\]]+)\]", text, re.MULTILINE)
+    assert versions[0] == "Unreleased"
+    assert __version__ in text
