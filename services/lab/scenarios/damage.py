@@ -1,0 +1,115 @@
+"""The steps that scenarios are made of; each returns when the cluster shows that it happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.lab.cluster import Cluster
+from services.lab.layout import Listener
+from services.lab.node import Node
+from services.lab.segments import read_log
+from services.lab.wire import Conversation
+from services.model import PartitionState
+
+FETCH_WAIT_MS = 500
+"""replica.fetch.wait.max.ms: how long a leader parks the fetch of a follower at its end."""
+SETTLE_SECONDS = 10.0
+
+
+def lose(cluster: Cluster, *brokers: int) -> None:
+    """Kill brokers, as machines that are gone, and wait until nothing counts on them any more."""
+    for broker in brokers:
+        cluster.broker(broker).kill()
+    wait_left(cluster, *brokers)
+
+
+def lose_last(cluster: Cluster, *brokers: int, back: Sequence[int] = ()) -> None:
+    """Kill brokers that lead alone, then start those in *back*, which missed what they wrote.
+
+    Back when the killed ones are fenced and what they led is offline. Nobody else may run, so
+    that is asked of those that came back; the leaders are gone before they start.
+    """
+    for broker in brokers:
+        cluster.broker(broker).kill()
+    for broker in back:
+        cluster.broker(broker).start()
+    cluster.wait_ready()
+    wait_gone(cluster, *brokers)
+
+
+def wait_left(cluster: Cluster, *brokers: int) -> None:
+    """Wait until the brokers lead nothing, and are in the ISR of nothing that has a leader."""
+
+    def left() -> bool:
+        return not any(
+            counts_on(state, broker) for state in cluster.partitions() for broker in brokers
+        )
+
+    cluster.wait_until(left, f"brokers {_list(brokers)} to leave every ISR")
+
+
+def wait_gone(cluster: Cluster, *brokers: int) -> None:
+    """Wait until brokers that may all be down are fenced; asked of whoever still runs."""
+    cluster.wait_fenced(*brokers)
+    wait_left(cluster, *brokers)
+
+
+def counts_on(state: PartitionState, broker: int) -> bool:
+    """Whether an online partition is led by *broker* or has it in the ISR."""
+    return state.leader == broker or (not state.offline and broker in state.isr)
+
+
+def bring_back(cluster: Cluster, *brokers: int) -> None:
+    """Start brokers that were lost, and wait until they are unfenced and say so themselves."""
+    for broker in brokers:
+        cluster.broker(broker).start()
+    cluster.wait_ready()
+
+
+def bring_back_empty(cluster: Cluster, broker: int) -> None:
+    """Start a lost broker with new, empty disks."""
+    cluster.broker(broker).replace_disks()
+    bring_back(cluster, broker)
+
+
+def hold_followers(cluster: Cluster, leader: int, *followers: int) -> None:
+    """Pause *followers* and wait until *leader* has nothing of theirs left to answer.
+
+    A fetch that is parked at the leader would carry the next record into the socket of a paused
+    follower, which would append it when it is resumed. Ours, parked later and for longer, ends
+    after all of theirs.
+    """
+    for follower in followers:
+        cluster.broker(follower).pause()
+    led = next(state for state in cluster.partitions(via=leader) if state.leader == leader)
+    _park_fetch(cluster.broker(leader), led)
+
+
+def release(cluster: Cluster, *brokers: int) -> None:
+    """Resume paused brokers."""
+    for broker in brokers:
+        cluster.broker(broker).resume()
+
+
+def _park_fetch(node: Node, state: PartitionState) -> None:
+    from kafka.protocol.consumer import FetchRequest, FetchResponse
+
+    topic_class = FetchRequest.FetchTopic
+    name, number = state.partition.topic, state.partition.partition
+    at_the_end = topic_class.FetchPartition(
+        partition=number,
+        current_leader_epoch=state.leader_epoch,
+        fetch_offset=read_log(node.partition_folder(name, number)).end,
+        partition_max_bytes=1,
+    )
+    request = FetchRequest(
+        max_wait_ms=2 * FETCH_WAIT_MS,
+        min_bytes=1,
+        topics=[topic_class(topic=name, topic_id=state.topic_id, partitions=[at_the_end])],
+    )
+    with Conversation(node.address(Listener.LAB), SETTLE_SECONDS) as conversation:
+        conversation.ask(request, FetchResponse)
+
+
+def _list(brokers: tuple[int, ...]) -> str:
+    return ", ".join(str(broker) for broker in brokers)

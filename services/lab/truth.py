@@ -1,0 +1,242 @@
+"""What a scenario left behind, as the lab knows it without asking the product.
+
+Known by construction (what was produced, and how it was acknowledged) and from the replicas'
+segments on disk. Records are identified by (leader epoch, offset): two replicas hold the same
+record exactly when both are equal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar
+
+from services.errors import LabError
+from services.model import EpochRange, TopicPartition
+
+SCHEMA = 1
+TRUTH_FILE = "truth.json"
+
+
+class Verdict(StrEnum):
+    """The word a partition should be given (design: one word and one action)."""
+
+    WAIT = "WAIT"
+    """`broker` of the expectation would bring the partition back whole: start it."""
+    SAFE = "SAFE"
+    LOSS = "LOSS"
+    FORK = "FORK"
+    BOMB = "BOMB"
+    """`broker` of the expectation is empty and about to be elected: stop it."""
+    STUCK = "STUCK"
+
+
+class Condition(StrEnum):
+    """What became of a broker."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    """Stopped by SIGSTOP: its connections hang."""
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Records of one leader epoch that a leader acknowledged together: ``[start, start + n)``."""
+
+    epoch: int
+    start: int
+    keys: tuple[str, ...]
+    """One for each record."""
+    acks: str
+    """``all`` or ``1``."""
+    committed: bool
+    """The high watermark passed them: every member of the ISR of that moment had them."""
+    broker: int
+    """The leader that took them."""
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaTruth:
+    """One replica's log, read from its segments after the damage."""
+
+    broker: int
+    readable: bool
+    """The broker answers; what it holds can be read over the network."""
+    log_start: int
+    log_end: int
+    epochs: tuple[EpochRange, ...]
+    """Offsets that each epoch wrote, oldest first; an offset may be missing after compaction."""
+    records: int
+    """Records present: less than log_end - log_start after compaction."""
+    disk: str = "intact"
+    """``intact``; ``replaced``: emptied by the scenario; ``failed``: a log directory offline."""
+
+    @property
+    def last_epoch(self) -> int | None:
+        """The highest epoch that holds records; None for a log without records."""
+        return self.epochs[-1].epoch if self.epochs else None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What electing one replica loses, counted record by record; the counts are never added up."""
+
+    broker: int
+    committed: int
+    """Committed records that other readable replicas hold and this one does not."""
+    uncommitted: int
+    """The same of records that were never committed."""
+    unread: int
+    """Records that only replicas that cannot be read hold."""
+    acked: int
+    """Acknowledged records that this replica does not hold, wherever they are, if anywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What a correct triage says of a partition."""
+
+    partition: TopicPartition
+    verdict: Verdict
+    broker: int | None
+    """The broker that the action names: start, elect or stop it."""
+    designee: int | None
+    """The replica to elect, were an election held now; None: none must be held."""
+    why: str
+    """One sentence for the reader of a failed test."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionTruth:
+    """One partition."""
+
+    scenario: str
+    expectation: Expectation
+    assignment: tuple[int, ...]
+    written: tuple[Written, ...]
+    replicas: tuple[ReplicaTruth, ...]
+    """In the order of the assignment."""
+    choices: tuple[Choice, ...]
+    """One for each readable replica, in the order of the assignment."""
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.expectation.partition
+
+    def replica(self, broker: int) -> ReplicaTruth:
+        """The replica on *broker*; LabError when it is not assigned there."""
+        return _one(self.replicas, broker, self.partition)
+
+    def choice(self, broker: int) -> Choice:
+        """The price of electing *broker*; LabError when it cannot be read."""
+        return _one(self.choices, broker, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A whole lab after its scenarios."""
+
+    cluster_id: str
+    kafka_version: str
+    scenarios: tuple[str, ...]
+    brokers: Mapping[int, Condition]
+    partitions: tuple[PartitionTruth, ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Facts of one scenario alone, by name: ``hanging producer`` -> ``1001``."""
+
+    def partition(self, topic: str, partition: int) -> PartitionTruth:
+        """One partition; LabError when the scenarios did not touch it."""
+        wanted = TopicPartition(topic, partition)
+        for truth in self.partitions:
+            if truth.partition == wanted:
+                return truth
+        raise LabError(f"No scenario of this lab made {wanted}: read the names in {TRUTH_FILE}.")
+
+    def of(self, scenario: str) -> tuple[PartitionTruth, ...]:
+        """The partitions of one scenario."""
+        return tuple(truth for truth in self.partitions if truth.scenario == scenario)
+
+
+T = TypeVar("T", ReplicaTruth, Choice)
+
+
+def to_json(truth: Truth) -> str:
+    """The truth as a JSON document with a schema version."""
+    return json.dumps({"schema": SCHEMA, **asdict(truth)}, indent=1) + "\n"
+
+
+def from_json(text: str) -> Truth:
+    """The truth that `to_json` wrote.
+
+    Raises:
+        LabError: another release wrote it.
+    """
+    document = json.loads(text)
+    if document["schema"] != SCHEMA:
+        raise LabError("This truth was written by another release: run the scenario again.")
+    return Truth(
+        cluster_id=document["cluster_id"],
+        kafka_version=document["kafka_version"],
+        scenarios=tuple(document["scenarios"]),
+        brokers={int(key): Condition(word) for key, word in document["brokers"].items()},
+        partitions=tuple(_partition(one) for one in document["partitions"]),
+        notes=document["notes"],
+    )
+
+
+def save_truth(truth: Truth, state_dir: Path) -> None:
+    """Keep the truth in the lab's state folder, for whoever checks against it later."""
+    (state_dir / TRUTH_FILE).write_text(to_json(truth), encoding="utf-8")
+
+
+def load_truth(state_dir: Path) -> Truth:
+    """The truth of the lab in *state_dir*.
+
+    Raises:
+        LabError: no scenario ran there.
+    """
+    try:
+        return from_json((state_dir / TRUTH_FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LabError(f"No scenario ran in {state_dir}: run `lab scenario` first.") from None
+
+
+def _partition(document: dict[str, Any]) -> PartitionTruth:
+    return PartitionTruth(
+        scenario=document["scenario"],
+        expectation=_expectation(document["expectation"]),
+        assignment=tuple(document["assignment"]),
+        written=tuple(_written(one) for one in document["written"]),
+        replicas=tuple(_replica(one) for one in document["replicas"]),
+        choices=tuple(Choice(**one) for one in document["choices"]),
+    )
+
+
+def _expectation(document: dict[str, Any]) -> Expectation:
+    partition = TopicPartition(**document["partition"])
+    verdict = Verdict(document["verdict"])
+    return Expectation(**{**document, "partition": partition, "verdict": verdict})
+
+
+def _written(document: dict[str, Any]) -> Written:
+    return Written(**{**document, "keys": tuple(document["keys"])})
+
+
+def _replica(document: dict[str, Any]) -> ReplicaTruth:
+    epochs = tuple(EpochRange(**one) for one in document["epochs"])
+    return ReplicaTruth(**{**document, "epochs": epochs})
+
+
+def _one(found: tuple[T, ...], broker: int, where: TopicPartition) -> T:
+    for one in found:
+        if one.broker == broker:
+            return one
+    raise LabError(f"Broker {broker} has none in {where}: choose another.")
