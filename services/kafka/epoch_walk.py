@@ -60,7 +60,8 @@ class EpochWalk:
     def answer(self, reply: EpochEnd | None, log_start: int) -> None:
         """Take the broker's answer to `question`; None means "above my latest epoch"."""
         asked = self.question
-        assert asked is not None, "there was no question"
+        if asked is None:
+            raise ValueError("the walk is over: nothing was asked")
         self._start = max(self._start, log_start)
         if self._start >= self._end:
             self._finish()

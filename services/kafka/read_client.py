@@ -12,6 +12,7 @@ from services.kafka.deadline import Deadline
 from services.kafka.describe_cluster import describe_cluster, describe_quorum
 from services.kafka.endpoint import Endpoint
 from services.kafka.log_dirs import read_log_dirs
+from services.kafka.messages.replica_log_info import ReplicaLogInfoMessages
 from services.kafka.partitions import read_partitions
 from services.kafka.reassignments import read_reassignments
 from services.kafka.replica_reader import ReplicaReader
@@ -78,9 +79,11 @@ class ReadClient:
         """The election-relevant settings of *topics*."""
         return read_topic_settings(self.sender, deadline, topics) if topics else {}
 
-    def replicas_on(self, broker: int) -> ReplicaReader:
-        """A reader of the replicas that *broker* holds."""
-        return ReplicaReader(self.sender, broker)
+    def replicas_on(
+        self, broker: int, log_info: ReplicaLogInfoMessages | None = None
+    ) -> ReplicaReader:
+        """A reader of the replicas that *broker* holds; *log_info* where it has KIP-1275's."""
+        return ReplicaReader(self.sender, broker, log_info)
 
     def log_dirs(
         self, broker: int, partitions: Sequence[TopicPartition], deadline: Deadline

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from uuid import UUID
 
 from services.kafka.broker_errors import KAFKA_STORAGE_ERROR
 from services.kafka.deadline import Deadline
@@ -18,8 +19,10 @@ from services.kafka.list_offsets import (
     OffsetError,
     list_offsets,
 )
+from services.kafka.log_info_reader import read_log_infos
+from services.kafka.messages.replica_log_info import ReplicaLogInfoMessages
 from services.kafka.sender import Sender
-from services.model import EpochHistory, Source, TopicPartition, Unknown, known
+from services.model import EpochHistory, Source, TopicPartition, Unknown
 
 FIRST_DEPTH = 8
 """Epochs read back from the newest at first; most replicas share one by then."""
@@ -58,8 +61,10 @@ class ReplicaReader:
     written epoch and whose histories are short; each further epoch costs one more.
     """
 
-    def __init__(self, sender: Sender, broker: int) -> None:
-        self._sender, self._broker = sender, broker
+    def __init__(
+        self, sender: Sender, broker: int, log_info: ReplicaLogInfoMessages | None = None
+    ) -> None:
+        self._sender, self._broker, self._log_info = sender, broker, log_info
         self._walks: dict[TopicPartition, EpochWalk] = {}
         self._refused: dict[TopicPartition, Unknown] = {}
         self._high_watermarks: dict[TopicPartition, int] = {}
@@ -67,24 +72,30 @@ class ReplicaReader:
 
     def read(
         self,
-        partitions: Iterable[TopicPartition],
+        partitions: Mapping[TopicPartition, UUID],
         deadline: Deadline,
         *,
         tiered: Iterable[str] = (),
     ) -> dict[TopicPartition, ReplicaReading]:
-        """Read every replica once.
+        """Read every replica of *partitions*, given with their topic ids, once.
 
         Raises:
             Unreachable: the broker did not answer before *deadline*.
         """
-        wanted = list(partitions)
-        ends = list_offsets(self._sender, self._broker, wanted, LATEST, deadline)
+        ends = self._log_ends(partitions, deadline)
         held = [one for one, end in ends.items() if isinstance(end, ListedOffset)]
         newest = list_offsets(self._sender, self._broker, held, MAX_TIMESTAMP, deadline)
         self._start_walks(ends, newest)
         self.deepen(held, FIRST_DEPTH, deadline)
         local_starts = self._local_starts(held, set(tiered), deadline)
-        return {one: self._reading(one, ends[one], newest, local_starts) for one in wanted}
+        return {one: self._reading(one, end, newest, local_starts) for one, end in ends.items()}
+
+    def _log_ends(
+        self, partitions: Mapping[TopicPartition, UUID], deadline: Deadline
+    ) -> Mapping[TopicPartition, ListedOffset | OffsetError]:
+        if self._log_info is None:
+            return list_offsets(self._sender, self._broker, partitions, LATEST, deadline)
+        return read_log_infos(self._sender, self._broker, self._log_info, partitions, deadline)
 
     def deepen(self, partitions: Iterable[TopicPartition], depth: int, deadline: Deadline) -> None:
         """Follow the epoch walks of *partitions* until each knows *depth* epochs or ends.
@@ -160,7 +171,7 @@ class ReplicaReader:
             epochs=self.history(one),
             newest_ms=_newest(newest[one]),
             log_dir_online=True,
-            source=Source.STOCK,
+            source=Source.STOCK if self._log_info is None else Source.NATIVE,
             observed_at_ms=_now_ms(),
         )
 
@@ -184,11 +195,6 @@ class ReplicaReader:
             return self._refused.get(one, untold)
         start = self._log_starts[one]
         return LOST_HIGH_WATERMARK if mark == 0 and end.offset > start else mark
-
-
-def with_history(reading: ReplicaReading, history: EpochHistory | Unknown) -> ReplicaReading:
-    """The same reading after its epochs were read further back."""
-    return replace(reading, epochs=history) if known(history) else reading
 
 
 def _newest(answer: ListedOffset | OffsetError) -> int | Unknown | None:

@@ -6,10 +6,12 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from services.errors import BreakglassError, Unreachable
 from services.kafka.deadline import Deadline
 from services.kafka.group_offsets import GroupOffsets, read_group_offsets
+from services.kafka.native_rpc import STOCK, NativeRpc
 from services.kafka.read_client import ReadClient
 from services.kafka.replica_reader import ReplicaReader
 from services.kafka.retry import until
@@ -60,6 +62,7 @@ def gather(
     snapshot: ClusterSnapshot,
     partitions: Sequence[PartitionState],
     deadline: Deadline,
+    native: NativeRpc = STOCK,
 ) -> Iterator[Evidence]:
     """Read every replica of *partitions*; yield evidence as it becomes worth reading.
 
@@ -68,7 +71,7 @@ def gather(
     broker has answered, failed for good or been fenced, or *deadline* has passed. Never
     raises for a broker: its replicas are Unknown with the reason.
     """
-    gathering = _Gathering(client, snapshot, partitions, deadline)
+    gathering = _Gathering(client, snapshot, partitions, deadline, native)
     yield from gathering.run()
 
 
@@ -89,14 +92,15 @@ class _Gathering:
         snapshot: ClusterSnapshot,
         partitions: Sequence[PartitionState],
         deadline: Deadline,
+        native: NativeRpc,
     ) -> None:
-        self._client, self._snapshot = client, snapshot
+        self._client, self._snapshot, self._native = client, snapshot, native
         self._partitions, self._deadline = partitions, deadline
         self._wanted = frozenset(one.partition for one in partitions)
-        self._held: dict[int, list[TopicPartition]] = {}
+        self._held: dict[int, dict[TopicPartition, UUID]] = {}
         for state in partitions:
             for broker in state.assignment:
-                self._held.setdefault(broker, []).append(state.partition)
+                self._held.setdefault(broker, {})[state.partition] = state.topic_id
         self._running = set(self._held)
         self._answers: dict[int, BrokerAnswer] = {}
         self._failures: dict[int, str] = {}
@@ -177,12 +181,12 @@ class _Gathering:
     def _attempt(self, broker: int) -> BrokerAnswer:
         held = self._held[broker]
         deadline = self._deadline.sooner(ATTEMPT_SECONDS)
-        reader = self._client.replicas_on(broker)
+        reader = self._client.replicas_on(broker, self._native.log_info)
         tiered = [name for name, one in self._snapshot.settings.items() if one.tiered is True]
         readings = reader.read(held, deadline, tiered=tiered)
         return BrokerAnswer(
             readings=readings,
-            log_dirs=self._log_dirs(broker, held, deadline),
+            log_dirs=self._log_dirs(broker, list(held), deadline),
             group_offsets=self._group_offsets(broker, deadline),
             reader=reader,
         )

@@ -11,6 +11,9 @@ from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import POLL_SECONDS, Observer
 from services.recovery.execution.target import Outcome, Result, Rung, Target
 
+LOOK_SECONDS = 2.0
+"""One look at metadata and leaders, bounded on its own: even no waiting means one look."""
+
 
 def climb(
     observer: Observer, outcomes: Sequence[Outcome], deadline: Deadline
@@ -24,7 +27,7 @@ def climb(
         waiting = [one for one in seen.values() if _climbs(one)]
         if not waiting:
             break
-        seen.update(_look(observer, waiting, deadline))
+        seen.update(_look(observer, waiting, Deadline.after(LOOK_SECONDS)))
         if deadline.passed or not any(_climbs(one) for one in seen.values()):
             break
         observer.pause(min(POLL_SECONDS * 5, deadline.remaining()))

@@ -1,0 +1,93 @@
+"""Whether this cluster speaks KIP-1275's own requests, found out once and said plainly.
+
+An api key alone proves nothing (Kafka's trunk gave 93 away), so `auto` wants the key and
+ElectLeaders v3 advertised together, and one answer that parses exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from services.errors import BreakglassError
+from services.kafka.api_keys import ELECT_LEADERS
+from services.kafka.deadline import Deadline
+from services.kafka.messages.elect_leaders import DESIGNATED_SINCE
+from services.kafka.messages.replica_log_info import (
+    DEFAULT_API_KEY,
+    Form,
+    ReplicaLogInfoMessages,
+    replica_log_info,
+)
+from services.kafka.sender import ANY_BROKER, Sender
+
+AUTO = "auto"
+OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRpc:
+    """What of KIP-1275 the brokers offer."""
+
+    log_info: ReplicaLogInfoMessages | None
+    """GetReplicaLogInfo in the form that answered; None: log ends come from ListOffsets."""
+    designates: bool
+    """ElectLeaders takes designated leaders; False: reorder and unclean election."""
+    reason: str
+    """Why it is so, to be shown: ``b1 does not advertise GetReplicaLogInfo``."""
+
+
+STOCK = NativeRpc(None, False, "switched off by --native-rpc off")
+
+
+def native_key(choice: str) -> int | None:
+    """The api key that *choice* (``auto``, ``off`` or a number) allows to be sent, if any."""
+    if choice == OFF:
+        return None
+    return DEFAULT_API_KEY if choice == AUTO else int(choice)
+
+
+def find_native_rpc(
+    sender: Sender, choice: str, topic_id: UUID, partition: int, deadline: Deadline
+) -> NativeRpc:
+    """Ask the bootstrap broker what it offers, by one question about one partition.
+
+    Raises:
+        Unreachable: no bootstrap server answers.
+    """
+    key = native_key(choice)
+    if key is None:
+        return STOCK
+    elections = sender.offers(ANY_BROKER, ELECT_LEADERS, deadline)
+    designates = elections is not None and elections[1] >= DESIGNATED_SINCE
+    if sender.offers(ANY_BROKER, key, deadline) is None:
+        return NativeRpc(None, designates, f"the brokers do not advertise api key {key}")
+    if choice == AUTO and not designates:
+        return NativeRpc(None, False, f"api key {key} is advertised without ElectLeaders v3")
+    form = _form_that_answers(sender, key, {topic_id: [partition]}, deadline)
+    if form is None:
+        return NativeRpc(None, designates, f"api key {key} answers in no known form")
+    return NativeRpc(replica_log_info(form, key), designates, f"GetReplicaLogInfo ({form}) answers")
+
+
+def _form_that_answers(
+    sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
+) -> Form | None:
+    return next(_answering_forms(sender, key, question, deadline), None)
+
+
+def _answering_forms(
+    sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
+) -> Iterator[Form]:
+    for form in Form:
+        messages = replica_log_info(form, key)
+        request = messages.request(question)
+        try:
+            sender.call(
+                ANY_BROKER, request, messages.response_class, deadline.sooner(2.0), lane="probe"
+            )
+        except BreakglassError:
+            # Bytes of another form, or a broker that hangs up on what it cannot parse.
+            continue
+        yield form
