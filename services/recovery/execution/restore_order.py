@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from services.errors import BreakglassError
+from services.journal_view import UNKNOWN
 from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import Observer
+from services.recovery.execution.record import Record
 from services.recovery.execution.target import Outcome, Result, Target
 
 
@@ -24,7 +26,11 @@ def still_ours(target: Target, state: PartitionState | None) -> bool:
 
 
 def restore_orders(
-    client: ElectionClient, observer: Observer, outcomes: Sequence[Outcome], deadline: Deadline
+    client: ElectionClient,
+    observer: Observer,
+    journal: Record,
+    outcomes: Sequence[Outcome],
+    deadline: Deadline,
 ) -> tuple[Outcome, ...]:
     """Write the original order of every elected partition back.
 
@@ -38,7 +44,7 @@ def restore_orders(
     ]
     if not changed:
         return tuple(outcomes)
-    restored = _restore(client, observer, [one.target for one in changed], deadline)
+    restored = _restore(client, observer, journal, [one.target for one in changed], deadline)
     return tuple(
         replace(one, order_restored=one.partition in restored) if one in changed else one
         for one in outcomes
@@ -46,7 +52,11 @@ def restore_orders(
 
 
 def _restore(
-    client: ElectionClient, observer: Observer, targets: Sequence[Target], deadline: Deadline
+    client: ElectionClient,
+    observer: Observer,
+    journal: Record,
+    targets: Sequence[Target],
+    deadline: Deadline,
 ) -> frozenset[TopicPartition]:
     """The partitions whose order was accepted back."""
     try:
@@ -55,8 +65,24 @@ def _restore(
         ours = [one for one in targets if still_ours(one, states.get(one.partition))]
         if not ours:
             return frozenset()
-        replies = client.reorder({one.partition: one.assignment for one in ours}, deadline)
     except BreakglassError:
         # Elections stand whatever their order; the outcome shows that it was not put back.
         return frozenset()
+    return _write(client, journal, ours, deadline)
+
+
+def _write(
+    client: ElectionClient, journal: Record, ours: Sequence[Target], deadline: Deadline
+) -> frozenset[TopicPartition]:
+    orders = {one.partition: one.assignment for one in ours}
+    request = journal.request(
+        "restore order", {one: {"order": order} for one, order in orders.items()}
+    )
+    try:
+        replies = client.reorder(orders, deadline)
+    except BreakglassError as error:
+        unsettled = {"result": UNKNOWN, "reason": str(error)}
+        journal.outcome(request, dict.fromkeys(orders, unsettled))
+        return frozenset()
+    journal.outcome(request, {one: {"result": str(reply)} for one, reply in replies.items()})
     return frozenset(partition for partition, reply in replies.items() if reply.accepted)

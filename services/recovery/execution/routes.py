@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient, Reply
@@ -11,53 +11,49 @@ from services.kafka.messages.elect_leaders import ElectionType
 from services.model import TopicPartition
 from services.recovery.execution.target import Target
 
+Replies = Mapping[TopicPartition, Reply]
 
-class Route(Protocol):
-    """Elects the designees of one batch."""
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request of a route, announced in the journal before it is sent."""
 
     name: str
+    send: Callable[[Sequence[Target], Deadline], Replies]
+    """One reply for each target. Raises OutcomeUnknown, ClusterError or Unreachable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The steps that elect the designees of one batch; each goes on with what was accepted."""
+
+    name: str
+    steps: tuple[Step, ...]
     reorders: bool
     """It writes assignments in another order, which are to be put back."""
 
-    def elect(self, batch: Sequence[Target], deadline: Deadline) -> Mapping[TopicPartition, Reply]:
-        """One reply for each partition of *batch*.
 
-        Raises:
-            OutcomeUnknown: no answer came.
-            ClusterError: refused as a whole.
-        """
-        ...
-
-
-class StockRoute:
+def stock_route(client: ElectionClient) -> Route:
     """Write the whole ranking as the assignment's order, then hold an unclean election.
 
     KRaft elects the first live replica in assignment order once ISR, ELR and the last known
     leader offer none (PartitionChangeBuilder.electAnyLeader).
     """
 
-    name = "reorder + unclean election"
-    reorders = True
+    def reorder(batch: Sequence[Target], deadline: Deadline) -> Replies:
+        return client.reorder({one.partition: one.order for one in batch}, deadline)
 
-    def __init__(self, client: ElectionClient) -> None:
-        self._client = client
+    def elect(batch: Sequence[Target], deadline: Deadline) -> Replies:
+        return client.elect(ElectionType.UNCLEAN, [one.partition for one in batch], deadline)
 
-    def elect(self, batch: Sequence[Target], deadline: Deadline) -> Mapping[TopicPartition, Reply]:
-        replies = self._client.reorder({one.partition: one.order for one in batch}, deadline)
-        ordered = [partition for partition, reply in replies.items() if reply.accepted]
-        if not ordered:
-            return replies
-        return {**replies, **self._client.elect(ElectionType.UNCLEAN, ordered, deadline)}
+    steps = (Step("reorder", reorder), Step("elect", elect))
+    return Route("reorder + unclean election", steps, reorders=True)
 
 
-class NativeRoute:
+def native_route(client: ElectionClient) -> Route:
     """Name the leader in the election itself (ElectLeaders v3, KIP-1275)."""
 
-    name = "designated election"
-    reorders = False
+    def designate(batch: Sequence[Target], deadline: Deadline) -> Replies:
+        return client.designate({one.partition: one.designee for one in batch}, deadline)
 
-    def __init__(self, client: ElectionClient) -> None:
-        self._client = client
-
-    def elect(self, batch: Sequence[Target], deadline: Deadline) -> Mapping[TopicPartition, Reply]:
-        return self._client.designate({one.partition: one.designee for one in batch}, deadline)
+    return Route("designated election", (Step("designate", designate),), reorders=False)

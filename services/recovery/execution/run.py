@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from services.errors import BreakglassError, NoQuorum, OutcomeUnknown
 from services.kafka.broker_errors import retriable
@@ -16,18 +16,13 @@ from services.recovery.execution.batches import batches
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.ladder import climb
 from services.recovery.execution.recheck import recheck
+from services.recovery.execution.record import Record
 from services.recovery.execution.restore_order import restore_orders
-from services.recovery.execution.routes import Route
+from services.recovery.execution.routes import Replies, Route
 from services.recovery.execution.target import Outcome, Result, Target
 
 RETRY_SECONDS = 0.2
 """Pause before a transient failure is tried again; doubles each time."""
-
-
-class Record(Protocol):
-    """The journal, as far as an execution needs it: each line is on disk when this returns."""
-
-    def record(self, kind: str, /, **payload: Any) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,7 @@ class Execution:
         for batch in batches(targets):
             halted = halted or ("stopped on request" if self.stop() else "")
             if halted:
-                yield self._recorded(_not_attempted(batch, halted))
+                yield self._noted(_not_attempted(batch, halted))
                 continue
             outcomes = self._batch(batch)
             yield outcomes
@@ -77,16 +72,17 @@ class Execution:
         try:
             snapshot = self._read(batch)
         except BreakglassError as error:
-            return self._recorded(_all(batch, Result.REFUSED, str(error)))
+            return self._noted(_all(batch, Result.REFUSED, str(error)))
         stopped = _recheck_all(batch, snapshot)
         ready = [one for one in batch if one.partition not in stopped]
         elected = self._elect(ready) if ready else {}
         outcomes = tuple(stopped.get(t.partition) or elected[t.partition] for t in batch)
         if self.route.reorders:
             outcomes = restore_orders(
-                self.client, self.observer, outcomes, Deadline.after(self.limits.read)
-            )
-        return self._recorded(climb(self.observer, outcomes, Deadline.after(self.limits.ladder)))
+                self.client, self.observer, self.journal, outcomes,
+                Deadline.after(self.limits.read),
+            )  # fmt: skip
+        return self._noted(climb(self.observer, outcomes, Deadline.after(self.limits.ladder)))
 
     def _read(self, batch: Sequence[Target]) -> ClusterSnapshot:
         """The cluster now, without which nothing is sent.
@@ -119,49 +115,45 @@ class Execution:
     def _attempt(
         self, targets: Sequence[Target]
     ) -> tuple[dict[TopicPartition, Outcome], frozenset[TopicPartition]]:
-        """One request: every partition's outcome, and those worth another try."""
-        self._announce(targets)
-        try:
-            replies = self.route.elect(targets, Deadline.after(self.limits.election))
-        except OutcomeUnknown as error:
-            return self._after_silence(targets, error)
-        except BreakglassError as error:
-            failed = _all(targets, Result.FAILED, str(error))
-            again = frozenset(one.partition for one in targets if error.retriable)
-            return {one.partition: one for one in failed}, again
-        return self._after_replies(targets, replies)
+        """The route's steps once: every partition's outcome, and those worth another try."""
+        outcomes: dict[TopicPartition, Outcome] = {}
+        transient: set[TopicPartition] = set()
+        left = list(targets)
+        for step in self.route.steps:
+            request = self._announce(step.name, left)
+            try:
+                replies = step.send(left, Deadline.after(self.limits.election))
+            except OutcomeUnknown as error:
+                outcomes.update(self._settle(request, self._after_silence(left, error)))
+                return outcomes, frozenset()
+            except BreakglassError as error:
+                outcomes.update(self._settle(request, _all(left, Result.FAILED, str(error))))
+                return outcomes, frozenset(one.partition for one in left if error.retriable)
+            last = step is self.route.steps[-1]
+            held, left = _divide(left, replies)
+            outcomes.update(self._settle(request, held, () if last else left))
+            transient |= {one.partition for one in held if retriable(replies[one.partition].code)}
+            if not left:
+                return outcomes, frozenset(transient)
+        elected = self._confirm(left, replies)
+        outcomes.update(self._settle(request, elected))
+        return outcomes, frozenset(transient)
+
+    def _confirm(self, targets: Sequence[Target], replies: Replies) -> tuple[Outcome, ...]:
+        confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
+        return tuple(
+            self._already_led(confirmed[one.partition], replies[one.partition]) for one in targets
+        )
 
     def _after_silence(
         self, targets: Sequence[Target], error: OutcomeUnknown
-    ) -> tuple[dict[TopicPartition, Outcome], frozenset[TopicPartition]]:
+    ) -> tuple[Outcome, ...]:
         """The answer was lost: what the brokers say now decides, else it stays unknown."""
         confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
-        outcomes = {
-            partition: replace(one, reason=str(error)) if one.leader is None else one
-            for partition, one in confirmed.items()
-        }
-        return outcomes, frozenset()
-
-    def _after_replies(
-        self, targets: Sequence[Target], replies: Mapping[TopicPartition, Reply]
-    ) -> tuple[dict[TopicPartition, Outcome], frozenset[TopicPartition]]:
-        by_reply = {one: replies[one.partition] for one in targets}
-        sent = [one for one, reply in by_reply.items() if reply.accepted or reply.already_online]
-        confirmed = self.observer.confirm(sent, Deadline.after(self.limits.confirmation))
-        outcomes = {
-            one.partition: (
-                self._already_led(confirmed[one.partition], reply)
-                if one.partition in confirmed
-                else Outcome(one, Result.FAILED, str(reply))
-            )
-            for one, reply in by_reply.items()
-        }
-        transient = frozenset(
-            one.partition
-            for one, reply in by_reply.items()
-            if one.partition not in confirmed and retriable(reply.code)
+        return tuple(
+            replace(one, reason=str(error)) if one.leader is None else one
+            for one in confirmed.values()
         )
-        return outcomes, transient
 
     def _already_led(self, outcome: Outcome, reply: Reply) -> Outcome:
         """A designated election changes nothing that is online; a reorder may have elected."""
@@ -171,37 +163,79 @@ class Execution:
             return replace(outcome, result=Result.ALREADY_ONLINE, reason=led)
         return outcome
 
-    def _announce(self, targets: Sequence[Target]) -> None:
-        self.journal.record(
-            "request",
-            step=self.route.name,
-            partitions=[
-                {
-                    "topic": one.partition.topic,
-                    "partition": one.partition.partition,
+    def _announce(self, step: str, targets: Sequence[Target]) -> int:
+        """Write down what is about to be sent, with what it takes to undo it."""
+        return self.journal.request(
+            step,
+            {
+                one.partition: {
+                    "topic_id": one.topic_id,
                     "designee": one.designee,
-                    "order": list(one.order),
-                    "assignment": list(one.assignment),
+                    "order": one.order,
+                    "assignment": one.assignment,
                     "leader_epoch": one.leader_epoch,
+                    "log_end": one.log_end,
+                    "min_insync_replicas": one.min_insync_replicas,
                 }
                 for one in targets
-            ],
+            },
         )
 
-    def _recorded(self, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-        for one in outcomes:
-            self.journal.record(
-                "outcome",
-                topic=one.partition.topic,
-                partition=one.partition.partition,
-                result=one.result.value,
-                reason=one.reason,
-                leader=one.leader,
-                leader_epoch=one.leader_epoch,
-                rung=str(one.rung) if one.rung else None,
-                order_restored=one.order_restored,
+    def _settle(
+        self, request: int, outcomes: Sequence[Outcome], accepted: Sequence[Target] = ()
+    ) -> dict[TopicPartition, Outcome]:
+        """Write down what became of a request; *accepted* goes on to the next step."""
+        items = {one.partition: _journalled(one) for one in outcomes}
+        items.update({one.partition: {"result": "accepted"} for one in accepted})
+        if items:
+            self.journal.outcome(request, items)
+        return {one.partition: one for one in outcomes}
+
+    def _noted(self, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+        """Write down what was decided without sending anything."""
+        unsent = [one for one in outcomes if one.result in _UNSENT]
+        if unsent:
+            self.journal.note(
+                "nothing was sent for these", partitions=[_named(one) for one in unsent]
             )
         return tuple(outcomes)
+
+
+_UNSENT = (Result.REFUSED, Result.NOT_ATTEMPTED, Result.ALREADY_ONLINE)
+
+
+def _divide(
+    targets: Sequence[Target], replies: Replies
+) -> tuple[tuple[Outcome, ...], list[Target]]:
+    """Failed ones as outcomes, and those that were accepted or had a leader already."""
+    failed = tuple(
+        Outcome(one, Result.FAILED, str(replies[one.partition]))
+        for one in targets
+        if not _went_through(replies[one.partition])
+    )
+    return failed, [one for one in targets if _went_through(replies[one.partition])]
+
+
+def _went_through(reply: Reply) -> bool:
+    return reply.accepted or reply.already_online
+
+
+def _journalled(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "result": outcome.result.value,
+        "reason": outcome.reason,
+        "leader": outcome.leader,
+        "leader_epoch": outcome.leader_epoch,
+        "rung": str(outcome.rung) if outcome.rung else None,
+    }
+
+
+def _named(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "topic": outcome.partition.topic,
+        "partition": outcome.partition.partition,
+        **_journalled(outcome),
+    }
 
 
 def why_to_halt(outcomes: Sequence[Outcome]) -> str:
