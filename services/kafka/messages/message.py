@@ -52,6 +52,8 @@ def decode_exactly(message_class: Any, body: bytes | memoryview, version: int) -
         raise _malformed(message_class, version, f"{error}") from error
     if end != len(body):
         raise _malformed(message_class, version, f"it takes {end} bytes of {len(body)}")
+    # kafka-python leaves this unset on what it decodes, and looks at it when it encodes.
+    message._header = None
     return message
 
 

@@ -1,0 +1,185 @@
+"""The proxy itself: its door, its connections, and the levers that tests pull."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from types import TracebackType
+
+from services.errors import LabError
+from services.lab.layout import Address
+from services.lab.proxy.door import Door
+from services.lab.proxy.frames import Seen
+from services.lab.proxy.native import Native
+from services.lab.proxy.policy import Order, Policy, Spoiling
+from services.lab.proxy.relay import Duty, Relay
+from services.lab.proxy.rewriting import Addresses, Offers, Rewriting
+
+JOIN_SECONDS = 5.0
+SEEN_SECONDS = 10.0
+
+
+class Proxy:
+    """A TCP proxy on loopback before one broker or controller; open once constructed.
+
+    Args:
+        upstream: Where the broker listens.
+        listen: Where to listen; a free port on loopback when None.
+        native: Offer and serve KIP-1275's RPCs by translation.
+        addresses: By broker id, the host and port to put into Metadata, DescribeCluster and
+            FindCoordinator answers, where brokers do not advertise their proxies
+            themselves. Fetch and Produce are then offered only in versions whose answers
+            name no addresses. The mapping may be filled later.
+        offers: By api key, the versions to advertise in place of the broker's own; None
+            hides the api.
+        opaque: Copy bytes without a look at them, for TLS; only `cut`, `hang`, `sever` and
+            `heal` work then.
+
+    Raises:
+        LabError: *listen* is taken.
+    """
+
+    def __init__(
+        self,
+        upstream: tuple[str, int],
+        listen: tuple[str, int] | None = None,
+        *,
+        native: Native | None = None,
+        addresses: Addresses | None = None,
+        offers: Offers | None = None,
+        opaque: bool = False,
+    ) -> None:
+        self._seen: list[Seen] = []
+        self._seen_one = threading.Condition()
+        self._relays: set[Relay] = set()
+        self._lock = threading.Lock()
+        self.native = native
+        offered = {**(native.offers if native else {}), **(offers or {})}
+        target = Address(*upstream)
+        self._policy = Policy()
+        self._duty = Duty(
+            upstream=target,
+            policy=self._policy,
+            rewriting=Rewriting(addresses, offered),
+            services=native.services(target, self._fail) if native else {},
+            opaque=opaque,
+            record=self._record,
+        )
+        self._door = Door(listen, self._welcome)
+        self.address = self._door.address
+        self._door.open()
+
+    def __enter__(self) -> Proxy:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def seen(self) -> list[Seen]:
+        """Every request so far, oldest first; also those held, refused or not forwarded."""
+        with self._seen_one:
+            return list(self._seen)
+
+    def wait_seen(self, api_key: int, count: int = 1, seconds: float = SEEN_SECONDS) -> list[Seen]:
+        """Wait until *count* requests of *api_key* came, and return all of them.
+
+        Raises:
+            LabError: fewer came within *seconds*.
+        """
+        give_up = time.monotonic() + seconds
+        with self._seen_one:
+            while len(found := [one for one in self._seen if one.api_key == api_key]) < count:
+                if not self._seen_one.wait(max(0.0, give_up - time.monotonic())):
+                    raise LabError(
+                        f"{len(found)} requests of api {api_key} came within {seconds:g} s, "
+                        f"not {count}: is the client connected to {self.address}?"
+                    )
+            return found
+
+    def cut(self) -> None:
+        """Break every connection and refuse new ones, until `heal`."""
+        self._door.shut()
+        self.sever()
+
+    def sever(self) -> None:
+        """Break every connection; new ones are welcome."""
+        with self._lock:
+            relays = list(self._relays)
+        for relay in relays:
+            relay.sever()
+
+    def hang(self) -> None:
+        """Accept and read, but forward and answer nothing, until `heal`."""
+        self._policy.hang()
+
+    def delay(self, seconds: float) -> None:
+        """Hold each request for *seconds* before it is forwarded; 0 ends that."""
+        self._policy.delay_seconds = seconds
+
+    def heal(self) -> None:
+        """Undo `cut`, `hang` and `delay`; what was held goes on."""
+        self._policy.delay_seconds = 0.0
+        self._policy.flow()
+        self._door.open()
+
+    def fail_next(
+        self, api_key: int, error_code: int, count: int = 1, *, whole: bool = False
+    ) -> None:
+        """Answer the next *count* requests of *api_key* with *error_code*, in each item.
+
+        With *whole* the error is at the top of the answer. The broker sees none of them.
+        """
+        self._policy.add(Order(api_key, Spoiling.REFUSE, count, error_code, whole))
+
+    def reset_next(self, api_key: int, count: int = 1, *, served: bool = False) -> None:
+        """Reset the connection on the next *count* requests of *api_key*.
+
+        With *served* the broker carries the request out, and only its answer is lost.
+        """
+        spoiling = Spoiling.RESET_UNANSWERED if served else Spoiling.RESET_UNSENT
+        self._policy.add(Order(api_key, spoiling, count))
+
+    def swallow_next(self, api_key: int, count: int = 1) -> None:
+        """Let the broker carry out the next *count* requests of *api_key*, and answer nothing."""
+        self._policy.add(Order(api_key, Spoiling.SWALLOW, count))
+
+    def assert_clean(self) -> None:
+        """Raise AssertionError if any request or answer could not be understood."""
+        if self._duty.failures:
+            raise AssertionError("\n".join([f"proxy {self.address}:", *self._duty.failures]))
+
+    def close(self) -> None:
+        """Break every connection, give the port up, and wait for the threads."""
+        self._door.close()
+        self._policy.end()
+        with self._lock:
+            relays = list(self._relays)
+        for relay in relays:
+            relay.sever()
+        for relay in relays:
+            relay.join(JOIN_SECONDS)
+
+    def _welcome(self, client: socket.socket) -> None:
+        relay = Relay(client, self._duty, self._farewell)
+        with self._lock:
+            self._relays.add(relay)
+        relay.start()
+
+    def _farewell(self, relay: Relay) -> None:
+        with self._lock:
+            self._relays.discard(relay)
+
+    def _record(self, seen: Seen) -> None:
+        with self._seen_one:
+            self._seen.append(seen)
+            self._seen_one.notify_all()
+
+    def _fail(self, reason: str) -> None:
+        self._duty.failures.append(reason)

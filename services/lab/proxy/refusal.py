@@ -1,0 +1,122 @@
+"""Answers that say an error, built from the request alone by following both schemas."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+from services.errors import LabError
+
+SCHEMA_MODULES = (
+    "kafka.protocol.metadata",
+    "kafka.protocol.consumer",
+    "kafka.protocol.producer",
+    "kafka.protocol.admin",
+    "kafka.protocol.sasl",
+    "services.kafka.messages.elect_leaders",
+)
+"""Later ones win: our ElectLeaders knows version 3."""
+ALIASES = (
+    frozenset({"partition", "partition_index", "partition_id"}),
+    frozenset({"topic", "name"}),
+)
+"""Names that one thing goes by in requests and their answers."""
+ERROR = "error_code"
+
+
+@functools.cache
+def message_classes() -> dict[int, tuple[Any, Any]]:
+    """Request and response class of each api key that we have a schema of."""
+    found: dict[int, dict[str, Any]] = {}
+    for module in map(importlib.import_module, SCHEMA_MODULES):
+        for name in dir(module):
+            message_class = getattr(module, name)
+            if getattr(message_class, "type", None) in ("request", "response"):
+                found.setdefault(message_class.API_KEY, {})[message_class.type] = message_class
+    return {
+        key: (pair["request"], pair["response"]) for key, pair in found.items() if len(pair) == 2
+    }
+
+
+def classes_of(api_key: int) -> tuple[Any, Any]:
+    """Request and response class of *api_key*.
+
+    Raises:
+        LabError: there is no schema of it.
+    """
+    try:
+        return message_classes()[api_key]
+    except KeyError:
+        raise LabError(f"No schema of api key {api_key}: it cannot be answered.") from None
+
+
+def refusal(request: Any, response_class: Any, error_code: int, *, whole: bool = False) -> Any:
+    """The answer to *request* in which every item carries *error_code*.
+
+    With *whole*, or where no item of the answer carries an error of its own, the error is
+    at its top, if it has a place there, and the answer is otherwise empty.
+    """
+    mirrored = _mirrored(response_class, request, error_code, top=True)
+    if ERROR not in response_class.fields or (_carries(mirrored, error_code) and not whole):
+        return mirrored
+    return response_class(**{ERROR: error_code})
+
+
+def _mirrored(container_class: Any, source: Any, error_code: int, *, top: bool) -> Any:
+    """A *container_class* with what *source* has under like names, and the error."""
+    answer = container_class()
+    for name, field in container_class.fields.items():
+        if name == ERROR:
+            setattr(answer, name, 0 if top else error_code)
+        elif field.is_struct_array():
+            items = [
+                _mirrored(field.data_class, item, error_code, top=False)
+                for item in _items(source, name)
+            ]
+            setattr(answer, name, items)
+        elif (value := _like(source, name)) is not None:
+            setattr(answer, name, value)
+    return answer
+
+
+def _items(source: Any, name: str) -> list[Any]:
+    """The list of *source* that a list called *name* answers: its namesake, or its only one."""
+    if not hasattr(source, "fields"):
+        return []
+    values = {field: getattr(source, field) for field in source.fields}
+    lists = {field: value for field, value in values.items() if isinstance(value, list) and value}
+    if name in lists:
+        return lists[name]
+    return next(iter(lists.values())) if len(lists) == 1 else []
+
+
+def _like(source: Any, name: str) -> Any:
+    """A scalar of *source* called *name* or an alias; a bare item stands for its first field."""
+    if not hasattr(source, "fields"):
+        numbered = isinstance(source, int) and name in ALIASES[0]
+        named = isinstance(source, str) and name in ALIASES[1] | {"key", "group_id"}
+        return source if numbered or named else None
+    for candidate in _names(name):
+        if candidate in source.fields:
+            value = getattr(source, candidate)
+            return None if isinstance(value, list) else value
+    return None
+
+
+def _names(name: str) -> Iterator[str]:
+    yield name
+    for names in ALIASES:
+        if name in names:
+            yield from names - {name}
+
+
+def _carries(answer: Any, error_code: int) -> bool:
+    """Whether any item below the top says the error."""
+    for name, field in answer.fields.items():
+        if field.is_struct_array():
+            for item in getattr(answer, name) or ():
+                if getattr(item, ERROR, None) == error_code or _carries(item, error_code):
+                    return True
+    return False

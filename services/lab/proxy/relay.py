@@ -1,0 +1,192 @@
+"""One client's connection through a proxy: one request at a time, as a broker serves them."""
+
+from __future__ import annotations
+
+import contextlib
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.errors import BreakglassError, Unreachable
+from services.lab.layout import Address
+from services.lab.proxy.frames import (
+    KEPT_BODY_BYTES,
+    Head,
+    Seen,
+    answer_frame,
+    expects_answer,
+    parse_head,
+    read_frame,
+    request_body,
+    send_frame,
+)
+from services.lab.proxy.policy import Order, Policy, Spoiling
+from services.lab.proxy.refusal import classes_of, refusal
+from services.lab.proxy.rewriting import Rewriting
+
+CONNECT_SECONDS = 10.0
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+"""SO_LINGER on, zero seconds: closing sends RST."""
+CHUNK = 1 << 16
+
+Service = Callable[[Head, bytes], bytes | None]
+"""Answers a request (header, frame) in the broker's place, or None: forward it."""
+
+
+@dataclass(slots=True)
+class Duty:
+    """What every connection of one proxy shares."""
+
+    upstream: Address
+    policy: Policy
+    rewriting: Rewriting
+    services: Mapping[int, Service]
+    """By api key."""
+    opaque: bool
+    record: Callable[[Seen], None]
+    failures: list[str] = field(default_factory=list)
+
+
+class Relay:
+    """A thread between *client* and the broker; it ends with either of them."""
+
+    def __init__(self, client: socket.socket, duty: Duty, gone: Callable[[Relay], None]) -> None:
+        self._client = client
+        self._broker: socket.socket | None = None
+        self._duty = duty
+        self._gone = gone
+        self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
+
+    def start(self) -> None:
+        """Begin to forward."""
+        self._thread.start()
+
+    def sever(self) -> None:
+        """Break both connections; the thread ends by itself."""
+        for sock in (self._client, self._broker):
+            if sock is not None:
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
+    def join(self, seconds: float) -> None:
+        """Wait for the thread's end."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            if self._duty.policy.flowing:
+                self._reach_broker()
+            if self._duty.opaque:
+                self._pump()
+            else:
+                while self._serve_next():
+                    pass
+        except (OSError, Unreachable):
+            # Whichever side broke, the other is told by the reset below.
+            self._client_reset()
+        except (BreakglassError, struct.error) as error:
+            self._duty.failures.append(str(error))
+            self._client_reset()
+        finally:
+            self._client.close()
+            if self._broker is not None:
+                self._broker.close()
+            self._gone(self)
+
+    def _reach_broker(self) -> socket.socket:
+        if self._broker is None:
+            self._broker = socket.create_connection(self._duty.upstream, CONNECT_SECONDS)
+            self._broker.settimeout(None)
+            for sock in (self._client, self._broker):
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._broker
+
+    def _client_reset(self) -> None:
+        with contextlib.suppress(OSError):
+            self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+
+    def _serve_next(self) -> bool:
+        """Serve one request; False when a side has closed."""
+        if self._client not in self._readable():
+            return False
+        frame = read_frame(self._client)
+        if frame is None:
+            return False
+        head = parse_head(frame)
+        self._duty.record(_seen(head, frame))
+        self._duty.policy.wait_to_pass()
+        self._duty.policy.wait_delay()
+        answer = self._answer(head, frame, self._duty.policy.take(head.api_key))
+        self._duty.policy.wait_to_pass()
+        if answer is not None:
+            send_frame(self._client, answer)
+        return True
+
+    def _readable(self) -> set[Any]:
+        """The sides that have something to say or have closed; waits for one."""
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._client, selectors.EVENT_READ)
+            if self._broker is not None:
+                waiting.register(self._broker, selectors.EVENT_READ)
+            ready = {key.fileobj for key, _ in waiting.select()}
+        # Between two requests a broker says nothing: it has closed, and so do we.
+        return ready if self._broker not in ready else set()
+
+    def _answer(self, head: Head, frame: bytes, order: Order | None) -> bytes | None:
+        if order is None:
+            return self._ordinary_answer(head, frame)
+        if order.spoiling is Spoiling.REFUSE:
+            return _refused(head, frame, order)
+        if order.spoiling is Spoiling.RESET_UNSENT:
+            raise ConnectionResetError
+        self._ordinary_answer(head, frame)
+        if order.spoiling is Spoiling.RESET_UNANSWERED:
+            raise ConnectionResetError
+        return None
+
+    def _ordinary_answer(self, head: Head, frame: bytes) -> bytes | None:
+        service = self._duty.services.get(head.api_key)
+        answer = service(head, frame) if service else None
+        return answer if answer is not None else self._forwarded(head, frame)
+
+    def _forwarded(self, head: Head, frame: bytes) -> bytes | None:
+        broker = self._reach_broker()
+        send_frame(broker, frame)
+        if not expects_answer(head, frame):
+            return None
+        answer = read_frame(broker)
+        if answer is None:
+            raise ConnectionResetError
+        return self._duty.rewriting.apply(head, answer)
+
+    def _pump(self) -> None:
+        """Copy bytes both ways without a look at them, until either side closes."""
+        broker = self._reach_broker()
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._client, selectors.EVENT_READ, (self._client, broker))
+            waiting.register(broker, selectors.EVENT_READ, (broker, self._client))
+            while all(self._copy(*key.data) for key, _ in waiting.select()):
+                pass
+
+    def _copy(self, source: socket.socket, target: socket.socket) -> bool:
+        """Hand on what *source* has to say; False when it has closed."""
+        self._duty.policy.wait_to_pass()
+        chunk = source.recv(CHUNK)
+        target.sendall(chunk)
+        return bool(chunk)
+
+
+def _seen(head: Head, frame: bytes) -> Seen:
+    rest = frame[head.end :] if len(frame) <= KEPT_BODY_BYTES else b""
+    return Seen(head.api_key, head.api_version, head.client_id, time.monotonic(), rest)
+
+
+def _refused(head: Head, frame: bytes, order: Order) -> bytes:
+    request_class, response_class = classes_of(head.api_key)
+    request = request_body(request_class, head.api_version, frame[head.end :])
+    return answer_frame(head, refusal(request, response_class, order.error_code, whole=order.whole))
