@@ -1,0 +1,175 @@
+"""The state of each rescued batch, one JSON object a line, for what the format cannot hold.
+
+Leader epoch, producer, sequence, transaction flags and markers decide whether a record of a
+truncated tail was committed. The file's name is none that readers of the original look at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import BinaryIO
+
+from services.errors import DamagedBackup
+from services.topic_backup.batches import Batch
+from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.layout import batch_log_name
+from services.topic_backup.summary import BatchLogSummary
+
+MAX_LINE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """One batch of the source log."""
+
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    count: int
+    crc: int
+    """Of the batch as it was on the broker."""
+    compression: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool
+    marker: str | None
+    """commit, abort or another control type; None for data."""
+    coordinator_epoch: int | None
+
+    @classmethod
+    def of(cls, batch: Batch) -> BatchState:
+        """The state of *batch*; an emptied control batch has the marker `unknown`."""
+        header, marker = batch.header, batch.marker
+        name = marker.type.name.lower() if marker else "unknown" if header.control else None
+        return cls(
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+            leader_epoch=header.leader_epoch,
+            count=header.count,
+            crc=header.crc,
+            compression=header.compression,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            transactional=header.transactional,
+            marker=name,
+            coordinator_epoch=marker.coordinator_epoch if marker else None,
+        )
+
+
+class BatchLog:
+    """Appends batch states; a batch that is already logged is passed over."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        partition: int,
+        committed: BatchLogSummary | None,
+        next_offset: int | None,
+    ) -> None:
+        """Create the log, or go on with it.
+
+        Lines behind *committed* are kept up to *next_offset*, where records will be written
+        next; a torn line, and lines of batches no record of which was kept, are cut off.
+
+        Raises:
+            DamagedBackup: less was found than was committed, or other bytes.
+        """
+        self._name = batch_log_name(partition)
+        self._digest = hashlib.sha256()
+        self._size = 0
+        self._batches = 0
+        self._logged_to = -1
+        self._waiting = bytearray()
+        if committed or folder.size(self._name):
+            self._take_in(folder, committed, next_offset or 0)
+        self._file = folder.append(self._name, self._size)
+
+    def append(self, state: BatchState) -> None:
+        """Log one batch."""
+        if state.last_offset < self._logged_to:
+            return
+        line = json.dumps(asdict(state), separators=(",", ":")).encode() + b"\n"
+        self._waiting += line
+        self._count(line, state)
+
+    def sync(self) -> None:
+        """Make what was logged durable."""
+        if self._waiting:
+            self._file.write(bytes(self._waiting))
+            self._waiting.clear()
+            self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def summary(self) -> BatchLogSummary:
+        """The log as it is now: `sync` before committing it."""
+        return BatchLogSummary(self._size, self._digest.hexdigest(), self._batches)
+
+    def _take_in(self, folder: Folder, committed: BatchLogSummary | None, next_offset: int) -> None:
+        where = folder.where(self._name)
+        done = committed.bytes if committed else 0
+        found = done == 0
+        with folder.open(self._name) as file, storage_errors(where):
+            for line, state in _lines(file):
+                fresh = self._logged_to <= state.base_offset < next_offset
+                if self._size >= done and not fresh:
+                    break
+                self._count(line, state)
+                found = found or self.summary() == committed
+        if not found:
+            raise DamagedBackup(where, self._size, "its committed lines have changed")
+
+    def _count(self, line: bytes, state: BatchState) -> None:
+        self._digest.update(line)
+        self._size += len(line)
+        self._batches += 1
+        self._logged_to = state.last_offset + 1
+
+
+def read_batch_log(
+    folder: Folder, partition: int, committed: BatchLogSummary
+) -> Iterator[BatchState]:
+    """The committed batch states of *partition*, in the order of their offsets.
+
+    Raises:
+        DamagedBackup: fewer whole lines than were committed.
+    """
+    where = folder.where(batch_log_name(partition))
+    count = 0
+    with folder.open(batch_log_name(partition)) as file, storage_errors(where):
+        for _, state in _lines(file):
+            if count == committed.batches:
+                return
+            yield state
+            count += 1
+    if count < committed.batches:
+        raise DamagedBackup(
+            where, 0, f"{committed.batches} lines were committed, {count} are there"
+        )
+
+
+def _lines(file: BinaryIO) -> Iterator[tuple[bytes, BatchState]]:
+    """Whole lines and what they say; ends at the first that says nothing."""
+    while True:
+        line = file.readline(MAX_LINE_BYTES)
+        state = _parse(line)
+        if state is None:
+            return
+        yield line, state
+
+
+def _parse(line: bytes) -> BatchState | None:
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        state = BatchState(**json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return None
+    numbers = (state.base_offset, state.last_offset, state.leader_epoch, state.count)
+    return state if all(type(number) is int for number in numbers) else None

@@ -1,0 +1,237 @@
+"""Record batches as a broker sends them (message format v2), decoded to records.
+
+::
+
+    Record =>
+      Length         => varint    bytes after this field
+      Attributes     => int8      unused
+      TimestampDelta => varlong
+      OffsetDelta    => varint
+      Key            => varint length (-1: null), bytes
+      Value          => varint length (-1: null), bytes
+      HeaderCount    => varint
+      Headers        => [HeaderKey varint length, bytes; HeaderValue varint length (-1), bytes]
+
+Source: DefaultRecord.java. What comes from the network is hostile: lengths are compared with what
+is there before anything is read, checksums before anything is decompressed, and decompression
+has a bound.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+from services.errors import MalformedMessage
+from services.topic_backup.batch_header import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    BatchHeader,
+    read_headers,
+)
+from services.topic_backup.compression import Compression, decompress
+from services.topic_backup.record import MAX_HEADERS, Headers, Record, TimestampType
+
+CONTROL_KEY = struct.Struct(
+    ">h"  # Version => int16
+    "h"  # Type    => int16
+)
+CONTROL_VALUE = struct.Struct(
+    ">h"  # Version          => int16
+    "i"  # CoordinatorEpoch => int32
+)
+
+SMALLEST_RECORD = 7
+"""A record without key, value and headers."""
+SMALLEST_HEADER = 2
+
+MAX_BATCH_BYTES = 256 * 1024 * 1024
+"""No batch is decompressed to more."""
+
+
+class ControlType(IntEnum):
+    """What a control record says (ControlRecordType.java)."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+    UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The end of a transaction, or another control record."""
+
+    type: ControlType
+    coordinator_epoch: int | None
+    """Of the transaction coordinator; None for other control records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One batch with its records."""
+
+    header: BatchHeader
+    records: tuple[Record, ...]
+    marker: Marker | None
+    """Of a control batch, whose records are not data."""
+
+
+def decode_batches(
+    data: bytes, where: str, *, max_batch_bytes: int = MAX_BATCH_BYTES
+) -> Iterator[Batch]:
+    """The whole batches of *data*, each checked and decompressed when it is its turn.
+
+    Raises:
+        MalformedMessage: as `read_headers`; a CRC that differs; bytes that are no records.
+    """
+    for header in read_headers(data, where).headers:
+        yield decode_batch(data, header, where, max_batch_bytes=max_batch_bytes)
+
+
+def decode_batch(
+    data: bytes, header: BatchHeader, where: str, *, max_batch_bytes: int = MAX_BATCH_BYTES
+) -> Batch:
+    """One batch of *data*, whose *header* was read before.
+
+    Raises:
+        MalformedMessage: a CRC that differs; bytes that are no records.
+    """
+    spot = f"{where}, batch at offset {header.base_offset}"
+    _check_crc(data, header, spot)
+    start = header.position + BATCH_HEADER.size
+    content = data[start : header.position + header.size]
+    if header.compression != Compression.NONE:
+        content = decompress(header.compression, content, max_batch_bytes, spot)
+    records = _Records(content, header, spot).all()
+    return Batch(header, records, _marker(records) if header.control else None)
+
+
+def _check_crc(data: bytes, header: BatchHeader, spot: str) -> None:
+    import google_crc32c
+
+    covered = data[header.position + ATTRIBUTES_AT : header.position + header.size]
+    if google_crc32c.value(covered) != header.crc:
+        raise MalformedMessage(
+            f"{spot}: its CRC differs, so its bytes are damaged on the broker's disk or on the "
+            "way; read it again or from another replica."
+        )
+
+
+def _marker(records: tuple[Record, ...]) -> Marker | None:
+    """What a control batch says; compaction can have emptied it."""
+    if not records:
+        return None
+    key, value = records[0].key or b"", records[0].value or b""
+    if len(key) < CONTROL_KEY.size:
+        return Marker(ControlType.UNKNOWN, None)
+    _, number = CONTROL_KEY.unpack_from(key)
+    kind = ControlType(number) if number in set(ControlType) else ControlType.UNKNOWN
+    if kind not in (ControlType.ABORT, ControlType.COMMIT) or len(value) < CONTROL_VALUE.size:
+        return Marker(kind, None)
+    return Marker(kind, CONTROL_VALUE.unpack_from(value)[1])
+
+
+class _Records:
+    """Walks over the records of one batch; `position` is the next byte to be read."""
+
+    def __init__(self, content: bytes, header: BatchHeader, spot: str) -> None:
+        self._content = content
+        self._header = header
+        self._spot = spot
+        self._position = 0
+        self._end = len(content)
+
+    def all(self) -> tuple[Record, ...]:
+        if self._header.count * SMALLEST_RECORD > len(self._content):
+            raise self._malformed(f"{self._header.count} records do not fit into it")
+        records = tuple(self._record() for _ in range(self._header.count))
+        if self._position != len(self._content):
+            raise self._malformed("bytes are left behind the last record")
+        return records
+
+    def _record(self) -> Record:
+        length = self._varint()
+        end = self._position + length
+        if length < 0 or end > len(self._content):
+            raise self._malformed(f"a record claims {length} bytes")
+        self._end = end
+        self._position += 1  # attributes, unused
+        timestamp = self._timestamp(self._varint(bits=64))
+        offset = self._offset(self._varint())
+        key, value = self._bytes(), self._bytes()
+        headers = self._headers()
+        if self._position != end:
+            raise self._malformed(f"the record at offset {offset} has another length than it says")
+        self._end = len(self._content)
+        return Record(offset, self._header.timestamp_type, timestamp, key, value, headers)
+
+    def _timestamp(self, delta: int) -> int:
+        if self._header.timestamp_type is TimestampType.LOG_APPEND:
+            return self._header.max_timestamp
+        timestamp = self._header.base_timestamp + delta
+        if not -(2**63) <= timestamp < 2**63:
+            raise self._malformed(f"a timestamp cannot be {timestamp}")
+        return timestamp
+
+    def _offset(self, delta: int) -> int:
+        if not 0 <= delta <= self._header.last_offset - self._header.base_offset:
+            raise self._malformed(f"a record lies {delta} offsets past its start")
+        return self._header.base_offset + delta
+
+    def _headers(self) -> Headers:
+        count = self._varint()
+        if count == 0:
+            return ()
+        if not 0 < count <= MAX_HEADERS or count * SMALLEST_HEADER > self._end - self._position:
+            raise self._malformed(f"a record claims {count} headers")
+        return tuple(self._record_header() for _ in range(count))
+
+    def _record_header(self) -> tuple[bytes, bytes | None]:
+        key = self._bytes()
+        if key is None:
+            raise self._malformed("a header key is null")
+        return key, self._bytes()
+
+    def _bytes(self) -> bytes | None:
+        size = self._varint()
+        if size == -1:
+            return None
+        end = self._position + size
+        if size < 0 or end > self._end:
+            raise self._malformed(f"a field claims {size} bytes")
+        content = self._content[self._position : end]
+        self._position = end
+        return content
+
+    def _varint(self, bits: int = 32) -> int:
+        """A zigzag number of up to *bits* bits."""
+        content, position, end = self._content, self._position, self._end
+        if position < end and content[position] < 0x80:
+            self._position = position + 1
+            raw = content[position]
+            return (raw >> 1) ^ -(raw & 1)
+        raw = shift = 0
+        while position < end and shift < bits:
+            byte = content[position]
+            position += 1
+            raw |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if raw >> bits:
+                    break
+                self._position = position
+                return (raw >> 1) ^ -(raw & 1)
+            shift += 7
+        raise self._malformed(f"a number is cut or longer than {bits} bits")
+
+    def _malformed(self, reason: str) -> MalformedMessage:
+        return MalformedMessage(
+            f"{self._spot}: {reason} (byte {self._position} of its records); read it from another "
+            "replica."
+        )

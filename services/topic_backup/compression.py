@@ -1,0 +1,117 @@
+"""The codecs of record batches, with a bound on what may come out of them.
+
+Snappy comes as Java producers frame it (xerial: a header, then blocks with their lengths) or as
+one raw block; LZ4 and Zstandard as frames. Source: CompressionType.java and the codecs beside it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Protocol
+
+from services.errors import MalformedMessage
+
+XERIAL_MAGIC = b"\x82SNAPPY\x00"
+XERIAL_HEADER = struct.Struct(
+    ">8s"  # Magic
+    "i"  # Version
+    "i"  # CompatibleVersion
+)
+BLOCK_LENGTH = struct.Struct(">i")
+
+FIRST_GUESS = 16
+"""How many times larger the output is taken to be, before it is tried with more."""
+
+
+class Compression(IntEnum):
+    """By the number in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def decompress(number: int, data: bytes, limit: int, spot: str) -> bytes:
+    """*data* decompressed by the codec of that *number*, to *limit* bytes at most.
+
+    Raises:
+        MalformedMessage: an unknown codec, bytes that are not its, or more than *limit*.
+    """
+    import cramjam
+
+    try:
+        codec = Compression(number)
+        if codec is Compression.SNAPPY:
+            return _snappy(data, limit)
+        return _stream(getattr(cramjam, codec.name.lower()), data, limit)
+    except ValueError:
+        reason = f"compression type {number} is not known"
+    except (cramjam.DecompressionError, struct.error) as error:
+        reason = f"it cannot be decompressed ({error})"
+    except _TooLarge:
+        reason = f"it decompresses to more than {limit} bytes"
+    raise MalformedMessage(f"{spot}: {reason}; read it from another replica.")
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Codec(Protocol):
+    def decompress_into(self, data: bytes, output: bytearray, /) -> int: ...
+
+
+def _stream(codec: _Codec, data: bytes, limit: int) -> bytes:
+    """Decompress into buffers that grow up to *limit*: the size is not known before.
+
+    The codec fails when the buffer is full, so a bomb costs the limit and no more.
+    """
+    from cramjam import DecompressionError
+
+    size = min(limit, max(64 * 1024, len(data) * FIRST_GUESS))
+    while True:
+        output = bytearray(size)
+        try:
+            return bytes(memoryview(output)[: codec.decompress_into(data, output)])
+        except DecompressionError as error:
+            if "whole buffer" not in str(error):
+                raise
+        if size == limit:
+            raise _TooLarge
+        size = min(limit, size * 8)
+
+
+def _snappy(data: bytes, limit: int) -> bytes:
+    output = bytearray()
+    for block in _snappy_blocks(data):
+        output += _snappy_block(block, limit - len(output))
+    return bytes(output)
+
+
+def _snappy_blocks(data: bytes) -> Iterator[bytes]:
+    if not data.startswith(XERIAL_MAGIC):
+        yield data
+        return
+    at = XERIAL_HEADER.size
+    while at < len(data):
+        (size,) = BLOCK_LENGTH.unpack_from(data, at)
+        at += BLOCK_LENGTH.size
+        if not 0 <= size <= len(data) - at:
+            raise struct.error(f"a block claims {size} bytes")
+        yield data[at : at + size]
+        at += size
+
+
+def _snappy_block(block: bytes, limit: int) -> bytes:
+    import cramjam
+
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > limit:
+        raise _TooLarge
+    output = bytearray(size)
+    written = cramjam.snappy.decompress_raw_into(block, output)
+    return bytes(memoryview(output)[:written])

@@ -1,0 +1,230 @@
+"""Where a topic's files lie: the few operations the format needs, and a local folder.
+
+This is the seam for other stores. Whatever implements `Folder` promises: what `replace` wrote
+is there wholly or not at all, and what `sync` returned from survives a power cut.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from services.errors import AlreadyRunning, StorageError
+
+TEMPORARY = (".breakglass-", ".tmp")
+"""How the name of a file begins and ends that was not yet put in place."""
+
+_NEXT_STEPS = {
+    errno.ENOSPC: "free space on that file system and run the command again",
+    errno.EDQUOT: "raise the quota or free space and run the command again",
+    errno.EACCES: "check the owner and the permissions",
+    errno.EPERM: "check the owner and the permissions",
+    errno.EROFS: "choose a folder on a writable file system",
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+}
+
+
+@contextmanager
+def storage_errors(where: str) -> Iterator[None]:
+    """Turn an OSError about *where* into a StorageError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        step = _NEXT_STEPS.get(error.errno or 0, "check the disk and the kernel's log")
+        raise StorageError(f"{where}: {reason}; {step}.") from error
+
+
+class AppendFile(Protocol):
+    """A file that only grows. After a StorageError from `write` it is as it was before."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def sync(self) -> None:
+        """Return when everything written survives a power cut."""
+
+    def close(self) -> None: ...
+
+
+class Folder(Protocol):
+    """The files of one topic."""
+
+    def where(self, name: str = "") -> str:
+        """The full address of a file, or of the folder, for messages."""
+
+    def names(self) -> list[str]: ...
+
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None when there is none."""
+
+    def open(self, name: str) -> BinaryIO:
+        """A file for reading, seekable."""
+
+    def append(self, name: str, at: int) -> AppendFile:
+        """A file to be written on from byte *at*; what lies behind is cut off. 0 creates it."""
+
+    def replace(self, name: str, chunks: Iterable[bytes]) -> None:
+        """Put a whole file in place, atomically and durably."""
+
+    def remove(self, name: str) -> None: ...
+
+    def sync(self) -> None:
+        """Make created and removed names durable."""
+
+
+class LocalFolder:
+    """A folder of this machine."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path) -> LocalFolder:
+        """The folder at *path*, made durably with its parents where they are missing."""
+        with storage_errors(str(path)):
+            missing = [one for one in (path, *path.parents) if not one.exists()]
+            path.mkdir(parents=True, exist_ok=True)
+            for one in missing:
+                _sync_directory(one.parent)
+        return cls(path)
+
+    def where(self, name: str = "") -> str:
+        return str(self.path / name) if name else str(self.path)
+
+    def names(self) -> list[str]:
+        with storage_errors(self.where()):
+            return [entry.name for entry in os.scandir(self.path) if entry.is_file()]
+
+    def size(self, name: str) -> int | None:
+        with storage_errors(self.where(name)):
+            try:
+                return (self.path / name).stat().st_size
+            except FileNotFoundError:
+                return None
+
+    def open(self, name: str) -> BinaryIO:
+        with storage_errors(self.where(name)):
+            return (self.path / name).open("rb")
+
+    def append(self, name: str, at: int) -> LocalAppendFile:
+        return LocalAppendFile(self.path / name, at)
+
+    def replace(self, name: str, chunks: Iterable[bytes]) -> None:
+        before, after = TEMPORARY
+        temporary = self.path / f"{before}{secrets.token_hex(8)}{after}"
+        with storage_errors(self.where(name)):
+            try:
+                _write_new(temporary, chunks)
+                temporary.replace(self.path / name)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        self.sync()
+
+    def remove(self, name: str) -> None:
+        with storage_errors(self.where(name)):
+            (self.path / name).unlink()
+
+    def sync(self) -> None:
+        with storage_errors(self.where()):
+            _sync_directory(self.path)
+
+    def remove_leftovers(self) -> None:
+        """Remove the temporary files of a writer that was killed. Only under `lock`."""
+        before, after = TEMPORARY
+        for name in self.names():
+            if name.startswith(before) and name.endswith(after):
+                self.remove(name)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder as its only writer; the kernel frees it when the process ends.
+
+        Raises:
+            AlreadyRunning: another process writes here.
+        """
+        with storage_errors(self.where()):
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            _take(descriptor, self.where())
+            yield
+        finally:
+            os.close(descriptor)
+
+
+class LocalAppendFile:
+    """Writes at positions of its own counting, so a failed write can simply be tried again."""
+
+    def __init__(self, path: Path, at: int) -> None:
+        self._path = path
+        self._end = at
+        self._sync_failed = False
+        with storage_errors(str(path)):
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.ftruncate(self._descriptor, at)
+            except OSError:
+                os.close(self._descriptor)
+                raise
+
+    def write(self, data: bytes) -> None:
+        with storage_errors(str(self._path)):
+            view, position = memoryview(data), self._end
+            while view:
+                written = os.pwrite(self._descriptor, view, position)
+                view, position = view[written:], position + written
+        self._end = position
+
+    def sync(self) -> None:
+        # A kernel forgets pages it could not write, so a second fsync would claim success.
+        if self._sync_failed:
+            raise StorageError(
+                f"{self._path}: an earlier fsync failed; check the disk and start the copy again."
+            )
+        try:
+            with storage_errors(str(self._path)):
+                os.fsync(self._descriptor)
+        except StorageError:
+            self._sync_failed = True
+            raise
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            with storage_errors(str(self._path)):
+                os.close(descriptor)
+
+
+def _take(descriptor: int, where: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise AlreadyRunning(
+            f"{where} is being written by another process: wait until it has finished."
+        ) from None
+    except OSError as error:
+        raise StorageError(f"{where} cannot be locked ({error}); use a local folder.") from error
+
+
+def _write_new(path: Path, chunks: Iterable[bytes]) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    with os.fdopen(descriptor, "wb") as file:
+        file.writelines(chunks)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

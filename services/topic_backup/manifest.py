@@ -1,0 +1,138 @@
+"""The side manifest of a topic: the only commit of a backup, and what the format has no room for.
+
+It lies beside the files of the original under a name that its readers pass over. It is written
+last and atomically: what it does not name was not backed up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
+from typing import TYPE_CHECKING, ClassVar
+from uuid import UUID
+
+from services.errors import MalformedInput, UnsupportedSchema
+from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.layout import MANIFEST
+from services.topic_backup.summary import PartitionSummary
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SCHEMA = 1
+MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """Which topic of which cluster a backup is of, as far as it is known."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    topic: str
+    cluster_id: str | None = None
+    topic_id: UUID | None = None
+    partition_count: int | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    """The topic's own settings, without defaults."""
+    origin: Mapping[str, str] = field(default_factory=dict)
+    """How the backup came to be, for people: the broker a tail was rescued from, the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicManifest:
+    """One commit of a topic's backup."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    schema: int
+    tool_version: str
+    commit: int
+    """Counts the commits of this folder from 1."""
+    committed_at_ms: int
+    identity: TopicIdentity
+    partitions: tuple[PartitionSummary, ...]
+    """By number."""
+
+    def partition(self, number: int) -> PartitionSummary | None:
+        """What was committed of that partition."""
+        return next((one for one in self.partitions if one.partition == number), None)
+
+
+def tool_version() -> str:
+    """The version of this release; "unknown" when it runs without being installed."""
+    try:
+        return metadata.version("breakglass")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def read_manifest(folder: Folder) -> TopicManifest | None:
+    """The last commit of *folder*; None where there is none, as in a backup of the original's.
+
+    Raises:
+        UnsupportedSchema: a newer release wrote it.
+        MalformedInput: it is no manifest.
+    """
+    size = folder.size(MANIFEST)
+    if size is None:
+        return None
+    where = folder.where(MANIFEST)
+    if size > MAX_MANIFEST_BYTES:
+        raise MalformedInput(f"{where}: {size} bytes is no manifest; {_MOVE_AWAY}")
+    with folder.open(MANIFEST) as file, storage_errors(where):
+        content = file.read()
+    return decode(content, where)
+
+
+_MOVE_AWAY = "restore it from another copy, or move it away to read every record that is there."
+
+
+def decode(content: bytes, where: str) -> TopicManifest:
+    """The manifest in *content*.
+
+    Raises:
+        UnsupportedSchema, MalformedInput: as `read_manifest`.
+    """
+    from pydantic import ValidationError
+
+    _check_schema(content, where)
+    try:
+        return _adapter().validate_json(content, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise MalformedInput(f"{where}: {path}: {first['msg']}; {_MOVE_AWAY}") from None
+
+
+def _check_schema(content: bytes, where: str) -> None:
+    try:
+        found = json.loads(content)
+    except json.JSONDecodeError as error:
+        spot = f"line {error.lineno}, column {error.colno}"
+        raise MalformedInput(f"{where}, {spot}: {error.msg}; {_MOVE_AWAY}") from None
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise MalformedInput(f"{where}: no JSON ({error}); {_MOVE_AWAY}") from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if not isinstance(schema, int):
+        raise MalformedInput(f"{where}: it has no schema version; {_MOVE_AWAY}")
+    if schema != SCHEMA:
+        raise UnsupportedSchema(
+            f"{where} has schema {schema}, this release knows {SCHEMA}: use the release that "
+            "wrote it."
+        )
+
+
+def write_manifest(folder: Folder, manifest: TopicManifest) -> None:
+    """Commit: put *manifest* in place, atomically and durably."""
+    folder.replace(MANIFEST, [_adapter().dump_json(manifest, indent=1), b"\n"])
+
+
+@cache
+def _adapter() -> TypeAdapter[TopicManifest]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(TopicManifest)

@@ -1,0 +1,103 @@
+"""The index of a partition: the names of its segments and where each starts.
+
+::
+
+    Entry =>
+      NameLength  => int32
+      Name        => UTF-8     the prefix of the segment's files, without _records
+      StartOffset => int64
+
+It only saves a listing: readers here go by the folder, so a stale one is never in the way.
+Source: PartitionIndexEntry.java of itadventurer/kafka-backup.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from services.errors import DamagedBackup
+from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.layout import partition_index_name
+from services.topic_backup.record import LENGTH
+from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, check_magic
+
+START_OFFSET = struct.Struct(">q")
+
+MAX_NAME_BYTES = 255
+"""No file system takes a longer name."""
+MAX_INDEX_BYTES = 256 * 1024 * 1024
+"""No partition index is read that is larger: four million segments."""
+
+
+class Entry(NamedTuple):
+    """One segment."""
+
+    prefix: str
+    start_offset: int
+
+
+def encode(entries: Iterable[Entry]) -> bytes:
+    """The whole file."""
+    return MAGIC + b"".join(encode_entry(entry) for entry in entries)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """What stands for one segment."""
+    name = entry.prefix.encode()
+    return LENGTH.pack(len(name)) + name + START_OFFSET.pack(entry.start_offset)
+
+
+def read(folder: Folder, partition: int) -> tuple[Entry, ...]:
+    """The entries of the index of *partition*.
+
+    Raises:
+        DamagedBackup: bytes that are no entry, an entry past the end, offsets that do not rise.
+        UnsupportedSchema: not this version of the format.
+        StorageError: there is no index.
+    """
+    name = partition_index_name(partition)
+    where = folder.where(name)
+    with folder.open(name) as file:
+        check_magic(file, where)
+        with storage_errors(where):
+            content = file.read(MAX_INDEX_BYTES + 1)
+    if len(content) > MAX_INDEX_BYTES:
+        raise DamagedBackup(where, MAX_INDEX_BYTES, "no partition index is this large")
+    return _decode(content, where)
+
+
+def _decode(content: bytes, where: str) -> tuple[Entry, ...]:
+    entries: list[Entry] = []
+    at, latest = 0, -1
+    while at < len(content):
+        entry, after = _decode_entry(content, at, where)
+        if entry.start_offset <= latest:
+            reason = f"start offset {entry.start_offset} follows {latest}"
+            raise DamagedBackup(where, FIRST_POSITION + at, reason)
+        entries.append(entry)
+        at, latest = after, entry.start_offset
+    return tuple(entries)
+
+
+def _decode_entry(content: bytes, at: int, where: str) -> tuple[Entry, int]:
+    name_at = at + LENGTH.size
+    if name_at > len(content):
+        raise DamagedBackup(where, FIRST_POSITION + at, "the last entry is cut", torn=True)
+    (size,) = LENGTH.unpack_from(content, at)
+    if not 0 <= size <= MAX_NAME_BYTES:
+        raise DamagedBackup(where, FIRST_POSITION + at, f"no name has {size} bytes")
+    offset_at = name_at + size
+    after = offset_at + START_OFFSET.size
+    if after > len(content):
+        raise DamagedBackup(where, FIRST_POSITION + at, "the last entry is cut", torn=True)
+    (start_offset,) = START_OFFSET.unpack_from(content, offset_at)
+    return Entry(_text(content[name_at:offset_at], name_at, where), start_offset), after
+
+
+def _text(name: bytes, at: int, where: str) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise DamagedBackup(where, FIRST_POSITION + at, "the name is not UTF-8") from None

@@ -1,0 +1,241 @@
+"""One partition of a backup while it is written: rotation, repeated offsets, missing offsets.
+
+The original's rule of rotation: before a record is written, a segment larger than the limit is
+closed and a new one named by that record's offset. The first segment is always named 0 and is
+there even when the partition is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from services.errors import ConflictingRecord
+from services.model import TopicPartition
+from services.topic_backup import partition_index
+from services.topic_backup.batch_log import BatchLog, BatchState
+from services.topic_backup.batches import Batch
+from services.topic_backup.folder import Folder
+from services.topic_backup.layout import batch_log_name, partition_index_name
+from services.topic_backup.reader import Extent, read_extents
+from services.topic_backup.record import Record
+from services.topic_backup.resume import Cut, resume
+from services.topic_backup.segment_reader import MAGIC
+from services.topic_backup.segment_writer import SegmentWriter
+from services.topic_backup.summary import Gap, GapReason, PartitionSummary, SegmentSummary
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+MAX_SEGMENT_BYTES = 1024 * 1024 * 1024
+"""As in BackupSinkConfig.java."""
+
+
+class PartitionWriter:
+    """Appends to one partition. For one thread at a time; made by `TopicWriter.partition`."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        partition: TopicPartition,
+        committed: PartitionSummary | None,
+        *,
+        max_segment_bytes: int = MAX_SEGMENT_BYTES,
+        hole: GapReason = GapReason.UNKNOWN,
+    ) -> None:
+        """Begin the partition, or go on where its last writer stopped or was killed.
+
+        *hole* is the reason noted for offsets that are missing without a word from `skip_to`.
+
+        Raises:
+            DamagedBackup: as `resume`.
+            StorageError: a file cannot be written.
+        """
+        found = resume(folder, partition.partition, committed)
+        self.partition = partition
+        self.cuts: tuple[Cut, ...] = found.cuts
+        """What a killed writer had left at the ends of files."""
+        self._folder = folder
+        self._hole = hole
+        self._max_segment_bytes = max_segment_bytes
+        self._next_offset = _later(found.next_offset, committed.next_offset if committed else None)
+        self._index_size = folder.size(partition_index_name(partition.partition)) or 0
+        self._index_waiting = bytearray()
+        self._closed = list(found.segments[:-1])
+        self._segment = self._begin(found.segments[-1] if found.segments else None, found.digest)
+        self._log = self._existing_log(committed)
+        self._replay: Iterator[Record] = iter(())
+        self._replay_offset = -1
+        self._replay_end = -1
+
+    @property
+    def next_offset(self) -> int | None:
+        """Where to go on reading; None when nothing was written or accounted for yet."""
+        return self._next_offset
+
+    def append(self, record: Record, leader_epoch: int | None = None) -> bool:
+        """Write *record*; False when the backup already holds it, byte for byte.
+
+        Raises:
+            ConflictingRecord: the backup holds something else at that offset.
+            StorageError: the record could not be written.
+        """
+        if self._next_offset is not None and record.offset < self._next_offset:
+            self._compare(record)
+            return False
+        if self._segment.size > self._max_segment_bytes:
+            self._rotate(record.offset)
+        self._account(record.offset, self._hole)
+        self._segment.append(record, leader_epoch)
+        # Before anything is written, so that a record whose write failed is not taken twice.
+        self._next_offset = record.offset + 1
+        self._relieve()
+        return True
+
+    def append_batch(self, batch: Batch) -> int:
+        """Write the data records of *batch*, and its state to the batch log.
+
+        Control records are not written; they stand in the log and as a gap. Returns how many
+        records were new.
+
+        Raises:
+            ConflictingRecord, StorageError: as `append`.
+        """
+        if self._log is None:
+            self._log = self._open_log(None)
+        self._log.append(BatchState.of(batch))
+        if batch.header.control:
+            self.skip_to(batch.header.next_offset, GapReason.CONTROL)
+            return 0
+        epoch = batch.header.leader_epoch
+        written = sum(self.append(record, epoch) for record in batch.records)
+        self.skip_to(batch.header.next_offset, self._hole)
+        return written
+
+    def skip_to(self, offset: int, reason: GapReason) -> None:
+        """Account for everything before *offset*: what is not in the backup is missing by *reason*.
+
+        The first call, or the first record, says where the backup starts. An offset that is
+        accounted for already changes nothing.
+        """
+        self._account(offset, reason)
+        self._next_offset = _later(self._next_offset, offset)
+
+    def sync(self) -> None:
+        """Make everything durable: batch log, records, segment index, partition index."""
+        if self._log is not None:
+            self._log.sync()
+        self._segment.sync()
+        self._sync_partition_index()
+
+    def close(self) -> None:
+        """Sync, and give the files back."""
+        try:
+            self.sync()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Give the files back; what was not synced is left to the next writer to cut off."""
+        self._segment.abandon()
+        if self._log is not None:
+            self._log.close()
+
+    def summary(self) -> PartitionSummary:
+        """The partition as it is now: `sync` before committing it."""
+        return PartitionSummary(
+            partition=self.partition.partition,
+            next_offset=self._next_offset,
+            segments=(*self._closed, self._segment.summary()),
+            batch_log=self._log.summary() if self._log is not None else None,
+        )
+
+    def _begin(self, resumed: SegmentSummary | None, digest: _Hash | None) -> SegmentWriter:
+        if resumed is not None:
+            prefix, start_offset = resumed.prefix, resumed.start_offset
+            return SegmentWriter(self._folder, prefix, start_offset, resumed, digest)
+        self._index_waiting += MAGIC
+        return self._create(0)
+
+    def _create(self, start_offset: int) -> SegmentWriter:
+        segment = SegmentWriter.create(self._folder, self.partition.partition, start_offset)
+        entry = partition_index.Entry(segment.prefix, start_offset)
+        self._index_waiting += partition_index.encode_entry(entry)
+        return segment
+
+    def _account(self, offset: int, reason: GapReason) -> None:
+        if self._next_offset is not None and offset > self._next_offset:
+            self._segment.skip(Gap(self._next_offset, offset, reason))
+
+    def _rotate(self, start_offset: int) -> None:
+        if start_offset <= self._segment.start_offset:
+            return
+        self.sync()
+        self._segment.close()
+        following = self._create(start_offset)
+        self._closed.append(self._segment.summary())
+        self._segment = following
+
+    def _relieve(self) -> None:
+        if self._segment.crowded:
+            self.sync()
+        else:
+            self._segment.relieve()
+
+    def _sync_partition_index(self) -> None:
+        if not self._index_waiting:
+            return
+        content = bytes(self._index_waiting)
+        name = partition_index_name(self.partition.partition)
+        file = self._folder.append(name, self._index_size)
+        try:
+            file.write(content)
+            file.sync()
+        finally:
+            file.close()
+        self._index_size += len(content)
+        self._index_waiting.clear()
+
+    def _existing_log(self, committed: PartitionSummary | None) -> BatchLog | None:
+        done = committed.batch_log if committed else None
+        there = self._folder.size(batch_log_name(self.partition.partition))
+        return self._open_log(committed) if done or there else None
+
+    def _open_log(self, committed: PartitionSummary | None) -> BatchLog:
+        return BatchLog(
+            self._folder,
+            self.partition.partition,
+            committed.batch_log if committed else None,
+            self._next_offset,
+        )
+
+    def _compare(self, record: Record) -> None:
+        stored = self._stored(record.offset)
+        if stored == record:
+            return
+        holds = "other content" if stored else "no record"
+        raise ConflictingRecord(
+            f"{self.partition}: the backup holds {holds} at offset {record.offset}, so it is of "
+            f"another log than this; back up to an empty folder instead of {self._folder.where()}."
+        )
+
+    def _stored(self, offset: int) -> Record | None:
+        """The record at *offset*; one reading serves a run of repeated offsets."""
+        if not 0 <= self._replay_offset < offset < self._replay_end:
+            self.sync()
+            self._replay = read_extents(self._folder, self._extents(), offset)
+            self._replay_end = self._next_offset or 0
+        for record in self._replay:
+            self._replay_offset = record.offset
+            if record.offset >= offset:
+                return record if record.offset == offset else None
+        self._replay_offset = -1
+        return None
+
+    def _extents(self) -> list[Extent]:
+        written = (*self._closed, self._segment.summary())
+        return [Extent(one.prefix, one.start_offset, one.records_bytes) for one in written]
+
+
+def _later(one: int | None, other: int | None) -> int | None:
+    return max((offset for offset in (one, other) if offset is not None), default=None)

@@ -1,0 +1,268 @@
+"""What a killed writer left: the torn end is found and cut off, what is whole is kept.
+
+Past the last commit a record is kept if it is whole and an index entry, written after it was
+safe, covers it. That is how the original resumes, too, so a backup that it went on with is not
+cut short. Nothing is cut that an index entry still speaks for: that is damage, and an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from services.errors import BreakglassError, DamagedBackup
+from services.topic_backup import partition_index
+from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.layout import Segment, listing, records_name, segment_index_name
+from services.topic_backup.record import encode
+from services.topic_backup.reindex import write_partition_index, write_segment_index
+from services.topic_backup.segment_index import ENTRY, Entry, SegmentIndex, open_index
+from services.topic_backup.segment_reader import (
+    CHUNK_BYTES,
+    FIRST_POSITION,
+    MAGIC,
+    Placed,
+    read_segment,
+)
+from services.topic_backup.summary import (
+    Gap,
+    GapReason,
+    PartitionSummary,
+    SegmentSummary,
+    Tally,
+)
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Bytes that were taken off the end of a file."""
+
+    file: str
+    position: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A partition that can be written on."""
+
+    segments: tuple[SegmentSummary, ...]
+    """By start offset; empty for a partition that was never written."""
+    digest: _Hash | None
+    """Has taken in the bytes of the last segment."""
+    cuts: tuple[Cut, ...]
+
+    @property
+    def next_offset(self) -> int | None:
+        """One past the last record."""
+        for segment in reversed(self.segments):
+            if segment.last_offset is not None:
+                return segment.last_offset + 1
+        return None
+
+
+def resume(folder: Folder, partition: int, committed: PartitionSummary | None) -> Resumed:
+    """Make the files of *partition* whole again, so that a writer can go on with them.
+
+    Raises:
+        DamagedBackup: less is there than was committed, or other bytes, or damage that is not
+            the torn end of a killed writer.
+    """
+    return _Resume(folder, partition, committed).run()
+
+
+class _Resume:
+    def __init__(self, folder: Folder, partition: int, committed: PartitionSummary | None) -> None:
+        self._folder = folder
+        self._partition = partition
+        self._committed = committed
+        self._cuts: list[Cut] = []
+        self._digest: _Hash | None = None
+        self._accounted = committed.next_offset if committed else None
+
+    def run(self) -> Resumed:
+        found = listing(self._folder.names()).get(self._partition)
+        on_disk = found.segments if found else []
+        self._drop_lone_indexes(on_disk)
+        segments = [one for one in on_disk if one.has_records]
+        self._check_all_there(segments)
+        last = segments[-1] if segments else None
+        summaries = tuple(self._segment(one, last=one is last) for one in segments)
+        _check_order(self._folder, summaries)
+        if segments:
+            self._repair_partition_index(segments)
+        return Resumed(summaries, self._digest, tuple(self._cuts))
+
+    def _drop_lone_indexes(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            if not segment.has_records:
+                self._folder.remove(segment_index_name(segment.prefix))
+
+    def _check_all_there(self, segments: Sequence[Segment]) -> None:
+        """Committed segments may be deleted from the oldest on, and only so."""
+        there = {one.start_offset for one in segments}
+        oldest = min(there, default=0)
+        for done in self._committed.segments if self._committed else ():
+            if done.start_offset not in there and done.start_offset >= oldest:
+                where = self._folder.where(records_name(done.prefix))
+                raise DamagedBackup(where, 0, "it was committed and is not there")
+
+    def _segment(self, segment: Segment, *, last: bool) -> SegmentSummary:
+        done = self._committed.segment(segment.start_offset) if self._committed else None
+        size = self._folder.size(records_name(segment.prefix)) or 0
+        if done and size == done.records_bytes and not last:
+            return done
+        if size == 0 and not done:
+            size = len(MAGIC)
+            self._folder.replace(records_name(segment.prefix), [MAGIC])
+        tail = _Tail(self._folder, segment, size, done, self._accounted)
+        summary = tail.walk()
+        self._accounted = tail.accounted
+        self._cuts += tail.cut()
+        if last:
+            self._digest = tail.digest
+        return summary
+
+    def _repair_partition_index(self, segments: Sequence[Segment]) -> None:
+        wanted = tuple(
+            partition_index.Entry(segment.prefix, segment.start_offset) for segment in segments
+        )
+        try:
+            held: tuple[partition_index.Entry, ...] | None
+            held = partition_index.read(self._folder, self._partition)
+        except BreakglassError:
+            held = None
+        if held != wanted:
+            write_partition_index(self._folder, self._partition, wanted)
+
+
+class _Tail:
+    """One segment past its last commit, walked record by record beside its index."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        segment: Segment,
+        size: int,
+        done: SegmentSummary | None,
+        accounted: int | None,
+    ) -> None:
+        self._folder = folder
+        self._segment = segment
+        self._name = records_name(segment.prefix)
+        self._size = size
+        self._done = done
+        self._tally = Tally(done)
+        self._end = done.records_bytes if done else FIRST_POSITION
+        self.accounted = accounted
+        """Offsets before it are in the backup or known to be missing; None before the first."""
+        self._index_fits = True
+        self.digest = hashlib.sha256()
+
+    def walk(self) -> SegmentSummary:
+        """Take in every record that is to be kept."""
+        self._take_in_committed()
+        index = open_index(self._folder, self._segment.prefix)
+        if index is None:
+            self._index_fits = False
+            self._walk(None)
+        else:
+            with index:
+                self._walk(index)
+        digest = self.digest.hexdigest()
+        segment = self._segment
+        return self._tally.summary(segment.prefix, segment.start_offset, self._end, digest)
+
+    def cut(self) -> list[Cut]:
+        """Bring records file and index to what was taken in."""
+        cuts = self._truncate(self._name, self._end)
+        index = segment_index_name(self._segment.prefix)
+        if self._index_fits:
+            return cuts + self._truncate(index, FIRST_POSITION + self._tally.count * ENTRY.size)
+        write_segment_index(
+            self._folder,
+            self._segment.prefix,
+            read_segment(self._folder, self._name, end=self._end),
+        )
+        return cuts
+
+    def _take_in_committed(self) -> None:
+        where = self._folder.where(self._name)
+        if self._size < self._end:
+            reason = f"{self._end} bytes were committed, {self._size} are there"
+            raise DamagedBackup(where, self._size, reason)
+        with self._folder.open(self._name) as file, storage_errors(where):
+            missing = self._end
+            while missing:
+                chunk = file.read(min(missing, CHUNK_BYTES))
+                if not chunk:
+                    raise DamagedBackup(where, self._end - missing, "the file was cut meanwhile")
+                self.digest.update(chunk)
+                missing -= len(chunk)
+        if self._done and self.digest.hexdigest() != self._done.sha256:
+            raise DamagedBackup(where, 0, "its committed bytes have changed (SHA-256 differs)")
+
+    def _walk(self, index: SegmentIndex | None) -> None:
+        if index is not None:
+            self._index_fits = _covers(index, self._done)
+        try:
+            for placed in read_segment(self._folder, self._name, start=self._end):
+                entry = Entry.of(placed)
+                if self._index_fits and index is not None:
+                    if self._tally.count >= len(index):
+                        return
+                    self._index_fits = index[self._tally.count] == entry
+                self._take_in(placed)
+        except DamagedBackup as damage:
+            self._judge(damage, index)
+
+    def _take_in(self, placed: Placed) -> None:
+        offset = placed.record.offset
+        if self.accounted is not None and offset > self.accounted:
+            self._tally.skip(Gap(self.accounted, offset, GapReason.UNKNOWN))
+        self.accounted = max(self.accounted or 0, offset + 1)
+        self._tally.add(placed.record)
+        self.digest.update(encode(placed.record))
+        self._end = placed.end
+
+    def _judge(self, damage: DamagedBackup, index: SegmentIndex | None) -> None:
+        """Let the torn end of a killed writer pass; raise what is something else."""
+        spoken_for = index is None or not self._index_fits or self._tally.count < len(index)
+        if spoken_for and not damage.torn:
+            raise damage
+
+    def _truncate(self, name: str, to: int) -> list[Cut]:
+        size = self._folder.size(name) or 0
+        if size <= to:
+            return []
+        file = self._folder.append(name, to)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        return [Cut(self._folder.where(name), to, size - to)]
+
+
+def _covers(index: SegmentIndex, done: SegmentSummary | None) -> bool:
+    """Whether the index speaks for all that was committed."""
+    if done is None or done.count == 0:
+        return True
+    return len(index) >= done.count and index[done.count - 1].end == done.records_bytes
+
+
+def _check_order(folder: Folder, summaries: Sequence[SegmentSummary]) -> None:
+    """Offsets have to rise from segment to segment."""
+    latest = -1
+    for segment in summaries:
+        if segment.first_offset is None or segment.last_offset is None:
+            continue
+        if segment.first_offset <= latest:
+            where = folder.where(records_name(segment.prefix))
+            reason = f"offset {segment.first_offset} follows offset {latest}"
+            raise DamagedBackup(where, FIRST_POSITION, reason)
+        latest = segment.last_offset

@@ -1,0 +1,120 @@
+"""The index of one segment: where each offset's record lies in the records file.
+
+::
+
+    Entry =>
+      Offset   => int64
+      Position => int64    of the record in the records file; 1 for the first
+      Length   => int64    Position + Length is the next entry's Position
+
+Source: SegmentIndexEntry.java of itadventurer/kafka-backup. Entries have one size, so an index
+is searched on disk and never loaded.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left
+from types import TracebackType
+from typing import NamedTuple
+
+from services.errors import BreakglassError, DamagedBackup, UnsupportedSchema
+from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.layout import segment_index_name
+from services.topic_backup.segment_reader import FIRST_POSITION, Placed, check_magic
+
+ENTRY = struct.Struct(
+    ">q"  # Offset   => int64
+    "q"  # Position => int64
+    "q"  # Length   => int64
+)
+
+
+class Entry(NamedTuple):
+    """Where one record lies."""
+
+    offset: int
+    position: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.length
+
+    @classmethod
+    def of(cls, placed: Placed) -> Entry:
+        return cls(placed.record.offset, placed.position, placed.length)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """What stands for one record."""
+    return ENTRY.pack(*entry)
+
+
+class SegmentIndex:
+    """A segment's index on disk, read where it is asked; half an entry at the end is ignored."""
+
+    def __init__(self, folder: Folder, prefix: str) -> None:
+        """Open the index.
+
+        Raises:
+            DamagedBackup, UnsupportedSchema: it does not begin as an index does.
+        """
+        name = segment_index_name(prefix)
+        self._where = folder.where(name)
+        self._file = folder.open(name)
+        try:
+            check_magic(self._file, self._where)
+            with storage_errors(self._where):
+                size = self._file.seek(0, 2)
+        except BreakglassError:
+            self._file.close()
+            raise
+        self._count = (size - FIRST_POSITION) // ENTRY.size
+
+    def __enter__(self) -> SegmentIndex:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> Entry:
+        if not 0 <= number < self._count:
+            raise IndexError(number)
+        with storage_errors(self._where):
+            position = self._file.seek(FIRST_POSITION + number * ENTRY.size)
+            content = self._file.read(ENTRY.size)
+        if len(content) < ENTRY.size:
+            raise DamagedBackup(self._where, position, "the file was cut while it was read")
+        return Entry(*ENTRY.unpack(content))
+
+    @property
+    def last(self) -> Entry | None:
+        return self[self._count - 1] if self._count else None
+
+    def first_from(self, offset: int) -> int:
+        """The number of the first entry at or after *offset*, if entries rise as they should."""
+        return bisect_left(self, offset, key=lambda entry: entry.offset)
+
+    def last_within(self, size: int) -> Entry | None:
+        """The last entry whose record lies in the first *size* bytes of the records file."""
+        number = bisect_left(self, size + 1, key=lambda entry: entry.end)
+        return self[number - 1] if number else None
+
+
+def open_index(folder: Folder, prefix: str) -> SegmentIndex | None:
+    """The index of a segment, or None when it is missing, empty or no index at all."""
+    if folder.size(segment_index_name(prefix)) is None:
+        return None
+    try:
+        return SegmentIndex(folder, prefix)
+    except (DamagedBackup, UnsupportedSchema):
+        return None

@@ -1,0 +1,132 @@
+"""Records out of one segment's records file, in order and in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from services.errors import DamagedBackup, UnsupportedSchema
+from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.record import (
+    MAX_RECORD_BYTES,
+    NeedMore,
+    Record,
+    Unreadable,
+    decode,
+)
+
+MAGIC = b"\x01"
+"""First byte of records files, segment indexes and partition indexes."""
+FIRST_POSITION = len(MAGIC)
+CHUNK_BYTES = 1024 * 1024
+
+
+class Placed(NamedTuple):
+    """A record and the bytes it takes in its file."""
+
+    record: Record
+    position: int
+    length: int
+
+    @property
+    def end(self) -> int:
+        return self.position + self.length
+
+
+def check_magic(file: BinaryIO, where: str) -> None:
+    """Read the first byte of *file*.
+
+    Raises:
+        DamagedBackup: the file is empty.
+        UnsupportedSchema: the byte is another version's.
+    """
+    with storage_errors(where):
+        file.seek(0)
+        magic = file.read(len(MAGIC))
+    if not magic:
+        raise DamagedBackup(where, 0, "the file is empty, its magic byte is missing", torn=True)
+    if magic != MAGIC:
+        raise UnsupportedSchema(
+            f"{where}: the first byte is 0x{magic.hex()}, so this is not version 1 of the Kafka "
+            "Backup format; read it with the release that wrote it."
+        )
+
+
+def read_segment(
+    folder: Folder,
+    name: str,
+    *,
+    start: int = FIRST_POSITION,
+    end: int | None = None,
+    max_record_bytes: int = MAX_RECORD_BYTES,
+) -> Iterator[Placed]:
+    """The records of file *name* that lie in the bytes ``[start, end)``; to its end by default.
+
+    *start* must be where a record starts. Offsets have to rise. Everything before the damage
+    is yielded before the error is raised.
+
+    Raises:
+        DamagedBackup: bytes that are no record, or a record that goes past *end* (torn).
+        UnsupportedSchema: not this version of the format.
+    """
+    where = folder.where(name)
+    with folder.open(name) as file:
+        check_magic(file, where)
+        with storage_errors(where):
+            size = file.seek(0, 2)
+        reading = _Reading(file, where, max_record_bytes)
+        yield from reading.records(start, size if end is None else min(end, size))
+        if end is not None and size < end:
+            raise DamagedBackup(where, size, f"the file should have {end} bytes", torn=True)
+
+
+class _Reading:
+    """A chunk of the file, refilled as records are taken out of it."""
+
+    def __init__(self, file: BinaryIO, where: str, max_record_bytes: int) -> None:
+        self._file = file
+        self._where = where
+        self._max_record_bytes = max_record_bytes
+        self._chunk = b""
+        self._chunk_start = 0
+
+    def records(self, start: int, end: int) -> Iterator[Placed]:
+        position, last_offset = start, -1
+        self._load(start, CHUNK_BYTES, end)
+        while position < end:
+            placed = self._next(position, end)
+            if placed.record.offset <= last_offset:
+                reason = f"offset {placed.record.offset} follows offset {last_offset}"
+                raise DamagedBackup(self._where, position, reason)
+            yield placed
+            position, last_offset = placed.end, placed.record.offset
+
+    def _next(self, position: int, end: int) -> Placed:
+        while True:
+            base = self._chunk_start
+            try:
+                record, after = decode(
+                    self._chunk, position - base, end - base, self._max_record_bytes
+                )
+            except NeedMore as need:
+                wanted = base + need.size - position
+                if position == base:
+                    wanted = max(wanted, min(2 * len(self._chunk), self._max_record_bytes))
+                self._load(position, wanted, end)
+            except Unreadable as error:
+                raise DamagedBackup(
+                    self._where, base + error.at, error.reason, torn=error.torn
+                ) from None
+            else:
+                return Placed(record, position, base + after - position)
+
+    def _load(self, position: int, size: int, end: int) -> None:
+        """Hold *size* bytes or more from *position*, as far as the file goes."""
+        size = min(max(size, CHUNK_BYTES), end - position)
+        with storage_errors(self._where):
+            self._file.seek(position)
+            chunk = self._file.read(size)
+        if len(chunk) < size:
+            at = position + len(chunk)
+            raise DamagedBackup(self._where, at, "the file was cut while it was read", torn=True)
+        self._chunk, self._chunk_start = chunk, position

@@ -1,0 +1,127 @@
+"""One segment while it is written: records first, their index entries only once those are safe."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+from services.topic_backup.folder import Folder
+from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from services.topic_backup.record import Record, encode
+from services.topic_backup.segment_index import ENTRY, Entry, encode_entry
+from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
+from services.topic_backup.summary import Gap, SegmentSummary, Tally
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+BUFFER_BYTES = 256 * 1024
+"""Records are gathered to writes of about this size; thousands of writers may be open."""
+MAX_WAITING_INDEX_BYTES = 4 * 1024 * 1024
+"""Index entries wait in memory for their records' fsync; this many force one."""
+
+
+class SegmentWriter:
+    """Appends records to one segment.
+
+    An index entry never reaches the disk before its record, not even after a power cut: readers
+    and the original trust the index to say which records are whole.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        prefix: str,
+        start_offset: int,
+        resumed: SegmentSummary | None = None,
+        digest: _Hash | None = None,
+    ) -> None:
+        """Create the segment, or go on with *resumed*, whose bytes *digest* has taken in."""
+        self.prefix = prefix
+        self.start_offset = start_offset
+        self._tally = Tally(resumed)
+        self._digest = digest or hashlib.sha256()
+        self._size = resumed.records_bytes if resumed else 0
+        self._waiting_records = bytearray()
+        self._waiting_index = bytearray()
+        at = FIRST_POSITION + resumed.count * ENTRY.size if resumed else 0
+        self._records = folder.append(records_name(prefix), self._size)
+        self._index = folder.append(segment_index_name(prefix), at)
+        if not resumed:
+            self._gather(MAGIC)
+            self._waiting_index += MAGIC
+
+    @classmethod
+    def create(cls, folder: Folder, partition: int, start_offset: int) -> SegmentWriter:
+        """A new, empty segment."""
+        return cls(folder, segment_prefix(partition, start_offset), start_offset)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the records file, magic byte and what is still gathered included."""
+        return self._size
+
+    @property
+    def last_offset(self) -> int | None:
+        return self._tally.last_offset
+
+    def append(self, record: Record, leader_epoch: int | None = None) -> None:
+        """Gather *record*, whose offset is past every other; `relieve` from time to time."""
+        content = encode(record)
+        entry = Entry(record.offset, self._size, len(content))
+        self._gather(content)
+        self._waiting_index += encode_entry(entry)
+        self._tally.add(record, leader_epoch)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many index entries wait in memory that it is time to `sync`."""
+        return len(self._waiting_index) >= MAX_WAITING_INDEX_BYTES
+
+    def relieve(self) -> None:
+        """Hand gathered records to the system, if they are enough to be worth it."""
+        if len(self._waiting_records) >= BUFFER_BYTES:
+            self.flush()
+
+    def skip(self, gap: Gap) -> None:
+        """Note that the offsets of *gap* are missing."""
+        self._tally.skip(gap)
+
+    def flush(self) -> None:
+        """Hand gathered records to the system; not yet durable."""
+        if self._waiting_records:
+            self._records.write(bytes(self._waiting_records))
+            self._waiting_records.clear()
+
+    def sync(self) -> None:
+        """Make records durable, then their index entries."""
+        if not self._waiting_index:
+            return
+        self.flush()
+        self._records.sync()
+        self._index.write(bytes(self._waiting_index))
+        self._waiting_index.clear()
+        self._index.sync()
+
+    def close(self) -> None:
+        """Sync and give the files back."""
+        try:
+            self.sync()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Give the files back without writing what is gathered."""
+        self._records.close()
+        self._index.close()
+
+    def summary(self) -> SegmentSummary:
+        """The segment as it is now, gathered records included: `sync` before committing it."""
+        return self._tally.summary(
+            self.prefix, self.start_offset, self._size, self._digest.hexdigest()
+        )
+
+    def _gather(self, content: bytes) -> None:
+        self._waiting_records += content
+        self._digest.update(content)
+        self._size += len(content)

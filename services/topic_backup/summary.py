@@ -1,0 +1,168 @@
+"""What a backup holds, counted: segments, partitions, and the offsets that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+from services.topic_backup.record import Record
+
+MAX_GAPS = 100
+"""Gaps that are listed for one segment; past that only their offsets are counted."""
+
+
+class GapReason(StrEnum):
+    """Why offsets between two records of a backup are not there."""
+
+    COMPACTION = "compaction"
+    CONTROL = "control"
+    """Transaction markers and other control records, which a backup does not hold."""
+    ABORTED = "aborted"
+    """Records of aborted transactions, left out by a committed-only read."""
+    NOT_TAKEN = "not taken"
+    """Outside of what this backup was asked for."""
+    LOST = "lost"
+    """Retention, deletion or an election removed them before they were read."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """The offsets ``[start, end)`` are missing."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    start: int
+    end: int
+    reason: GapReason
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStart:
+    """From *offset* on, records were written under leader epoch *epoch*."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    epoch: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSummary:
+    """One segment as it was committed."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    prefix: str
+    start_offset: int
+    """From its name."""
+    records_bytes: int
+    """Size of the records file, magic byte included; what lies behind is not committed."""
+    sha256: str
+    """Of those bytes."""
+    count: int = 0
+    """Records."""
+    first_offset: int | None = None
+    last_offset: int | None = None
+    first_timestamp: int | None = None
+    """Milliseconds; None where the record has none."""
+    last_timestamp: int | None = None
+    max_timestamp: int | None = None
+    epochs: tuple[EpochStart, ...] = ()
+    """Leader epochs as far as they are known; the first is that of the segment's start."""
+    gaps: tuple[Gap, ...] = ()
+    """Missing offsets before, between and behind the records, the first `MAX_GAPS` of them."""
+    missing: Mapping[str, int] = field(default_factory=dict)
+    """Missing offsets by reason, complete."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLogSummary:
+    """The side file with the state of each batch, as it was committed."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    bytes: int
+    sha256: str
+    batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSummary:
+    """One partition as it was committed."""
+
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
+
+    partition: int
+    next_offset: int | None
+    """Everything before it is in the backup or accounted for by a gap; None: nothing was read."""
+    segments: tuple[SegmentSummary, ...]
+    batch_log: BatchLogSummary | None = None
+
+    def segment(self, start_offset: int) -> SegmentSummary | None:
+        """The committed segment of that start offset."""
+        return next((one for one in self.segments if one.start_offset == start_offset), None)
+
+
+class Tally:
+    """The figures of one segment while it grows."""
+
+    def __init__(self, begun: SegmentSummary | None = None) -> None:
+        self.count = begun.count if begun else 0
+        self._first_offset = begun.first_offset if begun else None
+        self.last_offset = begun.last_offset if begun else None
+        self._first_timestamp = begun.first_timestamp if begun else None
+        self._last_timestamp = begun.last_timestamp if begun else None
+        self._max_timestamp = begun.max_timestamp if begun else None
+        self._epochs = list(begun.epochs) if begun else []
+        self._gaps = list(begun.gaps) if begun else []
+        self._missing = dict(begun.missing) if begun else {}
+
+    def add(self, record: Record, leader_epoch: int | None = None) -> None:
+        """Count *record*, the next of the segment."""
+        if self._first_offset is None:
+            self._first_offset = record.offset
+            self._first_timestamp = record.timestamp
+        self.count += 1
+        self.last_offset = record.offset
+        self._last_timestamp = record.timestamp
+        if record.timestamp is not None:
+            self._max_timestamp = max(record.timestamp, self._max_timestamp or record.timestamp)
+        if leader_epoch is not None and leader_epoch != self._epoch:
+            self._epochs.append(EpochStart(leader_epoch, record.offset))
+
+    @property
+    def _epoch(self) -> int | None:
+        return self._epochs[-1].epoch if self._epochs else None
+
+    def skip(self, gap: Gap) -> None:
+        """Count the missing offsets of *gap*."""
+        size = gap.end - gap.start
+        self._missing[gap.reason] = self._missing.get(gap.reason, 0) + size
+        last = self._gaps[-1] if self._gaps else None
+        if last and last.end == gap.start and last.reason == gap.reason:
+            self._gaps[-1] = Gap(last.start, gap.end, gap.reason)
+        elif len(self._gaps) < MAX_GAPS:
+            self._gaps.append(gap)
+
+    def summary(
+        self, prefix: str, start_offset: int, records_bytes: int, sha256: str
+    ) -> SegmentSummary:
+        """The segment as it is now."""
+        return SegmentSummary(
+            prefix=prefix,
+            start_offset=start_offset,
+            records_bytes=records_bytes,
+            sha256=sha256,
+            count=self.count,
+            first_offset=self._first_offset,
+            last_offset=self.last_offset,
+            first_timestamp=self._first_timestamp,
+            last_timestamp=self._last_timestamp,
+            max_timestamp=self._max_timestamp,
+            epochs=tuple(self._epochs),
+            gaps=tuple(self._gaps),
+            missing=dict(self._missing),
+        )
