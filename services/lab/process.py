@@ -82,8 +82,7 @@ def find(record: ProcessRecord) -> psutil.Process | None:
         process = psutil.Process(record.pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return None
-        same_start = abs(process.create_time() - record.started) < SAME_START_SECONDS
-        return process if same_start and record.argument in process.cmdline() else None
+        return process if _same(process, record) else None
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return None
 
@@ -129,6 +128,14 @@ def load_record(path: Path) -> ProcessRecord | None:
         raise LabError(
             f"{path} cannot be read ({error}): end the java process of that folder by hand."
         ) from error
+
+
+def _same(process: psutil.Process, record: ProcessRecord) -> bool:
+    if abs(process.create_time() - record.started) >= SAME_START_SECONDS:
+        return False
+    words = process.cmdline()
+    replacing_its_program = not words
+    return replacing_its_program or record.argument in words
 
 
 def _inherited() -> dict[str, str]:
