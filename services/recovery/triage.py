@@ -1,0 +1,90 @@
+"""Reads a cluster and judges its offline partitions: what every front end starts with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from services.kafka.deadline import Deadline
+from services.kafka.native_rpc import AUTO, STOCK, NativeRpc, find_native_rpc
+from services.kafka.read_client import ReadClient
+from services.model import ClusterSnapshot, PartitionState, TopicPartition
+from services.recovery.assessment import Assessment
+from services.recovery.circumstances import Circumstances
+from services.recovery.gather import Evidence, gather
+from services.recovery.verdict import assess
+
+SNAPSHOT_SECONDS = 10.0
+
+Wanted = Callable[[PartitionState], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """The offline partitions of a cluster, judged on the evidence so far."""
+
+    evidence: Evidence
+    assessments: tuple[Assessment, ...]
+    """One for each partition of the evidence, in its order."""
+    native: NativeRpc
+
+    @property
+    def snapshot(self) -> ClusterSnapshot:
+        return self.evidence.snapshot
+
+    @property
+    def final(self) -> bool:
+        """No broker is waited for any more."""
+        return not self.evidence.awaited
+
+    def assessment(self, partition: TopicPartition) -> Assessment | None:
+        """The judgement of *partition*, if it was read."""
+        return next((one for one in self.assessments if one.partition == partition), None)
+
+
+def triage(
+    client: ReadClient,
+    duration: float,
+    *,
+    wanted: Wanted = lambda _: True,
+    topics: Sequence[str] = (),
+    native_choice: str = AUTO,
+) -> Iterator[Triage]:
+    """Judge the offline partitions of *topics* (all by default) that are *wanted*.
+
+    Yields as `services.recovery.gather.gather` does; the last one is final. Brokers have
+    *duration* seconds to answer.
+
+    Raises:
+        Unreachable: no broker serves the cluster's metadata.
+    """
+    snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics)
+    partitions = [one for one in snapshot.offline if wanted(one)]
+    yield from judge(client, snapshot, partitions, duration, native_choice)
+
+
+def judge(
+    client: ReadClient,
+    snapshot: ClusterSnapshot,
+    partitions: Sequence[PartitionState],
+    duration: float,
+    native_choice: str = AUTO,
+) -> Iterator[Triage]:
+    """Judge *partitions* of a snapshot already taken; otherwise as `triage`."""
+    deadline = Deadline.after(duration)
+    native = _native_rpc(client, partitions, native_choice, deadline)
+    for evidence in gather(client, snapshot, partitions, deadline, native):
+        circumstances = Circumstances(snapshot.quorum, deadline_passed=not evidence.awaited)
+        assessments = tuple(assess(one, circumstances) for one in evidence.partitions)
+        yield Triage(evidence, assessments, native)
+
+
+def _native_rpc(
+    client: ReadClient, partitions: Sequence[PartitionState], choice: str, deadline: Deadline
+) -> NativeRpc:
+    if not partitions:
+        return STOCK
+    first = partitions[0]
+    return find_native_rpc(
+        client.sender, choice, first.topic_id, first.partition.partition, deadline
+    )
