@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from services.errors import LabError, Unreachable
 from services.lab.distribution import DEFAULT_VERSION, Distribution, distribution
@@ -18,6 +18,7 @@ from services.lab.layout import (
     ClusterLayout,
     Listener,
     NodeLayout,
+    NodeRole,
     load_layout,
     save_layout,
 )
@@ -208,7 +209,7 @@ class Cluster:
             for node in (*self.controllers, *self.brokers):
                 if not node.running:
                     node.start()
-            self.wait_ready(timeout=timeout)
+            self._wait_ready(self.nodes, timeout)
         except BaseException:
             self._stop_nodes()
             raise
@@ -219,25 +220,46 @@ class Cluster:
         if not keep:
             _remove(self.layout)
 
-    def read(self, question: Callable[[Conversation], T], *, via: int | None = None) -> T:
+    def read(
+        self,
+        question: Callable[[Conversation], T],
+        *,
+        via: int | None = None,
+        last: Collection[int] = (),
+        timeout: float = ASK_SECONDS,
+    ) -> T:
         """The answer of the first broker that gives one, or of broker *via*.
 
+        Brokers in *last*, and those that reach their controller by a proxy, are asked last:
+        cut off, they would tell of a cluster that is no more.
+
         Raises:
-            Unreachable: none answered.
+            Unreachable: none answered within *timeout* seconds each.
         """
-        asked = [self.node(via)] if via is not None else _awake(self.brokers)
+        asked = [self.node(via)] if via is not None else self._asked(last)
         failure: Unreachable | None = None
         for node in asked:
             try:
-                with Conversation(node.address(Listener.LAB), ASK_SECONDS) as conversation:
+                with Conversation(node.address(Listener.LAB), timeout) as conversation:
                     return question(conversation)
             except Unreachable as error:
                 failure = error
         raise failure or Unreachable("No broker of the lab runs: start one.")
 
-    def fenced(self, *, via: int | None = None) -> dict[int, bool]:
+    def command(self, request: Any, response_class: Any, *, timeout: float = WAIT_SECONDS) -> Any:
+        """The answer to a request that changes something, sent to one awake broker, once.
+
+        Raises:
+            Unreachable: no broker is awake, or it did not answer within *timeout* seconds.
+        """
+        for node in self._asked():
+            with Conversation(node.address(Listener.LAB), timeout) as conversation:
+                return conversation.ask(request, response_class)
+        raise Unreachable("No broker of the lab runs: start one.")
+
+    def fenced(self, *, via: int | None = None, last: Collection[int] = ()) -> dict[int, bool]:
         """Registered brokers, each with whether it is fenced."""
-        return self.read(read_fenced, via=via)
+        return self.read(read_fenced, via=via, last=last)
 
     def partitions(self, *topics: str, via: int | None = None) -> tuple[PartitionState, ...]:
         """Partitions of *topics*, of all topics when none is named."""
@@ -292,18 +314,12 @@ class Cluster:
         return seen[0]
 
     def wait_ready(self, *, timeout: float = UP_SECONDS) -> None:
-        """Wait until every running broker sees every running broker unfenced.
+        """Wait until every awake broker sees every awake broker unfenced.
 
         Raises:
-            LabError: not in time, or a node of the lab is down.
+            LabError: not in time, or one of them ended meanwhile.
         """
-        running = [node.id for node in self.brokers if node.running]
-
-        def ready() -> bool:
-            self._check_alive()
-            return all(_all_unfenced(self.fenced(via=node), running) for node in running)
-
-        self.wait_until(ready, f"brokers {_list(running)} to be ready", timeout=timeout)
+        self._wait_ready([node for node in self.nodes if node.awake], timeout)
 
     def wait_registered(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
         """Wait until the brokers are registered, fenced or not."""
@@ -324,7 +340,7 @@ class Cluster:
     def wait_fenced(self, *brokers: int, timeout: float = WAIT_SECONDS) -> None:
         """Wait until the brokers are fenced (before Kafka 4: no longer listed)."""
         self.wait_until(
-            lambda: all(self.fenced().get(broker, True) for broker in brokers),
+            lambda: all(self.fenced(last=brokers).get(broker, True) for broker in brokers),
             f"brokers {_list(brokers)} to be fenced",
             timeout=timeout,
         )
@@ -337,10 +353,19 @@ class Cluster:
             timeout=timeout,
         )
 
-    def _check_alive(self) -> None:
-        for node in self.nodes:
-            if not node.running:
-                raise LabError(f"Node {node.id} ended while starting:\n{node.log_tail()}")
+    def _wait_ready(self, nodes: Sequence[Node], timeout: float) -> None:
+        brokers = [node.id for node in nodes if node.layout.role is NodeRole.BROKER]
+
+        def ready() -> bool:
+            for node in nodes:
+                _check_runs(node)
+            return all(_all_unfenced(self.fenced(via=broker), brokers) for broker in brokers)
+
+        self.wait_until(ready, f"brokers {_list(brokers)} to be ready", timeout=timeout)
+
+    def _asked(self, last: Collection[int] = ()) -> list[Node]:
+        awake = [node for node in self.brokers if node.awake]
+        return sorted(awake, key=lambda node: (node.id in last, bool(node.layout.controller_links)))
 
     def _change(self, node: NodeLayout) -> None:
         self.layout = self.layout.with_node(node)
@@ -355,8 +380,9 @@ def _joined(nodes: Iterable[NodeLayout], listener: Listener) -> str:
     return ",".join(str(node.address(listener)) for node in nodes)
 
 
-def _awake(nodes: Iterable[Node]) -> list[Node]:
-    return [node for node in nodes if node.running and not node.paused]
+def _check_runs(node: Node) -> None:
+    if not node.running:
+        raise LabError(f"Node {node.id} ended while it was awaited:\n{node.log_tail()}")
 
 
 def _all_unfenced(fenced: Mapping[int, bool], brokers: Iterable[int]) -> bool:

@@ -69,6 +69,11 @@ class Node:
         return found is not None and found.status() == psutil.STATUS_STOPPED
 
     @property
+    def awake(self) -> bool:
+        """The process runs and is not paused."""
+        return self.running and not self.paused
+
+    @property
     def resident_bytes(self) -> int:
         """Resident memory; 0 when the node is down."""
         record = self._record()

@@ -1,0 +1,189 @@
+"""Writing records that can be told apart, and saying exactly which were acknowledged."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from services.errors import LabError
+from services.lab.cluster import Cluster
+from services.model import TopicPartition
+
+logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())
+
+PRODUCE_SECONDS = 30.0
+GRACE_SECONDS = 1.0
+"""librdkafka gives a record up at its timeout; the report of that comes a little later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What the records look like: keys ``label-start``, ``label-(start+1)``, ...
+
+    A value is ``label-n@topic-partition``, filled with dots up to *value_bytes*.
+    """
+
+    label: str = "r"
+    start: int = 0
+    value_bytes: int = 0
+    per_batch: int | None = None
+    """Close a batch after so many records; None leaves it to librdkafka."""
+    timestamp_ms: int | None = None
+    """None: the time of writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class AckedRecord:
+    """A record that the leader acknowledged."""
+
+    offset: int
+    key: bytes
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What became of the records for one partition."""
+
+    partition: TopicPartition
+    acks: str
+    acked: tuple[AckedRecord, ...]
+    """By offset. With acks=0 nothing is ever acknowledged, and this is empty."""
+    failed: int
+    """Records that were given up; some of them may be in the log all the same."""
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        return tuple(record.offset for record in self.acked)
+
+    @property
+    def end(self) -> int | None:
+        """One past the last acknowledged offset; None when there is none."""
+        return self.acked[-1].offset + 1 if self.acked else None
+
+
+def produce(
+    cluster: Cluster,
+    topic: str,
+    partition: int,
+    count: int,
+    *,
+    acks: str = "all",
+    pattern: Pattern | None = None,
+    must_succeed: bool = True,
+    timeout: float = PRODUCE_SECONDS,
+) -> Produced:
+    """Write *count* records to one partition, by the lab's own listeners.
+
+    *acks* is ``all``, ``1`` or ``0``.
+
+    Raises:
+        LabError: a record was not acknowledged within *timeout* seconds and *must_succeed*.
+    """
+    target = TopicPartition(topic, partition)
+    written = produce_each(
+        cluster,
+        {target: count},
+        acks=acks,
+        pattern=pattern,
+        must_succeed=must_succeed,
+        timeout=timeout,
+    )
+    return written[target]
+
+
+def produce_each(
+    cluster: Cluster,
+    counts: Mapping[TopicPartition, int],
+    *,
+    acks: str = "all",
+    pattern: Pattern | None = None,
+    must_succeed: bool = True,
+    timeout: float = PRODUCE_SECONDS,
+) -> dict[TopicPartition, Produced]:
+    """`produce` for many partitions with one producer.
+
+    Raises:
+        LabError: a record was not acknowledged within *timeout* seconds and *must_succeed*.
+    """
+    reports = _Reports(counts)
+    producer = _producer(cluster, acks, timeout)
+    shape = pattern or Pattern()
+    for partition, count in counts.items():
+        for number, (key, value) in enumerate(_records(partition, count, shape), start=1):
+            producer.produce(
+                partition.topic,
+                partition=partition.partition,
+                key=key,
+                value=value,
+                timestamp=shape.timestamp_ms or 0,
+                on_delivery=reports.delivered,
+            )
+            producer.poll(0)
+            if shape.per_batch and number % shape.per_batch == 0:
+                producer.flush(timeout)
+    producer.flush(timeout + GRACE_SECONDS)
+    produced = {partition: reports.of(partition, acks) for partition in counts}
+    failed = sum(one.failed for one in produced.values())
+    if failed and must_succeed:
+        raise LabError(
+            f"{failed} of {sum(counts.values())} records were not acknowledged "
+            f"({reports.first_failure}): check that the partitions have leaders."
+        )
+    return produced
+
+
+class _Reports:
+    """Delivery reports as they come in."""
+
+    def __init__(self, counts: Mapping[TopicPartition, int]) -> None:
+        self._counts = counts
+        self._acked: dict[TopicPartition, list[AckedRecord]] = {one: [] for one in counts}
+        self._unacked_successes: dict[TopicPartition, int] = dict.fromkeys(counts, 0)
+        self.first_failure = "no answer"
+
+    def delivered(self, error: Any, message: Any) -> None:
+        partition = TopicPartition(message.topic(), message.partition())
+        if error is not None:
+            self.first_failure = str(error)
+        elif message.offset() is None or message.offset() < 0:
+            self._unacked_successes[partition] += 1
+        else:
+            record = AckedRecord(message.offset(), message.key(), message.value())
+            self._acked[partition].append(record)
+
+    def of(self, partition: TopicPartition, acks: str) -> Produced:
+        acked = sorted(self._acked[partition], key=lambda record: record.offset)
+        done = len(acked) + self._unacked_successes[partition]
+        return Produced(partition, acks, tuple(acked), self._counts[partition] - done)
+
+
+def _records(
+    partition: TopicPartition, count: int, pattern: Pattern
+) -> Iterator[tuple[bytes, bytes]]:
+    for number in range(pattern.start, pattern.start + count):
+        key = f"{pattern.label}-{number}"
+        value = f"{key}@{partition}".ljust(pattern.value_bytes, ".")
+        yield key.encode(), value.encode()
+
+
+def _producer(cluster: Cluster, acks: str, timeout: float) -> Any:
+    from confluent_kafka import Producer
+
+    return Producer(
+        {
+            "bootstrap.servers": cluster.lab_bootstrap,
+            "acks": acks,
+            "enable.idempotence": acks == "all",
+            "message.timeout.ms": int(timeout * 1000),
+            "linger.ms": 5,
+            "topic.metadata.refresh.fast.interval.ms": 100,
+            "retry.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 200,
+            "queue.buffering.max.messages": 1_000_000,
+        },
+        logger=logger,
+    )
