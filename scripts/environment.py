@@ -49,13 +49,20 @@ def make(uv: Path, environ: Mapping[str, str]) -> None:
     settings = {**uv_settings(environ), **environ, "UV_PYTHON_DOWNLOADS": "never"}
     into = ("--python", str(PYTHON))
 
-    def run(*arguments: str) -> None:
-        subprocess.run([str(uv), *arguments, "--quiet"], check=True, cwd=ROOT, env=settings)
+    def run(*arguments: str, quiet: bool = False) -> bool:
+        command = [str(uv), *arguments, "--quiet"]
+        done = subprocess.run(
+            command, cwd=ROOT, env=settings, capture_output=quiet, check=not quiet
+        )
+        return done.returncode == 0
 
     STAMP.unlink(missing_ok=True)
     if not usable(PYTHON):
         run("venv", "--no-project", "--allow-existing", "--python", base_python(), ".venv")
-    run("pip", "sync", "--require-hashes", *into, "requirements/dev.txt")
+    sync = ("pip", "sync", "--require-hashes", *into, "requirements/dev.txt")
+    # From uv's cache if all of it is there: then a changed checkout needs no network either.
+    if not run(*sync, "--offline", quiet=True):
+        run(*sync)
     run(
         "pip", "install", "--no-deps", "--no-build-isolation", "--offline", *into, "--editable", "."
     )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from console import __version__
 
@@ -37,6 +41,59 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: zipfile.Path) -> None
 def test_the_wheel_holds_nothing_else(wheel: zipfile.Path) -> None:
     found = {entry.name for entry in wheel.iterdir()}
     assert found == {*PACKAGES, f"breakglass-{__version__}.dist-info"}
+
+
+def imports_of(file: Path) -> set[str]:
+    """Return the top-level packages of others that *file* imports."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {name.name.partition(".")[0] for name in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found - sys.stdlib_module_names - {*PACKAGES, "benchmarks", "scripts", "tests"}
+
+
+def declared() -> dict[str, set[str]]:
+    """Return the distributions that pyproject.toml names: core, each extra, dev."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    groups = {
+        "core": project["project"]["dependencies"],
+        **project["project"]["optional-dependencies"],
+        "dev": project["dependency-groups"]["dev"],
+    }
+    return {
+        group: {canonicalize_name(Requirement(one).name) for one in requirements}
+        for group, requirements in groups.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("folder", "groups"),
+    [
+        *((name, {"core"}) for name in PACKAGES),
+        ("services/lab", {"core", "lab"}),
+        ("services/pipeline", {"core", "pipeline"}),
+        ("tests", {"core", "lab", "pipeline", "dev"}),
+        ("benchmarks", {"core", "lab", "pipeline", "dev"}),
+    ],
+)
+def test_everything_imported_is_declared(folder: str, groups: set[str]) -> None:
+    known = set().union(*(declared()[group] for group in groups))
+    providers = packages_distributions()
+    apart = [ROOT / "services" / name for name in ("lab", "pipeline")]
+    files = [
+        file
+        for file in (ROOT / folder).rglob("*.py")
+        if "/" in folder or not any(file.is_relative_to(one) for one in apart)
+    ]
+    undeclared = {
+        f"{file.relative_to(ROOT)} imports {package}"
+        for file in files
+        for package in imports_of(file)
+        if not {canonicalize_name(name) for name in providers.get(package, [])} & known
+    }
+    assert undeclared == set(), "declare it in pyproject.toml, then `make lock`"
 
 
 def test_the_programs_are_declared() -> None:

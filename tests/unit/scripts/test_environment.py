@@ -14,6 +14,8 @@ UV = """#!{python}
 import json, os, sys
 with open({log!r}, "a") as log:
     log.write(json.dumps([sys.argv[1:], os.environ.get("UV_PYTHON_DOWNLOADS")]) + "\\n")
+if "--offline" in sys.argv and os.path.exists({empty_cache!r}):
+    sys.exit("sync" in sys.argv)
 if sys.argv[1] == "venv":
     os.makedirs(".venv/bin")
     os.symlink({python!r}, ".venv/bin/python")
@@ -31,29 +33,42 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(environment, "STAMP", venv / "breakglass.stamp")
     monkeypatch.setattr(environment, "PYTHON", venv / "bin" / "python")
     uv = tmp_path / "uv"
-    uv.write_text(UV.format(python=environment.base_python(), log=str(tmp_path / "log")))
+    uv.write_text(
+        UV.format(
+            python=environment.base_python(),
+            log=str(tmp_path / "log"),
+            empty_cache=str(tmp_path / "empty cache"),
+        )
+    )
     uv.chmod(0o755)
     monkeypatch.setattr(environment, "find_uv", lambda _environ: uv)
     return tmp_path
 
 
-def told(checkout: Path) -> list[tuple[str, str]]:
-    """Return verb and last argument of each call of uv; forgets them."""
+def told(checkout: Path) -> list[str]:
+    """Return what uv was told to do and whether without a network; forgets it."""
     log = checkout / "log"
     calls = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     log.unlink(missing_ok=True)
     assert {downloads for _, downloads in calls} <= {"never"}
-    return [(" ".join(words[:2]), words[-2]) for words, _ in calls]
+    verbs = ("venv", "sync", "install", "--offline")
+    return [" ".join(verb for verb in verbs if verb in words) for words, _ in calls]
 
 
-MADE_AGAIN = [("pip sync", "requirements/dev.txt"), ("pip install", ".")]
+MADE_AGAIN = ["sync --offline", "install --offline"]
 
 
 def test_the_first_run_makes_it_and_the_second_does_nothing(checkout: Path) -> None:
     assert environment.main() == 0
-    assert told(checkout) == [("venv --no-project", ".venv"), *MADE_AGAIN]
+    assert told(checkout) == ["venv", *MADE_AGAIN]
     assert environment.main() == 0
     assert told(checkout) == []
+
+
+def test_what_the_cache_lacks_is_fetched(checkout: Path) -> None:
+    (checkout / "empty cache").touch()
+    assert environment.main() == 0
+    assert told(checkout) == ["venv", "sync --offline", "sync", "install --offline"]
 
 
 @pytest.mark.parametrize("name", environment.INPUTS)
@@ -71,7 +86,7 @@ def test_an_environment_whose_interpreter_is_gone_is_made_again(checkout: Path) 
     environment.PYTHON.unlink()
     (checkout / ".venv" / "bin").rmdir()
     assert environment.main() == 0
-    assert told(checkout)[0] == ("venv --no-project", ".venv")
+    assert told(checkout)[0] == "venv"
 
 
 def test_a_failure_of_uv_is_said_and_tried_again_next_time(
