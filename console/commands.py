@@ -29,7 +29,9 @@ class Entry:
     summary: str
 
 
-COMMANDS: tuple[Entry, ...] = ()
+COMMANDS: tuple[Entry, ...] = (
+    Entry("triage", "console.triage:app", "What is offline, what is lost, what to do first."),
+)
 
 
 def new_app(summary: str | None = None) -> typer.Typer:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from services.model import INTERNAL_TOPICS
 from services.recovery.execution.target import Target
+from services.recovery.precedence import recovery_order
 
 CANARY_SIZES = (1, 10)
 """The first batches are small: a mistake shows on one partition, then on ten (R4)."""
@@ -19,16 +19,12 @@ def batches(targets: Sequence[Target]) -> Iterator[tuple[Target, ...]]:
 
     Internal topics come first and alone, in the order other recoveries need them (R17).
     """
-    internal = sorted((one for one in targets if one.internal), key=_need)
-    yield from ((one,) for one in internal)
-    rest = sorted((one for one in targets if not one.internal), key=lambda one: one.partition)
+    ordered = sorted(targets, key=lambda one: recovery_order(one.partition))
+    yield from ((one,) for one in ordered if one.internal)
+    rest = [one for one in ordered if not one.internal]
     sizes = iter(CANARY_SIZES)
     start = 0
     while start < len(rest):
         size = next(sizes, LARGEST)
         yield tuple(rest[start : start + size])
         start += size
-
-
-def _need(target: Target) -> tuple[int, int]:
-    return INTERNAL_TOPICS.index(target.partition.topic), target.partition.partition

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from uuid import UUID
 
-from services.model import INTERNAL_TOPICS, TopicPartition
+from services.model import TopicPartition
+from services.recovery.precedence import internal
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Target:
 
     @property
     def internal(self) -> bool:
-        return self.partition.topic in INTERNAL_TOPICS
+        return internal(self.partition)
 
 
 class Result(StrEnum):

@@ -1,0 +1,122 @@
+"""The JSON forms of what commands report. Each has a schema version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from services.model import EpochHistory, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from services.model import ReplicaLog
+    from services.recovery.assessment import Assessment
+    from services.recovery.execution.target import Outcome
+    from services.recovery.loss import Loss
+    from services.recovery.triage import Triage
+
+SCHEMA = 1
+
+
+def triage_document(found: Triage) -> dict[str, Any]:
+    """A whole triage: cluster, summary, every partition with its replicas."""
+    from services.recovery.summary import summarize
+
+    snapshot, summary = found.snapshot, summarize(found.assessments)
+    return {
+        "schema": SCHEMA,
+        "cluster_id": snapshot.cluster_id,
+        "observed_at_ms": snapshot.observed_at_ms,
+        "quorum": snapshot.quorum,
+        "brokers": snapshot.brokers,
+        "native_rpc": found.native.reason,
+        "silent": {str(broker): reason for broker, reason in found.evidence.silent.items()},
+        "headline": summary.headline,
+        "alarm": summary.alarm,
+        "counts": {verdict.value: number for verdict, number in summary.counts.items()},
+        "partitions": [
+            _partition(one, evidence.state.leader_epoch)
+            for one, evidence in zip(found.assessments, found.evidence.partitions, strict=True)
+        ],
+    }
+
+
+def _partition(one: Assessment, leader_epoch: int) -> dict[str, Any]:
+    return {
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "verdict": one.verdict.value,
+        "action": str(one.action),
+        "designated_leader": one.designee,
+        "automatable": one.automatable,
+        "leader_epoch": leader_epoch,
+        "loses": None if one.loss is None else _loss(one.loss),
+        "unread_at_least": one.unread.at_least,
+        "unread_source": one.unread.source,
+        "heard": {"answered": one.heard[0], "replicas": one.heard[1]},
+        "reasons": one.reasons,
+        "replicas": [
+            _replica(candidate.replica, one, candidate.remark or candidate.eligibility.reason)
+            for candidate in one.ranking.candidates
+        ],
+    }
+
+
+def _loss(loss: Loss) -> dict[str, Any]:
+    return {
+        "records": loss.total,
+        "committed": loss.records.committed,
+        "uncommitted": loss.records.uncommitted,
+        "approximate": loss.approximate,
+    }
+
+
+def _replica(replica: ReplicaLog, assessment: Assessment, remark: str) -> dict[str, Any]:
+    loss = assessment.loss_of(replica.broker)
+    epochs = replica.epochs
+    return {
+        "broker": replica.broker,
+        "role": replica.role.value,
+        "fenced": replica.fenced,
+        "reachable": replica.reachable,
+        "log_dir_online": replica.log_dir_online,
+        "log_start": replica.log_start,
+        "high_watermark": replica.high_watermark,
+        "log_end": replica.log_end,
+        "leader_epoch": replica.leader_epoch,
+        "written_epochs": _epochs(epochs),
+        "newest_ms": replica.newest_ms,
+        "source": replica.source.value,
+        "observed_at_ms": replica.observed_at_ms,
+        "loses_if_chosen": None if loss is None else _loss(loss),
+        "remark": remark,
+    }
+
+
+def _epochs(epochs: EpochHistory | Unknown) -> object:
+    if isinstance(epochs, Unknown):
+        return epochs
+    return [{"epoch": one.epoch, "start": one.start, "end": one.end} for one in epochs.ranges]
+
+
+def outcomes_document(cluster_id: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What came of an execution, partition by partition."""
+    return {
+        "schema": SCHEMA,
+        "cluster_id": cluster_id,
+        "succeeded": all(one.succeeded for one in outcomes),
+        "partitions": [
+            {
+                "topic": one.partition.topic,
+                "partition": one.partition.partition,
+                "designated_leader": one.target.designee,
+                "result": one.result.value,
+                "reason": one.reason,
+                "leader": one.leader,
+                "leader_epoch": one.leader_epoch,
+                "rung": None if one.rung is None else str(one.rung),
+                "order_restored": one.order_restored,
+            }
+            for one in outcomes
+        ],
+    }

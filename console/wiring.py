@@ -1,0 +1,88 @@
+"""From connection options to clients; nothing that can change a cluster is made before `arm`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from services.errors import ReadOnly, UsageError
+
+if TYPE_CHECKING:
+    from services.kafka.election_client import ElectionClient
+    from services.kafka.read_client import ReadClient
+    from services.kafka.sender import Sender
+    from services.kafka.sources import ConnectionOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How a command reaches its cluster, and whether it may change it."""
+
+    options: ConnectionOptions
+    native_rpc: str = "auto"
+    write: bool = False
+
+    def __post_init__(self) -> None:
+        if self.native_rpc not in ("auto", "off") and not self.native_rpc.isdigit():
+            raise UsageError(f"--native-rpc takes auto, off or an api key, not {self.native_rpc!r}")
+
+    @contextmanager
+    def reading(self) -> Iterator[ReadClient]:
+        """A client that can read, closed at the end."""
+        from services.kafka.read_client import ReadClient
+
+        client = ReadClient(self._sender(frozenset()))
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def require_write(self, doing: str) -> None:
+        """Refuse *doing* in a read-only session, before anything that can mutate exists.
+
+        Raises:
+            ReadOnly: `--write` was not given.
+        """
+        if not self.write:
+            raise ReadOnly(f"{doing} changes the cluster: add --write")
+
+    @contextmanager
+    def arm(self, doing: str) -> Iterator[ElectionClient]:
+        """A client that can hold elections, closed at the end.
+
+        Raises:
+            ReadOnly: `--write` was not given.
+        """
+        self.require_write(doing)
+        from services.kafka import api_keys
+        from services.kafka.election_client import ElectionClient
+
+        sender = self._sender(api_keys.ELECT)
+        try:
+            yield ElectionClient(sender)
+        finally:
+            sender.close()
+
+    def _sender(self, more: frozenset[int]) -> Sender:
+        from console.output import say
+        from services.kafka import api_keys
+        from services.kafka.native_rpc import native_key
+        from services.kafka.security import ClientSecurity
+        from services.kafka.sender import Sender
+        from services.kafka.sources import connection_settings
+
+        settings = connection_settings(self.options)
+        if not more:
+            for note in settings.notes:
+                say(note)
+        key = native_key(self.native_rpc)
+        native = frozenset() if key is None else frozenset({key})
+        return Sender(
+            settings.bootstrap_servers,
+            ClientSecurity(settings),
+            api_keys.READ | native | more,
+            client_id=settings.client_id,
+            broker_addresses=settings.broker_addresses,
+        )
