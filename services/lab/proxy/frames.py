@@ -113,6 +113,8 @@ def request_body(request_class: Any, version: int, rest: bytes) -> Any:
 def answer_frame(head: Head, message: Any) -> bytes:
     """The frame that answers *head* with *message*."""
     tags = b"\0" if _tagged(head, message) else b""
+    # kafka-python looks at the header of what it encodes, and leaves it unset on what it decodes.
+    message._header = None
     body = bytes(message.encode(version=head.api_version))
     return struct.pack(">i", head.correlation_id) + tags + body
 
@@ -120,10 +122,7 @@ def answer_frame(head: Head, message: Any) -> bytes:
 def answer_message(head: Head, frame: bytes, response_class: Any) -> Any:
     """The message in *frame*, the answer to *head*."""
     start = _tags_end(frame, 4) if _tagged(head, response_class) else 4
-    message = response_class.decode(frame[start:], version=head.api_version)
-    # kafka-python leaves this unset on what it decodes, and looks at it when it encodes.
-    message._header = None
-    return message
+    return response_class.decode(frame[start:], version=head.api_version)
 
 
 def _tagged(head: Head, response: Any) -> bool:
