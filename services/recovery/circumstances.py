@@ -1,0 +1,40 @@
+"""What holds for the whole cluster while its partitions are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from services.model import Quorum, Unknown
+
+ELECTION_INTERVAL_S = 300
+"""Default of leader.imbalance.check.interval.seconds and of the unclean election check."""
+
+
+_UNASKED_QUORUM = Unknown("the controller quorum was not asked")
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """Facts beside the evidence of a single partition."""
+
+    quorum: Quorum | Unknown = _UNASKED_QUORUM
+    deadline_passed: bool = True
+    """Brokers that have not answered by now count as silent (R15, --recovery-duration-ms)."""
+    election_interval_s: int = ELECTION_INTERVAL_S
+    """Within how many seconds the controller retries leaderless partitions by itself (R2)."""
+    ruled_out: Mapping[int, str] = field(default_factory=dict)
+    """Brokers that are never waited for, and why: ``declared lost``, ``came back EMPTY``.
+
+    A broker that was seen EMPTY and stopped (R2) must be named here when the partition is read
+    again: fenced and silent it looks like a leader worth waiting for.
+    """
+
+    @property
+    def without_quorum(self) -> bool:
+        """The controller quorum is known to have no leader (R20)."""
+        return isinstance(self.quorum, Quorum) and self.quorum.leader is None
+
+
+UNASKED = Circumstances()
+"""Nothing is known beside the evidence."""

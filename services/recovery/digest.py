@@ -1,0 +1,38 @@
+"""A digest that two people can compare over the phone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+_CONSONANTS = "bdfghjklmnprstvz"
+_VOWELS = "aiou"
+SPOKEN_GROUPS = 3
+
+
+def digest_of(value: object) -> str:
+    """SHA-256, in hexadecimal, of *value* as canonical JSON.
+
+    Keys sorted, no blanks, ASCII: neither order of keys nor white space matters.
+    """
+    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+
+
+def spoken(digest: str) -> str:
+    """The first 48 bits of a hexadecimal *digest* as speakable groups: ``lusab-babad-gutih``.
+
+    Proquints (arXiv:0901.4016): each group of five letters stands for 16 bits.
+    """
+    groups = (int(digest[4 * i : 4 * i + 4], 16) for i in range(SPOKEN_GROUPS))
+    return "-".join(_proquint(group) for group in groups)
+
+
+def _proquint(word: int) -> str:
+    return (
+        _CONSONANTS[word >> 12]
+        + _VOWELS[word >> 10 & 3]
+        + _CONSONANTS[word >> 6 & 15]
+        + _VOWELS[word >> 4 & 3]
+        + _CONSONANTS[word & 15]
+    )

@@ -1,0 +1,81 @@
+"""Which replicas may be designated leader, and why the others may not (R16, KIP-1275).
+
+The controller elects only assigned replicas that are unfenced and whose log directory is
+online. What it thinks of a broker is not what our own network says: a broker that does not
+answer us may well be elected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from services.model import PartitionEvidence, ReplicaLog, Unknown
+
+
+class Standing(StrEnum):
+    """Whether a replica can be designated."""
+
+    ELIGIBLE = "eligible"
+    DOUBTFUL = "doubtful"
+    """Read, but not known to be unfenced: recommended at most, never automated."""
+    BY_HAND = "by hand"
+    """Not read and not known to be fenced: never recommended, and its loss is unknown."""
+    BARRED = "barred"
+
+
+@dataclass(frozen=True, slots=True)
+class Eligibility:
+    """The standing of one replica and the reason for it."""
+
+    broker: int
+    standing: Standing
+    reason: str = ""
+    """Empty for a replica that is plainly eligible."""
+
+    @property
+    def recommendable(self) -> bool:
+        """It was read and nothing is known that bars it."""
+        return self.standing is Standing.ELIGIBLE or self.standing is Standing.DOUBTFUL
+
+
+def eligibility(evidence: PartitionEvidence, broker: int) -> Eligibility:
+    """The standing of *broker*, be it assigned or not."""
+    replica = evidence.replica(broker)
+    if replica is None or broker not in evidence.state.assignment:
+        assigned = ", ".join(map(str, evidence.state.assignment))
+        return Eligibility(
+            broker, Standing.BARRED, f"b{broker} is not in the assignment {assigned}"
+        )
+    return replica_eligibility(evidence, replica)
+
+
+def replica_eligibility(evidence: PartitionEvidence, replica: ReplicaLog) -> Eligibility:
+    """The standing of an assigned *replica*."""
+    broker, fenced = replica.broker, replica.fenced
+    if broker in evidence.unregistered:
+        return Eligibility(broker, Standing.BARRED, f"b{broker} is not registered in the cluster")
+    if fenced is True:
+        return Eligibility(broker, Standing.BARRED, f"b{broker} is fenced")
+    if replica.log_dir_online is False:
+        return Eligibility(broker, Standing.BARRED, f"the log directory of b{broker} is offline")
+    if isinstance(replica.log_end, Unknown):
+        return Eligibility(broker, Standing.BY_HAND, f"loss unknown: {replica.log_end.reason}")
+    if isinstance(fenced, Unknown):
+        reason = f"it is unknown whether b{broker} is fenced: {fenced.reason}"
+        return Eligibility(broker, Standing.DOUBTFUL, reason)
+    return Eligibility(broker, Standing.ELIGIBLE)
+
+
+def live(replica: ReplicaLog) -> bool:
+    """Whether the controller can elect it: not known to be fenced, nor its directory offline.
+
+    A broker whose fencing is unknown counts, as do brokers in controlled shutdown, which no
+    request shows: both are taken for able to win.
+    """
+    return replica.fenced is not True and replica.log_dir_online is not False
+
+
+def answered(replica: ReplicaLog) -> bool:
+    """Whether what the replica holds is settled: it told its end, or has no disk to read."""
+    return not isinstance(replica.log_end, Unknown) or replica.log_dir_online is False

@@ -1,0 +1,128 @@
+"""Counting the distinct records of several replicas without looking at one of them.
+
+What a replica drops is a stretch of its log. Two replicas hold the same records from where
+both begin to where they diverge, and different ones after, so a stretch minus what earlier
+stretches share with it is arithmetic on offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from services.model import ReplicaLog, Unknown
+
+Count = int | Unknown
+"""Records; Unknown with the reason where a replica's figures do not allow to count."""
+
+Parting = Callable[[ReplicaLog, ReplicaLog], int | Unknown]
+"""Where two replicas diverge."""
+
+
+class Stretch(NamedTuple):
+    """The records of one replica at the offsets ``[start, end)``."""
+
+    replica: ReplicaLog
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """A number of distinct records, and how many of them are known to be committed."""
+
+    total: Count
+    committed: Count
+    uncommitted: Count
+
+    def __add__(self, other: Records) -> Records:
+        """Together with *other*, which shares no record with this."""
+        return Records(
+            add(self.total, other.total),
+            add(self.committed, other.committed),
+            add(self.uncommitted, other.uncommitted),
+        )
+
+
+NO_RECORDS = Records(0, 0, 0)
+
+
+def unknown_records(why: Unknown) -> Records:
+    """Records that cannot be counted."""
+    return Records(why, why, why)
+
+
+def add(one: Count, other: Count) -> Count:
+    """The sum of two counts, Unknown as soon as one is."""
+    if isinstance(one, Unknown):
+        return one
+    return other if isinstance(other, Unknown) else one + other
+
+
+def count_distinct(stretches: Sequence[Stretch], parting: Parting) -> Count:
+    """How many records *stretches* hold together, each counted once however often it is held."""
+    total = 0
+    for place, stretch in enumerate(stretches):
+        reached, own = stretch.start, 0
+        shared = _shared(stretch, stretches[:place], parting)
+        if isinstance(shared, Unknown):
+            return shared
+        for start, end in shared:
+            own += max(0, start - reached)
+            reached = max(reached, end)
+        total += own + max(0, stretch.end - reached)
+    return total
+
+
+def _shared(
+    stretch: Stretch, counted: Sequence[Stretch], parting: Parting
+) -> list[tuple[int, int]] | Unknown:
+    """The offsets of *stretch* whose records are among *counted*, in ascending order."""
+    shared: list[tuple[int, int]] = []
+    for other in counted:
+        start, end = max(stretch.start, other.start), min(stretch.end, other.end)
+        if start >= end:
+            continue
+        parted = parting(stretch.replica, other.replica)
+        if isinstance(parted, Unknown):
+            return parted
+        if start < parted:
+            shared.append((start, min(end, parted)))
+    shared.sort()
+    return shared
+
+
+def split_at_high_watermarks(stretches: Sequence[Stretch], parting: Parting) -> Records:
+    """Count *stretches*; a record is committed if a holder's high watermark is above it.
+
+    Where a high watermark is Unknown and decides, the split is Unknown and the total is not.
+    """
+    if not stretches:
+        return NO_RECORDS
+    if len(stretches) == 1:
+        return _split_one(stretches[0])
+    total = count_distinct(stretches, parting)
+    settled = [_below(one) for one in stretches if isinstance(one.replica.high_watermark, int)]
+    committed = count_distinct(settled, parting)
+    if isinstance(total, Unknown) or isinstance(committed, Unknown):
+        return Records(total, committed, committed)
+    for one in stretches:
+        mark = one.replica.high_watermark
+        if isinstance(mark, Unknown) and count_distinct([*settled, one], parting) != committed:
+            return Records(total, mark, mark)
+    return Records(total, committed, total - committed)
+
+
+def _split_one(stretch: Stretch) -> Records:
+    total, mark = stretch.end - stretch.start, stretch.replica.high_watermark
+    if isinstance(mark, Unknown):
+        return Records(total, mark, mark)
+    committed = max(0, min(stretch.end, mark) - stretch.start)
+    return Records(total, committed, total - committed)
+
+
+def _below(stretch: Stretch) -> Stretch:
+    """The part of *stretch* below its replica's high watermark."""
+    mark = stretch.replica.high_watermark
+    return stretch if isinstance(mark, Unknown) else stretch._replace(end=min(stretch.end, mark))
