@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ from services.errors import LabError, Unreachable
 from services.lab.distribution import DEFAULT_VERSION, Distribution, distribution
 from services.lab.layout import (
     LAYOUT_FILE,
+    TRUTH_FILE,
     Address,
     ClusterLayout,
     Listener,
@@ -42,9 +44,8 @@ class Cluster:
     Errors of every method: LabError, with what to do next.
     """
 
-    def __init__(self, layout: ClusterLayout, kafka: Distribution) -> None:
+    def __init__(self, layout: ClusterLayout) -> None:
         self.layout = layout
-        self.kafka = kafka
 
     @classmethod
     def plan(
@@ -68,7 +69,6 @@ class Cluster:
         Raises:
             LabError: a lab runs in *state_dir*, or the folder holds something else.
         """
-        kafka = distribution(kafka_version)
         state_dir = state_dir.absolute()
         _clear(state_dir)
         layout = new_cluster(
@@ -84,7 +84,7 @@ class Cluster:
         )
         state_dir.mkdir(parents=True, exist_ok=True)
         save_layout(layout)
-        return cls(layout, kafka)
+        return cls(layout)
 
     @classmethod
     def up(
@@ -121,8 +121,7 @@ class Cluster:
     @classmethod
     def load(cls, state_dir: Path) -> Cluster:
         """The lab in *state_dir*, running or not."""
-        layout = load_layout(state_dir.absolute())
-        return cls(layout, distribution(layout.kafka_version))
+        return cls(load_layout(state_dir.absolute()))
 
     def __enter__(self) -> Cluster:
         return self
@@ -134,6 +133,11 @@ class Cluster:
         trace: TracebackType | None,
     ) -> None:
         self.down()
+
+    @cached_property
+    def kafka(self) -> Distribution:
+        """The jars and the Java of this lab, fetched when they are first needed."""
+        return distribution(self.layout.kafka_version)
 
     @property
     def state_dir(self) -> Path:
@@ -154,7 +158,7 @@ class Cluster:
     def node(self, node_id: int) -> Node:
         """The handle of a broker (1, 2, 3) or a controller (101)."""
         self.layout.node(node_id)
-        return Node(lambda: self.layout, node_id, self.kafka)
+        return Node(lambda: self.layout, node_id, lambda: self.kafka)
 
     def broker(self, broker_id: int) -> Node:
         """The same, for code that speaks of brokers only."""
@@ -372,6 +376,9 @@ class Cluster:
         save_layout(self.layout)
 
     def _stop_nodes(self) -> None:
+        """Kill all before any is awaited: an impatient second Ctrl-C finds them dying."""
+        for node in self.nodes:
+            node.send_kill()
         for node in self.nodes:
             node.kill()
 
@@ -408,6 +415,7 @@ def _clear(state_dir: Path) -> None:
 def _remove(layout: ClusterLayout) -> None:
     for node in layout.nodes:
         shutil.rmtree(node.folder, ignore_errors=True)
-    (layout.state_dir / LAYOUT_FILE).unlink(missing_ok=True)
+    for file in (TRUTH_FILE, LAYOUT_FILE):
+        (layout.state_dir / file).unlink(missing_ok=True)
     if layout.state_dir.exists() and not any(layout.state_dir.iterdir()):
         layout.state_dir.rmdir()

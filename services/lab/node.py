@@ -30,11 +30,12 @@ TAIL_LINES = 15
 class Node:
     """A handle on one node of a lab; any number of them may exist for the same node.
 
-    *cluster* gives the current layout: it changes when the node is configured anew.
+    *cluster* gives the current layout, which changes when the node is configured anew;
+    *kafka* is asked only when the node is started.
     """
 
     def __init__(
-        self, cluster: Callable[[], ClusterLayout], node_id: int, kafka: Distribution
+        self, cluster: Callable[[], ClusterLayout], node_id: int, kafka: Callable[[], Distribution]
     ) -> None:
         self._cluster = cluster
         self._kafka = kafka
@@ -80,9 +81,14 @@ class Node:
         found = process.find(record) if record else None
         return int(found.memory_info().rss) if found else 0
 
-    def address(self, listener: Listener = Listener.CLIENT) -> Address:
-        """Where the process itself listens, whatever it advertises."""
-        return self.layout.address(listener)
+    def address(self, listener: Listener | None = None) -> Address:
+        """Where the process itself listens, whatever it advertises.
+
+        Without *listener*: for clients on a broker, for the quorum on a controller.
+        """
+        layout = self.layout
+        own = Listener.CLIENT if layout.role is NodeRole.BROKER else Listener.CONTROLLER
+        return layout.address(listener or own)
 
     def start(self) -> None:
         """Start the process on the same ports and data; it is not awaited.
@@ -92,10 +98,10 @@ class Node:
         """
         if self.running:
             raise LabError(f"Node {self.id} runs already: kill or stop it first.")
-        self._prepare()
-        layout = self.layout
+        kafka, layout = self._kafka(), self.layout
+        self._prepare(kafka)
         record = process.spawn(
-            jvm.node_command(self._kafka, layout),
+            jvm.node_command(kafka, layout),
             layout.folder / "output.log",
             environment=jvm.ENVIRONMENT,
             tethered=self._cluster().tethered,
@@ -109,6 +115,10 @@ class Node:
             LabError: the process survives the signal.
         """
         self._end(signal.SIGKILL, KILL_SECONDS)
+
+    def send_kill(self) -> None:
+        """SIGKILL without waiting for the end."""
+        self._signal(signal.SIGKILL)
 
     def stop(self, timeout: float = STOP_SECONDS) -> None:
         """SIGTERM: controlled shutdown. A paused node is resumed to hear it.
@@ -182,16 +192,16 @@ class Node:
                 f"{signum.name}: kill it."
             )
 
-    def _prepare(self) -> None:
+    def _prepare(self, kafka: Distribution) -> None:
         cluster, layout = self._cluster(), self.layout
         jvm.scratch_folder(layout).mkdir(parents=True, exist_ok=True)
         for folder in (*layout.log_dirs, layout.metadata_dir):
             format_folder(folder, cluster_id=cluster.cluster_id, node_id=self.id)
         if layout.role is NodeRole.CONTROLLER:
             format_controller(
-                layout.metadata_dir, self._kafka, cluster_id=cluster.cluster_id, node_id=self.id
+                layout.metadata_dir, kafka, cluster_id=cluster.cluster_id, node_id=self.id
             )
         text = render(server_properties(cluster, layout))
         layout.properties_file.write_text(text, encoding="utf-8")
         logging = layout.folder / "logging.properties"
-        logging.write_text(jvm.logging_configuration(self._kafka, layout), encoding="utf-8")
+        logging.write_text(jvm.logging_configuration(kafka, layout), encoding="utf-8")

@@ -19,6 +19,7 @@ TOPIC_RESOURCE = 2
 SET_CONFIG = 0
 PREFERRED = 0
 UNCLEAN = 1
+MOST_REPLICAS = 3
 
 
 def create_topic(
@@ -57,6 +58,22 @@ def create_topics(
     for topic in answer.topics:
         _check(f"create topic {topic.name}", topic)
     wait_in_sync(cluster, *topics, timeout=timeout)
+
+
+def ensure_topic(cluster: Cluster, topic: str, *, partitions: int = 1) -> None:
+    """Create *topic* if it is missing: replicas on up to three brokers, leaders dealt out in turn.
+
+    Raises:
+        LabError: the cluster refused.
+    """
+    try:
+        cluster.partitions(topic)
+    except LabError:
+        ids = [node.id for node in cluster.brokers]
+        turns = [
+            ids[number % len(ids) :] + ids[: number % len(ids)] for number in range(partitions)
+        ]
+        create_topic(cluster, topic, [turn[:MOST_REPLICAS] for turn in turns])
 
 
 def wait_in_sync(cluster: Cluster, *topics: str, timeout: float = WAIT_SECONDS) -> None:

@@ -1,0 +1,247 @@
+"""`breakglass lab`: real Kafka brokers on this machine, to break and to practise on."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.commands import new_app
+from console.output import Column, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from services.lab.cluster import Cluster
+    from services.lab.node import Node
+
+app = new_app("Real Kafka brokers on this machine, to break and to practise on.")
+
+MEGABYTE = 1_000_000
+STATUS_COLUMNS = (
+    Column("Node", right=True),
+    Column("Role"),
+    Column("State"),
+    Column("Fenced"),
+    Column("Address"),
+    Column("Pid", right=True),
+    Column("RSS MB", right=True),
+)
+
+State = Annotated[
+    Path | None,
+    typer.Option("--state", metavar="DIR", help="The lab's folder.", show_default=False),
+]
+Nodes = Annotated[
+    list[int], typer.Argument(metavar="NODE...", help="Brokers 1, 2, 3; controllers 101, 102.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+
+
+@app.command()
+def up(
+    state: State = None,
+    brokers: Annotated[int, typer.Option("--brokers", min=1, help="How many brokers.")] = 3,
+    controllers: Annotated[
+        int, typer.Option("--controllers", min=1, help="How many controllers.")
+    ] = 1,
+    kafka_version: Annotated[
+        str, typer.Option("--kafka-version", help="4.3.1, 3.9.2 or another release.")
+    ] = "4.3.1",
+    log_dirs: Annotated[
+        int, typer.Option("--log-dirs", min=1, help="Log directories of each broker.")
+    ] = 1,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="KEY=VALUE", help="A Kafka setting (repeatable)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a lab; prints what to give to --bootstrap-server.
+
+    The first time, Kafka is fetched by its Maven coordinates into your cache folder.
+    BREAKGLASS_MAVEN_REPOSITORY names a mirror; proxies come from the usual variables.
+    """
+    from services.lab.cluster import Cluster
+
+    folder = state or default_state()
+    say(f"Starting {brokers} brokers and {controllers} controllers of Kafka {kafka_version}.")
+    with _termination_as_interrupt():
+        cluster = Cluster.up(
+            folder,
+            brokers=brokers,
+            controllers=controllers,
+            kafka_version=kafka_version,
+            log_dirs=log_dirs,
+            overrides=_settings(config or []),
+        )
+    say(f"The lab is up in {folder}; end it with `breakglass lab down`.")
+    if as_json:
+        print_json(_summary(cluster))
+    else:
+        print(cluster.bootstrap_servers)
+
+
+@app.command()
+def status(state: State = None, as_json: AsJson = False) -> None:
+    """Say what every node is doing."""
+    cluster = _load(state)
+    rows = _node_rows(cluster)
+    if as_json:
+        print_json({**_summary(cluster), "nodes": rows})
+        return
+    print_table(STATUS_COLUMNS, [list(row.values()) for row in rows])
+
+
+@app.command()
+def produce(
+    topic: Annotated[str, typer.Argument(help="Created, if it is missing.")],
+    state: State = None,
+    partition: Annotated[int, typer.Option("--partition", min=0)] = 0,
+    count: Annotated[int, typer.Option("--count", min=1, help="How many records.")] = 10,
+    acks: Annotated[str, typer.Option("--acks", metavar="all|1|0")] = "all",
+    as_json: AsJson = False,
+) -> None:
+    """Write records to one partition and say which were acknowledged."""
+    from services.lab.produce import produce as service
+    from services.lab.topics import ensure_topic
+
+    cluster = _load(state)
+    ensure_topic(cluster, topic, partitions=partition + 1)
+    produced = service(cluster, topic, partition, count, acks=acks)
+    if as_json:
+        offsets = produced.offsets
+        print_json({"topic": topic, "partition": partition, "acks": acks, "offsets": offsets})
+    else:
+        print(f"{len(produced.acked)} acknowledged; next offset {produced.end}")
+
+
+@app.command()
+def kill(nodes: Nodes, state: State = None) -> None:
+    """End nodes as if their machines were lost (SIGKILL)."""
+    _each(state, nodes, lambda node: node.kill())
+
+
+@app.command()
+def stop(nodes: Nodes, state: State = None) -> None:
+    """End nodes by controlled shutdown (SIGTERM)."""
+    _each(state, nodes, lambda node: node.stop())
+
+
+@app.command()
+def start(nodes: Nodes, state: State = None) -> None:
+    """Start nodes again, on their old ports and data, and wait until they serve."""
+    cluster = _each(state, nodes, lambda node: node.start())
+    cluster.wait_ready()
+
+
+@app.command()
+def pause(nodes: Nodes, state: State = None) -> None:
+    """Hang nodes with their connections open (SIGSTOP)."""
+    _each(state, nodes, lambda node: node.pause())
+
+
+@app.command()
+def resume(nodes: Nodes, state: State = None) -> None:
+    """Let paused nodes go on (SIGCONT)."""
+    _each(state, nodes, lambda node: node.resume())
+
+
+@app.command()
+def down(
+    state: State = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave data and logs in the folder.")
+    ] = False,
+) -> None:
+    """End every process of the lab and remove its data."""
+    _load(state).down(keep=keep)
+    say("The lab is down.")
+
+
+def default_state() -> Path:
+    """The lab's folder when --state is not given."""
+    from platformdirs import user_state_path
+
+    return user_state_path("breakglass") / "lab"
+
+
+def _load(state: Path | None) -> Cluster:
+    from services.lab.cluster import Cluster
+
+    return Cluster.load(state or default_state())
+
+
+def _each(state: Path | None, nodes: list[int], act: Callable[[Node], None]) -> Cluster:
+    cluster = _load(state)
+    for node in [cluster.node(number) for number in nodes]:
+        act(node)
+    return cluster
+
+
+def _settings(pairs: list[str]) -> dict[str, str]:
+    from services.errors import UsageError
+
+    settings = {}
+    for pair in pairs:
+        key, given, value = pair.partition("=")
+        if not given:
+            raise UsageError(f"--config {pair} has no value: write KEY=VALUE.")
+        settings[key] = value
+    return settings
+
+
+def _summary(cluster: Cluster) -> dict[str, object]:
+    return {
+        "cluster_id": cluster.layout.cluster_id,
+        "kafka_version": cluster.layout.kafka_version,
+        "state": cluster.state_dir,
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "controller_bootstrap": cluster.controller_bootstrap,
+    }
+
+
+def _node_rows(cluster: Cluster) -> list[dict[str, object]]:
+    fenced = _fenced(cluster)
+    return [
+        {
+            "id": node.id,
+            "role": node.layout.role,
+            "state": _state(node),
+            "fenced": fenced.get(node.id),
+            "address": str(node.address()),
+            "pid": node.pid,
+            "rss_mb": node.resident_bytes // MEGABYTE,
+        }
+        for node in cluster.nodes
+    ]
+
+
+def _state(node: Node) -> str:
+    if not node.running:
+        return "down"
+    return "paused" if node.paused else "running"
+
+
+def _fenced(cluster: Cluster) -> dict[int, bool]:
+    """Who is fenced; empty when no broker is there to say so."""
+    from services.errors import Unreachable
+
+    try:
+        return cluster.fenced()
+    except Unreachable:
+        return {}
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM and a closed terminal end what was started, as Ctrl-C does."""
+    signals = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(one, signal.default_int_handler) for one in signals]
+    try:
+        yield
+    finally:
+        for one, handler in zip(signals, before, strict=True):
+            signal.signal(one, handler)
