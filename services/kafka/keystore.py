@@ -46,10 +46,10 @@ def trusted_from_pem(text: str) -> str | StoreProblem:
 
 
 def certificate_from_pem(
-    chain: str, key: Secret, password: Secret | None
+    chain: Secret, key: Secret, password: Secret | None
 ) -> ClientCertificate | StoreProblem:
     """A client certificate from PEM texts, which may be the same one."""
-    certificates = _blocks(chain, "CERTIFICATE")
+    certificates = _blocks(chain.reveal(), "CERTIFICATE")
     if not certificates:
         return StoreProblem("holds no certificate in PEM form")
     keys = Secret(_blocks(key.reveal(), "PRIVATE KEY"))
@@ -86,7 +86,7 @@ def certificate_from_file(
         return data
     if b"-----BEGIN" in data:
         text = Secret(data.decode("latin-1"))
-        return certificate_from_pem(text.reveal(), text, key_password)
+        return certificate_from_pem(text, text, key_password)
     store = _load_pkcs12(data, store_password)
     if isinstance(store, StoreProblem):
         return store

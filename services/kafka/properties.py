@@ -106,31 +106,32 @@ def read_properties(path: Path) -> Properties:
 
     Raises: BadConnectionSettings for a file that cannot be read, with the line where there is one.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or "no reason given"
-    else:
-        return _parsed(data, path)
-    raise BadConnectionSettings(f"{path} cannot be read ({reason}): check the path and its rights.")
-
-
-def _parsed(data: bytes, path: Path) -> Properties:
-    entries, broken_line = _parse(data, path.name)
-    del data
-    if broken_line:
-        raise BadConnectionSettings(
-            f"{path.name} line {broken_line}: a \\u escape needs four hexadecimal digits; "
-            "write \\\\u for a backslash and a u."
-        )
+    entries, problem = _entries(path)
+    if problem:
+        raise BadConnectionSettings(problem)
     return Properties(entries, path.name)
 
 
-def _parse(data: bytes, name: str) -> tuple[dict[str, Property], int]:
-    """The entries of a file, and the line of the first broken escape, or 0.
+def _entries(path: Path) -> tuple[dict[str, Property], str]:
+    """The entries of a file, and what is wrong with it.
 
     Returns instead of raising: a traceback would hold the whole file, passwords and all.
     """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return {}, f"{path} cannot be read ({error.strerror}): check the path and its rights."
+    entries, broken_line = _parse(data, path.name)
+    if broken_line:
+        return {}, (
+            f"{path.name} line {broken_line}: a \\u escape needs four hexadecimal digits; "
+            "write \\\\u for a backslash and a u."
+        )
+    return entries, ""
+
+
+def _parse(data: bytes, name: str) -> tuple[dict[str, Property], int]:
+    """The entries of a file, and the line of the first broken escape, or 0."""
     import javaproperties
 
     entries: dict[str, Property] = {}

@@ -104,7 +104,7 @@ def _bootstrap(properties: Properties) -> tuple[Endpoint, ...]:
             "no broker is named: give --bootstrap-server HOST:PORT, or --profile NAME, or set "
             "BREAKGLASS_BOOTSTRAP_SERVER."
         )
-    return parse_endpoints(servers, f"{properties[BOOTSTRAP].origin}: {BOOTSTRAP}")
+    return parse_endpoints(servers, properties[BOOTSTRAP].origin)
 
 
 def keys_without_effect(properties: Properties) -> Iterator[str]:

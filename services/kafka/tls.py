@@ -108,7 +108,7 @@ def _trusted(properties: Properties) -> str | None:
 def _certificate(properties: Properties) -> ClientCertificate | None:
     chain_key, key_key = "ssl.keystore.certificate.chain", "ssl.keystore.key"
     location = "ssl.keystore.location"
-    chain, key = properties.text(chain_key), properties.secret(key_key)
+    chain, key = properties.secret(chain_key), properties.secret(key_key)
     store_password = properties.secret("ssl.keystore.password")
     key_password = properties.secret("ssl.key.password")
     path = properties.path(location)

@@ -1,0 +1,283 @@
+"""The journal of a recovery: append-only lines, on disk before the step they announce is sent."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+from uuid import UUID
+
+from services.cluster_lock import ClusterLock, file_name, operator, private_folder
+from services.errors import MalformedInput, StorageError, UnsupportedSchema
+from services.journal_view import SCHEMA, UNKNOWN, Items, JournalView, Kind, missing_field, read
+from services.model import TopicPartition, Unknown
+
+__all__ = [
+    "UNKNOWN",
+    "Journal",
+    "JournalView",
+    "Kind",
+    "UnreadableJournal",
+    "list_journals",
+    "read",
+    "state_folder",
+]
+
+
+def state_folder() -> Path:
+    """The user's state folder."""
+    import platformdirs
+
+    return platformdirs.user_state_path("breakglass")
+
+
+class Journal:
+    """An open journal, which holds the lock of its cluster. For use by many threads.
+
+    Each method returns once its line is on disk. `request` is called before a step is sent and
+    `outcome` when its answer, or the lack of one, is known: whatever a crash leaves behind, no
+    step is without its announcement.
+    """
+
+    def __init__(self, path: Path, cluster_id: str, lock: ClusterLock, descriptor: int) -> None:
+        self.path = path
+        self.cluster_id = cluster_id
+        self._lock = lock
+        self._descriptor: int | None = descriptor
+        self._written = (0, 0)
+        """Bytes and entries on disk: one value, so that an interrupt finds both or neither."""
+        self._writing = threading.Lock()
+
+    @classmethod
+    def open(cls, cluster_id: str, folder: Path | None = None) -> Self:
+        """Begin a journal, in *folder* or the user's state folder, and lock the cluster.
+
+        Raises: AlreadyRunning, StorageError.
+        """
+        state = folder or state_folder()
+        lock = ClusterLock.acquire(cluster_id, state / "locks")
+        try:
+            journals = private_folder(private_folder(state / "journal") / file_name(cluster_id))
+            path = journals / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.jsonl"
+            journal = cls(path, cluster_id, lock, _open(path, os.O_CREAT | os.O_EXCL))
+        except BaseException:
+            lock.release()
+            raise
+        with journal._closed_on_failure():
+            journal.record(Kind.OPENED, cluster_id=cluster_id, who=operator())
+            _sync_folder(journals)
+        return journal
+
+    @classmethod
+    def resume(cls, path: Path, folder: Path | None = None) -> tuple[Self, JournalView]:
+        """Go on with a journal, after a crash or in a colleague's place, and lock its cluster.
+
+        Returns the journal and what it held before; a torn last line is cut off.
+
+        Raises: AlreadyRunning, StorageError, MalformedInput, UnsupportedSchema.
+        """
+        cluster_id = read(path).cluster_id
+        lock = ClusterLock.acquire(cluster_id, (folder or state_folder()) / "locks")
+        try:
+            view = read(path)
+            journal = cls(path, cluster_id, lock, _open(path, 0))
+        except BaseException:
+            lock.release()
+            raise
+        with journal._closed_on_failure():
+            journal._written = (view.whole_bytes, view.entries[-1].seq)
+            journal._cut()
+            journal.record(Kind.RESUMED, who=operator(), torn=view.torn)
+        return journal, view
+
+    def record(self, kind: Kind, items: Items | None = None, **payload: Any) -> int:
+        """Write one entry and wait until it is on disk; returns its number.
+
+        *items* says something of each partition. Values may be what JSON has, and paths, UUIDs,
+        `TopicPartition` and `Unknown`.
+
+        Raises:
+            StorageError: it could not be written; what it announces must not be sent.
+            TypeError: a value that has no place in a journal, such as a `Secret`.
+            ValueError: a field that the kind must have is missing.
+        """
+        missing = missing_field(kind, payload)
+        if missing is not None:
+            raise ValueError(f"a {kind} entry needs {missing}")
+        with self._writing:
+            seq = self._written[1] + 1
+            frame = {"schema": SCHEMA, "seq": seq, "kind": kind, "at_ms": _now_ms()}
+            held = {} if items is None else {"items": list(map(_item, items.items()))}
+            document = {**frame, **payload, **held, **frame}
+            line = json.dumps(document, default=_jsonable, allow_nan=False)
+            self._append(line.encode() + b"\n")
+            return seq
+
+    def plan(self, digest: str, evidence_digest: str, items: Items, **details: Any) -> int:
+        """Write down the plan that is about to be agreed to."""
+        return self.record(
+            Kind.PLAN, items, digest=digest, evidence_digest=evidence_digest, **details
+        )
+
+    def consent(self, phrase: str, **details: Any) -> int:
+        """Write down that the operator of this process agreed, and by which phrase."""
+        return self.record(Kind.CONSENT, who=operator(), phrase=phrase, **details)
+
+    def request(self, step: str, items: Items, **details: Any) -> int:
+        """Announce a step, before it is sent; returns the number for `outcome`.
+
+        *items* should hold what is needed to undo it, for each partition.
+        """
+        return self.record(Kind.REQUEST, items, step=step, **details)
+
+    def outcome(self, request: int, items: Items, **details: Any) -> int:
+        """Say what became of a request: a ``result`` for each partition, `UNKNOWN` among them."""
+        for partition, item in items.items():
+            if "result" not in item:
+                raise ValueError(f"the outcome of {partition} needs a result")
+        return self.record(Kind.OUTCOME, items, request=request, **details)
+
+    def note(self, text: str, **details: Any) -> int:
+        """Write down anything else."""
+        return self.record(Kind.NOTE, text=text, **details)
+
+    def finish(self, result: str, **details: Any) -> int:
+        """Write down that the execution ended by itself; a journal without it is unfinished."""
+        return self.record(Kind.CLOSED, result=result, **details)
+
+    def close(self) -> None:
+        """Close the file and let others at the cluster; closing twice does nothing."""
+        with self._writing:
+            descriptor, self._descriptor = self._descriptor, None
+            if descriptor is not None:
+                os.close(descriptor)
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _closed_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def _append(self, line: bytes) -> None:
+        if self._descriptor is None:
+            raise StorageError(f"journal {self.path} is closed: resume it to go on")
+        end, entries = self._written
+        try:
+            _write(self._descriptor, line)
+            os.fsync(self._descriptor)
+            self._written = (end + len(line), entries + 1)
+        except OSError as error:
+            self._cut()
+            raise self._unwritable(error) from error
+        except BaseException:
+            self._cut()
+            raise
+
+    def _cut(self) -> None:
+        """Take off what is behind the last whole line; a journal that cannot be cut is closed."""
+        if self._descriptor is None:
+            return
+        try:
+            os.ftruncate(self._descriptor, self._written[0])
+        except OSError as error:
+            os.close(self._descriptor)
+            self._descriptor = None
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"journal {self.path} cannot be written ({error.strerror}), so nothing more is sent: "
+            "free space there, then resume it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableJournal:
+    """A journal that cannot be read, and why."""
+
+    path: Path
+    reason: str
+
+
+def list_journals(
+    cluster_id: str, folder: Path | None = None
+) -> list[JournalView | UnreadableJournal]:
+    """The journals of a cluster, newest first. One without a `JournalView.result` is unfinished."""
+    journals = (folder or state_folder()) / "journal" / file_name(cluster_id)
+    return [_readable(path) for path in sorted(journals.glob("*.jsonl"), reverse=True)]
+
+
+def _readable(path: Path) -> JournalView | UnreadableJournal:
+    try:
+        return read(path)
+    except (MalformedInput, UnsupportedSchema, StorageError) as error:
+        return UnreadableJournal(path, str(error))
+
+
+def _open(path: Path, flags: int) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
+    except OSError as error:
+        raise StorageError(
+            f"journal {path} cannot be opened ({error.strerror}): check its rights, or resume a "
+            "copy of it"
+        ) from error
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the file's name on disk too."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StorageError(
+            f"{folder} cannot be put on disk ({error.strerror}): check that file system"
+        ) from error
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _item(pair: tuple[TopicPartition, Mapping[str, Any]]) -> dict[str, Any]:
+    partition, details = pair
+    return {"topic": partition.topic, "partition": partition.partition, **details}
+
+
+def _jsonable(value: object) -> Any:
+    if isinstance(value, TopicPartition):
+        return {"topic": value.topic, "partition": value.partition}
+    if isinstance(value, Unknown):
+        return {"unknown": value.reason}
+    if isinstance(value, UUID | Path):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Iterable):
+        return list(value)
+    raise TypeError(f"a {type(value).__name__} has no place in a journal")

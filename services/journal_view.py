@@ -1,0 +1,263 @@
+"""Reading a journal back: its entries, and the state of the execution that they fold into."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from services.errors import MalformedInput, StorageError, UnsupportedSchema
+from services.model import TopicPartition
+
+SCHEMA = 1
+UNKNOWN = "unknown"
+"""The result of a partition whose request was sent and not answered."""
+
+
+class Kind(StrEnum):
+    """What an entry says."""
+
+    OPENED = "opened"
+    RESUMED = "resumed"
+    PLAN = "plan"
+    CONSENT = "consent"
+    REQUEST = "request"
+    """A step is about to be sent."""
+    OUTCOME = "outcome"
+    """What became of a step, for some or all of its partitions."""
+    NOTE = "note"
+    CLOSED = "closed"
+    """The execution ended by itself."""
+
+
+Details = Mapping[str, Any]
+Items = Mapping[TopicPartition, Details]
+"""What is said of each partition, in the order of the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line."""
+
+    seq: int
+    """From 1; a request's is what its outcomes refer to."""
+    kind: Kind
+    at_ms: int
+    payload: Details
+    items: Items = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a step for one partition."""
+
+    result: str
+    details: Details
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A request, and what is known to have become of it."""
+
+    request: Entry
+    outcomes: Mapping[TopicPartition, Outcome] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.request.payload["step"])
+
+    @property
+    def items(self) -> Items:
+        return self.request.items
+
+    @property
+    def unsettled(self) -> tuple[TopicPartition, ...]:
+        """Partitions that may or may not have been changed: no outcome, or an unknown one."""
+        return tuple(
+            partition
+            for partition in self.items
+            if partition not in self.outcomes or self.outcomes[partition].result == UNKNOWN
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JournalView:
+    """A journal as it stands."""
+
+    path: Path
+    cluster_id: str
+    entries: tuple[Entry, ...]
+    steps: tuple[Step, ...]
+    torn: bool
+    """The last line was cut off by a crash. What it would have announced was not sent."""
+    whole_bytes: int
+    """Length of the file up to its last whole line."""
+
+    @property
+    def who(self) -> str:
+        """Who opened it, ``user@host``."""
+        return str(self.entries[0].payload["who"])
+
+    @property
+    def opened_at_ms(self) -> int:
+        return self.entries[0].at_ms
+
+    @property
+    def plan(self) -> Entry | None:
+        """The plan that was agreed to last: its digests in the payload, its items."""
+        return self._last(Kind.PLAN)
+
+    @property
+    def consent(self) -> Entry | None:
+        """The last consent: who gave it, and the phrase."""
+        return self._last(Kind.CONSENT)
+
+    @property
+    def result(self) -> str | None:
+        """How the execution ended; None while it runs, or after a crash."""
+        last = self.entries[-1]
+        return str(last.payload["result"]) if last.kind is Kind.CLOSED else None
+
+    @property
+    def unsettled(self) -> tuple[Step, ...]:
+        """Steps that may or may not have happened, oldest first."""
+        return tuple(step for step in self.steps if step.unsettled)
+
+    def steps_of(self, partition: TopicPartition) -> tuple[Step, ...]:
+        """The steps announced for *partition*, oldest first."""
+        return tuple(step for step in self.steps if partition in step.items)
+
+    def _last(self, kind: Kind) -> Entry | None:
+        return next((one for one in reversed(self.entries) if one.kind is kind), None)
+
+
+def read(path: Path) -> JournalView:
+    """Read a journal. A last line that a crash cut off is left out and said in `torn`.
+
+    Raises:
+        StorageError: the file cannot be read.
+        MalformedInput: it is no journal, or damaged before its last line; with line and column.
+        UnsupportedSchema: a newer version wrote in it.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise StorageError(
+            f"journal {path} cannot be read ({error.strerror}): check the path and its rights"
+        ) from error
+    lines, tail = data.split(b"\n")[:-1], data.rpartition(b"\n")[2]
+    entries: list[Entry] = []
+    for number, line in enumerate(lines, 1):
+        entry = _entry(line, Place(path, number))
+        if isinstance(entry, MalformedInput):
+            raise entry
+        entries.append(entry)
+    return _view(path, entries, bool(tail), len(data) - len(tail))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a journal, for errors."""
+
+    path: Path
+    line: int
+
+    def malformed(self, problem: str, column: int = 1) -> MalformedInput:
+        return MalformedInput(
+            f"journal {self.path} line {self.line} column {column}: {problem}; resume from an "
+            "undamaged copy"
+        )
+
+
+_REQUIRED: Mapping[Kind, tuple[str, ...]] = {
+    Kind.OPENED: ("cluster_id", "who"),
+    Kind.RESUMED: ("who",),
+    Kind.PLAN: ("digest", "evidence_digest"),
+    Kind.CONSENT: ("who", "phrase"),
+    Kind.REQUEST: ("step",),
+    Kind.OUTCOME: ("request",),
+    Kind.NOTE: ("text",),
+    Kind.CLOSED: ("result",),
+}
+
+
+def missing_field(kind: Kind, payload: Details) -> str | None:
+    """The first field that an entry of that kind must have and *payload* lacks."""
+    return next((name for name in _REQUIRED[kind] if name not in payload), None)
+
+
+def _entry(line: bytes, place: Place) -> Entry | MalformedInput:
+    try:
+        document = json.loads(line)
+    except json.JSONDecodeError as error:
+        return place.malformed(error.msg, error.colno)
+    except UnicodeDecodeError as error:
+        return place.malformed("not UTF-8 text", error.start + 1)
+    if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
+        return place.malformed("not an entry of a journal")
+    if document["schema"] != SCHEMA:
+        raise UnsupportedSchema(
+            f"journal {place.path} line {place.line} has schema version {document['schema']} and "
+            f"this release knows {SCHEMA}: use the release that wrote it"
+        )
+    return _known_entry(document, place)
+
+
+def _known_entry(document: dict[str, Any], place: Place) -> Entry | MalformedInput:
+    try:
+        kind = Kind(document["kind"])
+        items = {
+            TopicPartition(str(item.pop("topic")), int(item.pop("partition"))): item
+            for item in document.get("items", [])
+        }
+        entry = Entry(int(document["seq"]), kind, int(document["at_ms"]), document, items)
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return place.malformed("an entry without its kind, number, time or partitions")
+    missing = missing_field(kind, document)
+    if missing is not None:
+        return place.malformed(f"{kind} entry without {missing}")
+    frame = ("schema", "seq", "kind", "at_ms", "items")
+    said = {name: value for name, value in document.items() if name not in frame}
+    return replace(entry, payload=said)
+
+
+def _view(path: Path, entries: list[Entry], torn: bool, whole_bytes: int) -> JournalView:
+    if not entries or entries[0].kind is not Kind.OPENED:
+        raise Place(path, 1).malformed("a journal begins with an opened entry")
+    for number, entry in enumerate(entries, 1):
+        if entry.seq != number:
+            raise Place(path, number).malformed(f"entry {entry.seq} where {number} belongs")
+    return JournalView(
+        path=path,
+        cluster_id=str(entries[0].payload["cluster_id"]),
+        entries=tuple(entries),
+        steps=_steps(entries, path),
+        torn=torn,
+        whole_bytes=whole_bytes,
+    )
+
+
+def _steps(entries: Iterable[Entry], path: Path) -> tuple[Step, ...]:
+    steps: dict[int, Step] = {}
+    for entry in entries:
+        if entry.kind is Kind.REQUEST:
+            steps[entry.seq] = Step(entry)
+        elif entry.kind is Kind.OUTCOME:
+            step = steps.get(entry.payload["request"])
+            if step is None:
+                raise Place(path, entry.seq).malformed("an outcome of no request")
+            steps[step.request.seq] = replace(step, outcomes={**step.outcomes, **_outcomes(entry)})
+    return tuple(steps.values())
+
+
+def _outcomes(entry: Entry) -> dict[TopicPartition, Outcome]:
+    return {
+        partition: Outcome(
+            str(item.get("result", UNKNOWN)),
+            {name: value for name, value in item.items() if name != "result"},
+        )
+        for partition, item in entry.items.items()
+    }
