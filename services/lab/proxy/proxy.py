@@ -110,10 +110,7 @@ class Proxy:
 
     def sever(self) -> None:
         """Break every connection; new ones are welcome."""
-        with self._lock:
-            relays = list(self._relays)
-        for relay in relays:
-            relay.sever()
+        self._sever()
 
     def hang(self) -> None:
         """Accept and read, but forward and answer nothing, until `heal`."""
@@ -150,21 +147,30 @@ class Proxy:
         """Let the broker carry out the next *count* requests of *api_key*, and answer nothing."""
         self._policy.add(Order(api_key, Spoiling.SWALLOW, count))
 
+    @property
+    def failures(self) -> list[str]:
+        """What could not be understood or translated so far."""
+        return list(self._duty.failures)
+
     def assert_clean(self) -> None:
         """Raise AssertionError if any request or answer could not be understood."""
-        if self._duty.failures:
-            raise AssertionError("\n".join([f"proxy {self.address}:", *self._duty.failures]))
+        if failures := self.failures:
+            raise AssertionError("\n".join([f"proxy {self.address}:", *failures]))
 
     def close(self) -> None:
         """Break every connection, give the port up, and wait for the threads."""
         self._door.close()
+        relays = self._sever()
         self._policy.end()
+        for relay in relays:
+            relay.join(JOIN_SECONDS)
+
+    def _sever(self) -> list[Relay]:
         with self._lock:
             relays = list(self._relays)
         for relay in relays:
             relay.sever()
-        for relay in relays:
-            relay.join(JOIN_SECONDS)
+        return relays
 
     def _welcome(self, client: socket.socket) -> None:
         relay = Relay(client, self._duty, self._farewell)

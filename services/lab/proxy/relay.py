@@ -60,6 +60,7 @@ class Relay:
         self._broker: socket.socket | None = None
         self._duty = duty
         self._gone = gone
+        self._severed = False
         self._thread = threading.Thread(target=self._run, name="relay", daemon=True)
 
     def start(self) -> None:
@@ -67,7 +68,8 @@ class Relay:
         self._thread.start()
 
     def sever(self) -> None:
-        """Break both connections; the thread ends by itself."""
+        """Break both connections; the thread ends by itself, and forwards nothing it held."""
+        self._severed = True
         for sock in (self._client, self._broker):
             if sock is not None:
                 with contextlib.suppress(OSError):
@@ -150,6 +152,8 @@ class Relay:
         return None
 
     def _ordinary_answer(self, head: Head, frame: bytes) -> bytes | None:
+        if self._severed:
+            raise ConnectionResetError
         service = self._duty.services.get(head.api_key)
         answer = service(head, frame) if service else None
         return answer if answer is not None else self._forwarded(head, frame)

@@ -174,6 +174,20 @@ class TestHang:
             proxy.heal()
             assert read_frame(client) == b"\0\0\0\1body"
 
+    def test_what_was_held_when_the_link_was_cut_is_lost(
+        self, proxy: Proxy, echo_broker: SocketBroker
+    ) -> None:
+        proxy.hang()
+        with connect(proxy) as client:
+            send_frame(client, request_frame(b"lost"))
+            proxy.wait_seen(METADATA)
+            proxy.cut()
+            assert ended(client)
+        proxy.heal()
+        with connect(proxy) as client:
+            exchange(client, request_frame(b"later"))
+        assert [frame[-5:] for frame in echo_broker.received] == [b"later"]
+
     def test_a_hung_proxy_can_be_closed(self, echo_broker: SocketBroker) -> None:
         with Proxy(echo_broker.address) as proxy:
             proxy.hang()
@@ -341,6 +355,20 @@ class TestRewriting:
             (1, "b1", 9092),
             (2, "127.0.0.1", 17),
         ]
+
+    def test_describe_cluster_names_the_proxies(self, echo_broker: SocketBroker) -> None:
+        from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+
+        node = DescribeClusterResponse.DescribeClusterBroker
+        brokers = [node(broker_id=2, host="b2", port=9092)]
+        echo_broker.answering = answered(DescribeClusterResponse(cluster_id="c", brokers=brokers))
+        with (
+            Proxy(echo_broker.address, addresses={2: ("127.0.0.1", 17)}) as proxy,
+            connect(proxy) as client,
+        ):
+            frame = exchange(client, encoded(DescribeClusterRequest(), 1))
+        (told,) = DescribeClusterResponse.decode(frame, version=1, header=True).brokers
+        assert (told.host, told.port) == ("127.0.0.1", 17)
 
     @pytest.mark.parametrize("version", [1, 4])
     def test_find_coordinator_names_the_proxies(
