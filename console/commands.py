@@ -31,6 +31,11 @@ class Entry:
 
 COMMANDS: tuple[Entry, ...] = (
     Entry("triage", "console.triage:app", "What is offline, what is lost, what to do first."),
+    Entry(
+        "unclean-recovery",
+        "console.unclean_recovery:app",
+        "Recover offline partitions by designated elections (KIP-1275).",
+    ),
 )
 
 

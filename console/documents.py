@@ -88,7 +88,7 @@ def _replica(replica: ReplicaLog, assessment: Assessment, remark: str) -> dict[s
         "newest_ms": replica.newest_ms,
         "source": replica.source.value,
         "observed_at_ms": replica.observed_at_ms,
-        "loses_if_chosen": None if loss is None else _loss(loss),
+        "loses_if_chosen": _loss(loss),
         "remark": remark,
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from services.errors import ReadOnly, UsageError
@@ -27,6 +27,10 @@ class Connection:
     def __post_init__(self) -> None:
         if self.native_rpc not in ("auto", "off") and not self.native_rpc.isdigit():
             raise UsageError(f"--native-rpc takes auto, off or an api key, not {self.native_rpc!r}")
+
+    def armed(self) -> Connection:
+        """The same connection, allowed to change the cluster."""
+        return replace(self, write=True)
 
     @contextmanager
     def reading(self) -> Iterator[ReadClient]:

@@ -1,0 +1,156 @@
+"""What every electing command does once it knows its targets: consent, journal, run, report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from console.offsets import count
+from console.output import inert, say
+from console.stop_signal import StopSignal
+from console.wiring import Connection
+from services.consent import Price, consent_phrase, require_consent, total_price
+from services.recovery.execution.run import Limits
+from services.recovery.execution.target import Outcome, Result, Target, exit_code
+from services.recovery.recover import Recovery, Rescue, nothing_rescued, open_transactions_after
+
+if TYPE_CHECKING:
+    from services.kafka.native_rpc import NativeRpc
+    from services.kafka.read_client import ReadClient
+
+
+@dataclass(frozen=True, slots=True)
+class Priced:
+    """A target with what electing it loses."""
+
+    target: Target
+    price: Price
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """How a command gets the operator's word."""
+
+    given: str | None = None
+    """The phrase of `--consent`."""
+    implied: bool = False
+    """The command's own flag is the consent: kafka-unclean-recovery --automated-recovery."""
+
+    def require(self, priced: Sequence[Priced]) -> str:
+        """The phrase agreed to.
+
+        Raises:
+            ConsentMissing: not given, or another one.
+        """
+        price = total_price([one.price for one in priced])
+        phrase = consent_phrase([one.target.partition for one in priced], price)
+        if self.implied:
+            return phrase
+        given = self.given
+        if given is None and sys.stdin.isatty():
+            say(f"Type {phrase!r} to go on:")
+            given = sys.stdin.readline().strip()
+        require_consent(given, phrase)
+        return phrase
+
+
+@dataclass(slots=True)
+class Electing:
+    """One armed command: its journal is opened with the first target, its outcomes collected."""
+
+    connection: Connection
+    client: ReadClient
+    cluster_id: str
+    native: NativeRpc
+    stop: StopSignal
+    rescue: Rescue = nothing_rescued
+    limits: Limits = field(default_factory=Limits)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def run(self, priced: Sequence[Priced], consent: Consent, digest: str = "") -> None:
+        """Elect *priced*, after consent; prints each batch as it ends.
+
+        Raises:
+            ReadOnly: `--write` is missing.
+            ConsentMissing: the phrase was not given.
+            AlreadyRunning: somebody else changes this cluster from here.
+        """
+        if not priced:
+            return
+        doing = "electing leaders"
+        self.connection.require_write(doing)
+        phrase = consent.require(priced)
+        from services.journal import Journal
+
+        with Journal.open(self.cluster_id) as journal, self.connection.arm(doing) as armed:
+            self.stop.armed()
+            journal.plan(digest, "", {one.target.partition: _planned(one) for one in priced})
+            journal.consent(phrase, implied=consent.implied)
+            say(f"journal: {journal.path}")
+            recovery = Recovery(
+                self.client,
+                armed,
+                journal,
+                self.native,
+                self.rescue,
+                self.limits,
+                lambda: self.stop.requested,
+            )
+            ended = [
+                outcome
+                for batch in recovery.run([one.target for one in priced])
+                for outcome in report(batch)
+            ]
+            self.outcomes += ended
+            journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
+
+    @property
+    def exit_code(self) -> int:
+        """What the outcomes so far amount to."""
+        return exit_code(self.outcomes)
+
+    def look_after(self) -> None:
+        """Say what recovery has left behind: open transactions (R18)."""
+        left = open_transactions_after(self.client, self.outcomes)
+        if not isinstance(left, tuple):
+            if any(one.result is Result.ELECTED for one in self.outcomes):
+                say(f"open transactions are not known: {left.reason}")
+            return
+        for one in left:
+            kind = "hanging" if one.hanging is True else "open"
+            say(
+                f"{one.partition}: {kind} transaction of producer {one.producer_id} since offset "
+                f"{one.start_offset:,}: read_committed consumers stop there; abort it with "
+                "kafka-transactions.sh abort"
+            )
+
+
+def report(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Print *outcomes*: successes on stdout, the others on stderr; returns them."""
+    told = list(outcomes)
+    for one in told:
+        line = f"{one.partition}  {_words(one)}"
+        if one.succeeded:
+            print(inert(line), flush=True)
+        else:
+            say(line)
+    return told
+
+
+def _words(one: Outcome) -> str:
+    if one.result is Result.ELECTED:
+        kept = {True: "", False: ", assignment order not put back", None: ""}[one.order_restored]
+        return f"elected b{one.leader} (epoch {count(one.leader_epoch)}), {one.rung}{kept}"
+    reason = f": {one.reason}" if one.reason else ""
+    return f"{one.result}{reason}"
+
+
+def _planned(one: Priced) -> dict[str, object]:
+    return {
+        "designee": one.target.designee,
+        "log_end": one.target.log_end,
+        "leader_epoch": one.target.leader_epoch,
+        "price": str(one.price),
+    }

@@ -1,0 +1,44 @@
+"""SIGTERM and Ctrl-C: at once while nothing has been sent, afterwards between two batches."""
+
+from __future__ import annotations
+
+import signal
+from types import FrameType, TracebackType
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class StopSignal:
+    """While entered, `requested` tells whether a signal asked to stop.
+
+    Until `armed` is called a signal raises KeyboardInterrupt at once, because nothing has
+    been sent; from then on the work under way is finished, journalled and reported first.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._armed = False
+        self._before: dict[int, object] = {}
+
+    def armed(self) -> None:
+        """From now on, end between two batches only."""
+        self._armed = True
+
+    def __enter__(self) -> StopSignal:
+        for one in _SIGNALS:
+            self._before[one] = signal.signal(one, self._on_signal)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for one, handler in self._before.items():
+            signal.signal(one, handler)  # type: ignore[arg-type]
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self.requested = True
+        if not self._armed:
+            raise KeyboardInterrupt

@@ -1,0 +1,353 @@
+"""`kafka-unclean-recovery`, KIP-1275's command: options, defaults, exclusions and exit as it says.
+
+Installed under its own name, `--automated-recovery` is the consent, as the KIP has it.
+As `breakglass unclean-recovery` it wants `--write` and the consent phrase too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from console.commands import new_app
+from console.options import connected, connected_for_writing
+from console.output import inert, say
+from console.wiring import Connection
+from services.errors import UsageError
+
+if TYPE_CHECKING:
+    from console.electing import Electing, Priced
+    from services.kafka.read_client import ReadClient
+    from services.model import ClusterSnapshot, PartitionState, TopicPartition
+    from services.recovery.choice import Choice
+    from services.recovery.triage import Triage
+
+app = new_app()
+dropin = new_app()
+
+OUTCOME_UNKNOWN = 4
+DURATION_MS = 30_000
+ATTEMPTS = 3
+
+Duration = Annotated[
+    int,
+    typer.Option(
+        "--recovery-duration-ms",
+        min=1,
+        help="A broker must tell its log within this time to be a candidate.",
+    ),
+]
+Attempts = Annotated[
+    int,
+    typer.Option(
+        "--recovery-election-attempts", min=0, help="Retries of transient election failures."
+    ),
+]
+Show = Annotated[bool, typer.Option("--show-replica-info", help="Print what every replica holds.")]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--manual-recovery-output-file",
+        metavar="FILE",
+        help="Write partitions and designated leaders to a new file for kafka-elect-leaders.",
+    ),
+]
+Automated = Annotated[
+    bool, typer.Option("--automated-recovery", help="Elect the best replica of each partition.")
+]
+PathToJson = Annotated[
+    Path | None,
+    typer.Option("--path-to-json-file", metavar="FILE", help="Recover the partitions of a file."),
+]
+AllOffline = Annotated[
+    bool, typer.Option("--all-offline-partitions", help="Recover every offline partition.")
+]
+WithoutRescue = Annotated[
+    bool, typer.Option("--without-rescue", help="Do not save what the elections cut off.")
+]
+RescueTo = Annotated[
+    Path | None,
+    typer.Option("--rescue-to", metavar="DIR", help="Where to save it (your state folder)."),
+]
+
+
+@app.command()
+@connected_for_writing
+def unclean_recovery(
+    connection: Connection,
+    recovery_duration_ms: Duration = DURATION_MS,
+    recovery_election_attempts: Attempts = ATTEMPTS,
+    show_replica_info: Show = False,
+    manual_recovery_output_file: Output = None,
+    automated_recovery: Automated = False,
+    path_to_json_file: PathToJson = None,
+    all_offline_partitions: AllOffline = False,
+    without_rescue: WithoutRescue = False,
+    rescue_to: RescueTo = None,
+    consent: Annotated[
+        str | None, typer.Option("--consent", metavar="PHRASE", help="The consent phrase.")
+    ] = None,
+) -> None:
+    """Recover offline partitions by designated elections (KIP-1275), guarded.
+
+    The options are those of kafka-unclean-recovery. --automated-recovery also needs --write
+    and your consent.
+    """
+    wanted = Request(
+        recovery_duration_ms,
+        recovery_election_attempts,
+        show_replica_info,
+        manual_recovery_output_file,
+        automated_recovery,
+        path_to_json_file,
+        all_offline_partitions,
+        without_rescue,
+        rescue_to,
+    )
+    if automated_recovery:
+        connection.require_write("--automated-recovery")
+    raise typer.Exit(recover(connection, wanted, consent=consent, implied=False))
+
+
+@dropin.command()
+@connected
+def kafka_unclean_recovery(
+    connection: Connection,
+    recovery_duration_ms: Duration = DURATION_MS,
+    recovery_election_attempts: Attempts = ATTEMPTS,
+    show_replica_info: Show = False,
+    manual_recovery_output_file: Output = None,
+    automated_recovery: Automated = False,
+    path_to_json_file: PathToJson = None,
+    all_offline_partitions: AllOffline = False,
+    without_rescue: WithoutRescue = False,
+    rescue_to: RescueTo = None,
+) -> None:
+    """Recover offline partitions by electing the replicas with the best logs (KIP-1275).
+
+    At least one of --show-replica-info, --manual-recovery-output-file and
+    --automated-recovery, and exactly one of --path-to-json-file and --all-offline-partitions.
+    --automated-recovery is the consent.
+    """
+    wanted = Request(
+        recovery_duration_ms,
+        recovery_election_attempts,
+        show_replica_info,
+        manual_recovery_output_file,
+        automated_recovery,
+        path_to_json_file,
+        all_offline_partitions,
+        without_rescue,
+        rescue_to,
+    )
+    armed = connection.armed() if automated_recovery else connection
+    raise typer.Exit(recover(armed, wanted, consent=None, implied=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of one call, checked against each other as the KIP says."""
+
+    recovery_duration_ms: int
+    recovery_election_attempts: int
+    show_replica_info: bool
+    output: Path | None
+    automated: bool
+    path: Path | None
+    all_offline: bool
+    without_rescue: bool
+    rescue_to: Path | None
+
+    def __post_init__(self) -> None:
+        if not (self.show_replica_info or self.output or self.automated):
+            raise UsageError(
+                "at least one of --show-replica-info, --manual-recovery-output-file and "
+                "--automated-recovery is required"
+            )
+        if self.output is not None and self.automated:
+            raise UsageError(
+                "--manual-recovery-output-file and --automated-recovery exclude each other: "
+                "give one"
+            )
+        if self.output is not None and self.output.exists():
+            raise UsageError(f"{self.output} exists and is not overwritten: name a new file")
+        if (self.path is None) == (not self.all_offline):
+            raise UsageError(
+                "exactly one of --path-to-json-file and --all-offline-partitions is required"
+            )
+
+
+def recover(connection: Connection, wanted: Request, *, consent: str | None, implied: bool) -> int:
+    """Carry out one call; returns the exit code."""
+    from console.stop_signal import StopSignal
+
+    with StopSignal() as stop, connection.reading() as client:
+        selection = select(client, wanted.path)
+        call = _Call(connection, client, wanted, selection, stop, consent, implied)
+        return call.run()
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The partitions of one call."""
+
+    snapshot: ClusterSnapshot
+    offline: tuple[PartitionState, ...]
+    online: tuple[PartitionState, ...]
+    """Named, but they have a leader: a success."""
+    missing: tuple[TopicPartition, ...]
+    """Named, but the cluster has no such partition."""
+
+
+def select(client: ReadClient, path: Path | None) -> Selection:
+    """The partitions named in the file at *path*, or every offline one.
+
+    Raises:
+        MalformedInput: the file is not what it should be.
+    """
+    from services.kafka.deadline import Deadline
+    from services.recovery.partition_file import read_partitions
+    from services.recovery.triage import SNAPSHOT_SECONDS
+
+    named = None if path is None else read_partitions(path)
+    topics = sorted({one.topic for one in named or ()})
+    snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics)
+    if named is None:
+        return Selection(snapshot, snapshot.offline, (), ())
+    states = {one.partition: one for one in snapshot.partitions}
+    found = [states[one] for one in named if one in states]
+    return Selection(
+        snapshot,
+        tuple(one for one in found if one.offline),
+        tuple(one for one in found if not one.offline),
+        tuple(one for one in named if one not in states),
+    )
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call under way."""
+
+    connection: Connection
+    client: ReadClient
+    wanted: Request
+    selection: Selection
+    stop: Any
+    consent: str | None
+    implied: bool
+    failures: int = 0
+
+    def run(self) -> int:
+        """Judge, show, write or elect; returns the exit code."""
+        self._report_selection()
+        electing = self._electing()
+        dealt_with: set[TopicPartition] = set()
+        last: Triage | None = None
+        for last in self._judge():
+            if self.wanted.automated and (self.implied or last.final):
+                self._elect_complete(last, electing, dealt_with)
+            if self.stop.requested:
+                break
+        if last is not None:
+            self._finish(last)
+        electing.look_after()
+        code = electing.exit_code
+        return 1 if self.failures and code != OUTCOME_UNKNOWN else code
+
+    def _judge(self) -> Any:
+        from services.recovery.triage import judge
+
+        return judge(
+            self.client,
+            self.selection.snapshot,
+            self.selection.offline,
+            self.wanted.recovery_duration_ms / 1000,
+            self.connection.native_rpc,
+        )
+
+    def _electing(self) -> Electing:
+        from console.electing import Electing
+        from services.kafka.native_rpc import STOCK
+        from services.recovery.execution.run import Limits
+
+        return Electing(
+            self.connection,
+            self.client,
+            self.selection.snapshot.cluster_id,
+            STOCK,
+            self.stop,
+            limits=Limits(retries=self.wanted.recovery_election_attempts),
+        )
+
+    def _report_selection(self) -> None:
+        for state in self.selection.online:
+            print(inert(f"{state.partition}  already online: led by b{state.leader}"))
+        for partition in self.selection.missing:
+            self._fail(f"{partition}  failed: the cluster has no such partition")
+
+    def _elect_complete(
+        self, found: Triage, electing: Electing, dealt_with: set[TopicPartition]
+    ) -> None:
+        """Elect what is complete now (R15); the rest goes on waiting."""
+        from console.electing import Consent
+        from services.recovery.choice import recommended
+
+        choice = recommended(found, dealt_with)
+        dealt_with.update(one.partition for one in (*choice.targets, *choice.left))
+        for left in choice.left:
+            self._fail(f"{left.partition}  not automated: {left.reason}")
+        if not self.implied:
+            self._show(found)
+        electing.native = found.native
+        electing.run(_priced(found, choice), Consent(self.consent, self.implied))
+
+    def _finish(self, last: Triage) -> None:
+        if self.wanted.show_replica_info:
+            self._show(last)
+        if self.wanted.output is not None:
+            self._write(last, self.wanted.output)
+
+    def _show(self, found: Triage) -> None:
+        from console.replica_table import print_replicas
+
+        print_replicas(found)
+
+    def _write(self, found: Triage, path: Path) -> None:
+        """Write the designated leaders; never over an existing file."""
+        from services.recovery.elections_file import write_elections
+        from services.recovery.partition_file import Election
+
+        chosen = [one for one in found.assessments if one.designee is not None]
+        write_elections([Election(one.partition, one.designee) for one in chosen], path)
+        for one in found.assessments:
+            if one.designee is None:
+                self._fail(f"{one.partition}  no leader can be named: {'; '.join(one.reasons)}")
+            elif not one.automatable:
+                say(f"{one.partition}  review this one: {'; '.join(one.barriers)}")
+        say(f"{len(chosen):,} partitions written to {path}")
+
+    def _fail(self, line: str) -> None:
+        self.failures += 1
+        say(line)
+
+
+def _priced(found: Triage, choice: Choice) -> list[Priced]:
+    from console.electing import Priced
+    from services.consent import Price
+
+    by_partition = {one.partition: one for one in found.assessments}
+    priced = []
+    for target in choice.targets:
+        loss = by_partition[target.partition].loss_of(target.designee)
+        priced.append(Priced(target, Price(loss.total, loss.approximate)))
+    return priced
+
+
+def main() -> int:
+    """The program `kafka-unclean-recovery`; returns the exit code."""
+    from console.exits import run_app
+
+    return run_app(dropin, "kafka-unclean-recovery")

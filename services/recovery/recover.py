@@ -1,0 +1,114 @@
+"""One guarded recovery, after consent: rescue what will be cut off, elect, confirm, look after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from services.journal import Journal
+from services.kafka.deadline import Deadline
+from services.kafka.election_client import ElectionClient
+from services.kafka.native_rpc import NativeRpc
+from services.kafka.open_transactions import OpenTransaction, read_open_transactions
+from services.kafka.read_client import ReadClient
+from services.model import TopicPartition, Unknown
+from services.recovery.execution.confirm import Observer
+from services.recovery.execution.routes import Route, native_route, stock_route
+from services.recovery.execution.run import Execution, Limits
+from services.recovery.execution.target import Outcome, Result, Target
+
+AFTER_SECONDS = 5.0
+
+Rescue = Callable[[Sequence[Target]], Mapping[TopicPartition, str]]
+"""Saves what electing the targets cuts off; a reason for each partition that was not saved."""
+
+
+def nothing_rescued(_: Sequence[Target]) -> Mapping[TopicPartition, str]:
+    """The rescue of `--without-rescue`."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What a recovery works with."""
+
+    read: ReadClient
+    client: ElectionClient
+    journal: Journal
+    native: NativeRpc
+    rescue: Rescue = nothing_rescued
+    limits: Limits = field(default_factory=Limits)
+    stop: Callable[[], bool] = lambda: False
+
+    @property
+    def route(self) -> Route:
+        """Designated elections where the cluster has them, else reorder and unclean election."""
+        return native_route(self.client) if self.native.designates else stock_route(self.client)
+
+    def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
+        """Rescue and elect *targets*; yields the outcomes of each batch as it ends."""
+        lost = self.rescue(targets)
+        held = tuple(
+            Outcome(
+                one,
+                Result.REFUSED,
+                f"not rescued: {lost[one.partition]}; free what stands in the way, or use "
+                "--without-rescue",
+            )
+            for one in targets
+            if one.partition in lost
+        )
+        if held:
+            yield held
+        execution = Execution(
+            self.client,
+            Observer(self.read),
+            self.route,
+            self.journal,
+            self.limits,
+            self.stop,
+        )
+        yield from execution.run([one for one in targets if one.partition not in lost])
+
+
+def open_transactions_after(
+    read: ReadClient, outcomes: Sequence[Outcome]
+) -> tuple[OpenTransaction, ...] | Unknown:
+    """Transactions left open on recovered partitions: read_committed readers stop there (R18)."""
+    leaders = {
+        one.partition: one.leader
+        for one in outcomes
+        if one.result is Result.ELECTED and one.leader is not None
+    }
+    if not leaders:
+        return ()
+    deadline = Deadline.after(AFTER_SECONDS)
+    coordinators = sorted(set(leaders.values()))
+    return read_open_transactions(read.sender, leaders, coordinators, deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPastEnd:
+    """A consumer group that committed past the end of a recovered partition (R19)."""
+
+    partition: TopicPartition
+    group: str
+    committed: int
+    log_end: int
+
+
+def groups_past_end(
+    targets: Sequence[Target], committed: Mapping[TopicPartition, Mapping[str, int] | Unknown]
+) -> tuple[GroupPastEnd, ...]:
+    """Groups of *targets* that will meet OFFSET_OUT_OF_RANGE after the election."""
+    return tuple(
+        GroupPastEnd(one.partition, group, offset, one.log_end)
+        for one in targets
+        if one.log_end is not None
+        for group, offset in sorted(_groups(committed.get(one.partition)).items())
+        if offset > one.log_end
+    )
+
+
+def _groups(committed: Mapping[str, int] | Unknown | None) -> Mapping[str, int]:
+    return {} if committed is None or isinstance(committed, Unknown) else committed
