@@ -97,7 +97,7 @@ class Journal:
             journal.record(Kind.RESUMED, who=operator(), torn=view.torn)
         return journal, view
 
-    def record(self, kind: Kind, items: Items | None = None, **payload: Any) -> int:
+    def record(self, kind: Kind, items: Items | None = None, /, **payload: Any) -> int:
         """Write one entry and wait until it is on disk; returns its number.
 
         *items* says something of each partition. Values may be what JSON has, and paths, UUIDs,

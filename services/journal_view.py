@@ -246,7 +246,8 @@ def _steps(entries: Iterable[Entry], path: Path) -> tuple[Step, ...]:
         if entry.kind is Kind.REQUEST:
             steps[entry.seq] = Step(entry)
         elif entry.kind is Kind.OUTCOME:
-            step = steps.get(entry.payload["request"])
+            request = entry.payload["request"]
+            step = steps.get(request) if isinstance(request, int) else None
             if step is None:
                 raise Place(path, entry.seq).malformed("an outcome of no request")
             steps[step.request.seq] = replace(step, outcomes={**step.outcomes, **_outcomes(entry)})

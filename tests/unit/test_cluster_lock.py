@@ -1,0 +1,107 @@
+"""One process at a time changes a cluster, and the second one is told who the first is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from services.cluster_lock import ClusterLock, file_name, operator
+from services.errors import AlreadyRunning, StorageError
+
+CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+
+HOLDER = """
+import pathlib, sys
+from services.cluster_lock import ClusterLock
+lock = ClusterLock.acquire(sys.argv[1], pathlib.Path(sys.argv[2]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_elsewhere(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Hold the lock in another process."""
+    command = [sys.executable, "-c", HOLDER, CLUSTER, str(folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        try:
+            yield holder
+        finally:
+            holder.kill()
+
+
+def test_the_second_process_is_told_who_is_at_work_and_since_when(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path) as holder:
+        with pytest.raises(AlreadyRunning) as told:
+            ClusterLock.acquire(CLUSTER, tmp_path)
+        message = str(told.value)
+        assert f"{operator()} (process {holder.pid})" in message
+        assert CLUSTER in message
+        since = datetime.fromisoformat(message.split("since ")[1].split(": wait")[0])
+        assert datetime.now(UTC) - since < timedelta(minutes=1)
+
+
+def test_kill_9_frees_the_cluster(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path) as holder:
+        holder.kill()
+        holder.wait()
+        ClusterLock.acquire(CLUSTER, tmp_path).release()
+
+
+def test_another_cluster_is_free(tmp_path: Path) -> None:
+    with held_elsewhere(tmp_path):
+        ClusterLock.acquire("another", tmp_path).release()
+
+
+def test_releasing_lets_the_next_one_in_and_may_be_done_twice(tmp_path: Path) -> None:
+    lock = ClusterLock.acquire(CLUSTER, tmp_path)
+    lock.release()
+    lock.release()
+    ClusterLock.acquire(CLUSTER, tmp_path).release()
+
+
+def test_a_holder_that_has_not_signed_yet_is_told_of_all_the_same(tmp_path: Path) -> None:
+    lock = ClusterLock.acquire(CLUSTER, tmp_path)
+    for signature in (b"", b"{", b"[]"):
+        (tmp_path / f"{file_name(CLUSTER)}.lock").write_bytes(signature)
+        with pytest.raises(AlreadyRunning, match=r"^another process has been changing"):
+            ClusterLock.acquire(CLUSTER, tmp_path)
+    lock.release()
+
+
+def test_a_child_process_does_not_inherit_the_lock(tmp_path: Path) -> None:
+    lock = ClusterLock.acquire(CLUSTER, tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"],
+        stdin=subprocess.PIPE,
+        close_fds=False,
+    ):
+        lock.release()
+        ClusterLock.acquire(CLUSTER, tmp_path).release()
+
+
+def test_a_lock_file_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    (tmp_path / f"{file_name(CLUSTER)}.lock").symlink_to(target)
+    with pytest.raises(StorageError, match="check its rights, or remove it"):
+        ClusterLock.acquire(CLUSTER, tmp_path)
+    assert target.read_text() == "precious"
+
+
+@pytest.mark.parametrize("cluster", ["..", ".", "a/b", "", "\0", "я"])
+def test_a_cluster_id_is_one_file_name(cluster: str) -> None:
+    assert file_name(cluster).startswith("cluster-")
+    assert os.sep not in file_name(cluster)
+    assert "\0" not in file_name(cluster)

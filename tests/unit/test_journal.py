@@ -1,0 +1,438 @@
+"""The journal: on disk before anything is sent, readable after any crash, gone on with once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.cluster_lock import operator
+from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
+from services.journal import UNKNOWN, Journal, Kind, UnreadableJournal, list_journals, read
+from services.journal_view import JournalView, Outcome
+from services.model import TopicPartition, Unknown
+
+CLUSTER = "4L6g3nShT-eMCtK--X86sw"
+ORDERS_0, ORDERS_1, LEDGER_3 = (
+    TopicPartition("orders", 0),
+    TopicPartition("orders", 1),
+    TopicPartition("ledger-a", 3),
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "state"
+
+
+@pytest.fixture
+def journal(folder: Path) -> Iterator[Journal]:
+    with Journal.open(CLUSTER, folder) as opened:
+        yield opened
+
+
+def execution(journal: Journal) -> None:
+    """Write an execution of two steps that was cut off in the second."""
+    journal.plan("d1", "e1", {ORDERS_0: {"designee": 2}, LEDGER_3: {"designee": 1}})
+    journal.consent("2 partitions lose 50")
+    reorder = journal.request("reorder", {ORDERS_0: {"before": [1, 2]}, LEDGER_3: {"before": [3]}})
+    journal.outcome(reorder, {ORDERS_0: {"result": "done"}})
+    journal.outcome(reorder, {LEDGER_3: {"result": UNKNOWN, "reason": "timed out"}})
+    journal.request("elect", {ORDERS_0: {}}, batch=1)
+
+
+def test_an_execution_is_read_back_as_its_steps_and_what_became_of_them(journal: Journal) -> None:
+    execution(journal)
+    view = read(journal.path)
+    assert view.cluster_id == CLUSTER
+    assert view.who == operator()
+    assert view.plan is not None
+    assert view.plan.payload == {"digest": "d1", "evidence_digest": "e1"}
+    assert view.plan.items == {ORDERS_0: {"designee": 2}, LEDGER_3: {"designee": 1}}
+    assert view.consent is not None
+    assert view.consent.payload == {"who": operator(), "phrase": "2 partitions lose 50"}
+    reorder, elect = view.steps
+    assert (reorder.name, elect.name) == ("reorder", "elect")
+    assert reorder.items == {ORDERS_0: {"before": [1, 2]}, LEDGER_3: {"before": [3]}}
+    assert reorder.outcomes == {
+        ORDERS_0: Outcome("done", {}),
+        LEDGER_3: Outcome(UNKNOWN, {"reason": "timed out"}),
+    }
+    assert elect.request.payload == {"step": "elect", "batch": 1}
+    assert view.steps_of(LEDGER_3) == (reorder,)
+    assert view.steps_of(ORDERS_1) == ()
+
+
+def test_a_step_without_an_outcome_or_with_an_unknown_one_is_unsettled(journal: Journal) -> None:
+    execution(journal)
+    view = read(journal.path)
+    assert [(step.name, step.unsettled) for step in view.unsettled] == [
+        ("reorder", (LEDGER_3,)),
+        ("elect", (ORDERS_0,)),
+    ]
+
+
+def test_a_later_outcome_replaces_an_unknown_one(journal: Journal) -> None:
+    execution(journal)
+    journal.outcome(4, {LEDGER_3: {"result": "done"}})
+    assert read(journal.path).steps[0].unsettled == ()
+
+
+def test_a_journal_is_unfinished_until_it_says_how_it_ended(journal: Journal) -> None:
+    assert read(journal.path).result is None
+    journal.finish("recovered", elected=2)
+    assert read(journal.path).result == "recovered"
+
+
+def test_every_entry_is_one_line_of_ascii_json_with_schema_number_and_time(
+    journal: Journal,
+) -> None:
+    journal.note("naïve\nnote\x1b[31m", reason="☃")
+    lines = journal.path.read_bytes().decode("ascii").splitlines()
+    documents = [json.loads(line) for line in lines]
+    assert [(one["schema"], one["seq"], one["kind"]) for one in documents] == [
+        (1, 1, "opened"),
+        (1, 2, "note"),
+    ]
+    assert documents[1]["text"] == "naïve\nnote\x1b[31m"
+    assert documents[0]["at_ms"] <= documents[1]["at_ms"]
+
+
+def test_an_entry_is_on_disk_when_its_method_returns(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[bytes] = []
+    real = os.fsync
+
+    def watched(descriptor: int) -> None:
+        real(descriptor)
+        synced.append(journal.path.read_bytes())
+
+    monkeypatch.setattr(os, "fsync", watched)
+    journal.request("elect", {ORDERS_0: {}})
+    assert synced[-1] == journal.path.read_bytes()
+    assert b'"elect"' in synced[-1]
+
+
+def test_files_are_for_their_owner_alone(journal: Journal, folder: Path) -> None:
+    assert journal.path.stat().st_mode & 0o777 == 0o600
+    folders = [journal.path.parent, folder / "journal", folder / "locks"]
+    assert [one.stat().st_mode & 0o777 for one in folders] == [0o700] * 3
+
+
+@pytest.mark.parametrize("cluster", ["../../etc", "a/b", "..", "x" * 22, "ключ"])
+def test_a_cluster_id_cannot_lead_out_of_the_folder(folder: Path, cluster: str) -> None:
+    with Journal.open(cluster, folder) as journal:
+        assert journal.path.parent.parent == folder / "journal"
+    (view,) = list_journals(cluster, folder)
+    assert isinstance(view, JournalView)
+    assert view.cluster_id == cluster
+
+
+def test_values_of_the_model_have_a_form(journal: Journal) -> None:
+    journal.note(
+        "forms",
+        topic_id=UUID(int=1),
+        partition=ORDERS_0,
+        end=Unknown("b3 does not answer"),
+        file=Path("/plan.json"),
+        brokers=(1, 2),
+        replicas={"live": frozenset({1})},
+    )
+    assert read(journal.path).entries[-1].payload == {
+        "text": "forms",
+        "topic_id": "00000000-0000-0000-0000-000000000001",
+        "partition": {"topic": "orders", "partition": 0},
+        "end": {"unknown": "b3 does not answer"},
+        "file": "/plan.json",
+        "brokers": [1, 2],
+        "replicas": {"live": [1]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        ({"text": "x", "value": object()}, TypeError),
+        ({"text": "x", "value": float("nan")}, ValueError),
+        ({"text": "x", "value": {ORDERS_0: 1}}, TypeError),
+        ({}, ValueError),
+    ],
+)
+def test_what_cannot_be_written_is_refused_and_leaves_no_trace(
+    journal: Journal, payload: dict[str, Any], error: type[Exception]
+) -> None:
+    before = journal.path.read_bytes()
+    with pytest.raises(error):
+        journal.record(Kind.NOTE, **payload)
+    assert journal.path.read_bytes() == before
+    journal.note("goes on")
+    assert read(journal.path).entries[-1].seq == 2
+
+
+def test_an_outcome_needs_a_result_for_each_partition(journal: Journal) -> None:
+    request = journal.request("elect", {ORDERS_0: {}})
+    with pytest.raises(ValueError, match="orders-0 needs a result"):
+        journal.outcome(request, {ORDERS_0: {"reason": "?"}})
+
+
+def test_what_is_said_of_an_entry_cannot_change_its_number_or_kind(journal: Journal) -> None:
+    journal.note("x", seq=99, kind="closed", schema=7)
+    assert read(journal.path).entries[-1].kind is Kind.NOTE
+
+
+def test_threads_write_whole_entries_in_one_order(journal: Journal) -> None:
+    def write(name: int) -> None:
+        for _ in range(20):
+            journal.note(f"from {name}", padding="x" * 500)
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [entry.seq for entry in read(journal.path).entries] == list(range(1, 82))
+
+
+@contextlib.contextmanager
+def full_disk(bytes_left: int, path: Path) -> Iterator[None]:
+    """Let *path* grow by no more than *bytes_left*, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + bytes_left, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("bytes_left", [0, 1, 40])
+def test_a_full_disk_is_an_error_before_the_step_and_leaves_no_half_line(
+    journal: Journal, bytes_left: int
+) -> None:
+    execution(journal)
+    before = journal.path.read_bytes()
+    with (
+        full_disk(bytes_left, journal.path),
+        pytest.raises(StorageError, match=r"cannot be written .*nothing more is sent: free space"),
+    ):
+        journal.request("elect", {ORDERS_1: {}})
+    assert journal.path.read_bytes() == before
+    journal.note("space again")
+    assert not read(journal.path).torn
+
+
+def test_an_interrupt_while_writing_leaves_no_entry(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    before = journal.path.read_bytes()
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            journal.request("elect", {ORDERS_0: {}})
+    assert journal.path.read_bytes() == before
+    journal.note("what is next has the number that was not used")
+    assert read(journal.path).entries[-1].seq == 2
+
+
+def test_a_closed_journal_takes_nothing(journal: Journal) -> None:
+    journal.close()
+    journal.close()
+    with pytest.raises(StorageError, match="is closed: resume it"):
+        journal.note("too late")
+
+
+@settings(max_examples=40)
+@given(lost=st.integers(min_value=1))
+def test_a_journal_cut_off_anywhere_is_read_up_to_its_last_whole_line(
+    tmp_path_factory: pytest.TempPathFactory, lost: int
+) -> None:
+    folder = tmp_path_factory.mktemp("state")
+    with Journal.open(CLUSTER, folder) as journal:
+        execution(journal)
+    data = journal.path.read_bytes()
+    first = data.index(b"\n") + 1
+    kept = len(data) - 1 - lost % (len(data) - first)
+    with journal.path.open("r+b") as file:
+        file.truncate(kept)
+    whole = data[:kept].count(b"\n")
+    view = read(journal.path)
+    assert len(view.entries) == whole
+    assert view.torn == (data[kept - 1 : kept] != b"\n")
+
+    resumed, before = Journal.resume(journal.path, folder)
+    with resumed:
+        assert before == view
+        resumed.note("gone on")
+    kinds = [entry.kind for entry in read(journal.path).entries]
+    assert kinds[whole:] == [Kind.RESUMED, Kind.NOTE]
+    assert not read(journal.path).torn
+
+
+def test_after_kill_9_everything_that_was_announced_is_there(folder: Path) -> None:
+    program = (
+        "import sys, pathlib; from services.journal import Journal;"
+        "from services.model import TopicPartition as TP;"
+        f"journal = Journal.open({CLUSTER!r}, pathlib.Path(sys.argv[1]));"
+        "print(journal.path, flush=True)\n"
+        "while True: print(journal.request('elect', {TP('t', 0): {}}), flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, folder], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        path = Path(writer.stdout.readline().strip())
+        announced = [int(writer.stdout.readline()) for _ in range(50)]
+        writer.kill()
+        rest = writer.stdout.read().splitlines(keepends=True)
+    announced += [int(line) for line in rest if line.endswith("\n")]
+    steps = [step.request.seq for step in read(path).steps]
+    assert steps[: len(announced)] == announced
+    resumed, _ = Journal.resume(path, folder)
+    resumed.close()
+
+
+def test_resuming_says_who_went_on_and_keeps_the_numbers(folder: Path, journal: Journal) -> None:
+    execution(journal)
+    journal.close()
+    resumed, view = Journal.resume(journal.path, folder)
+    with resumed:
+        assert len(view.unsettled) == 2
+        assert resumed.outcome(4, {LEDGER_3: {"result": "done"}}) == 9
+    after = read(journal.path)
+    assert after.entries[7].kind is Kind.RESUMED
+    assert after.entries[7].payload == {"who": operator(), "torn": False}
+    assert [step.name for step in after.unsettled] == ["elect"]
+
+
+def test_a_finished_journal_that_is_resumed_is_unfinished_again(
+    folder: Path, journal: Journal
+) -> None:
+    journal.finish("stopped")
+    journal.close()
+    resumed, _ = Journal.resume(journal.path, folder)
+    with resumed:
+        assert read(journal.path).result is None
+
+
+def test_a_copy_from_a_colleague_is_gone_on_with(
+    folder: Path, journal: Journal, tmp_path: Path
+) -> None:
+    execution(journal)
+    journal.close()
+    copy = tmp_path / "from-anna.jsonl"
+    copy.write_bytes(journal.path.read_bytes())
+    resumed, view = Journal.resume(copy, folder)
+    with resumed:
+        assert resumed.path == copy
+        assert view.cluster_id == CLUSTER
+
+
+def test_a_running_journal_cannot_be_resumed_nor_another_one_opened(
+    folder: Path, journal: Journal
+) -> None:
+    with pytest.raises(AlreadyRunning, match=f"process {os.getpid()}"):
+        Journal.resume(journal.path, folder)
+    with pytest.raises(AlreadyRunning):
+        Journal.open(CLUSTER, folder)
+    with Journal.open("another-cluster", folder):
+        pass
+    journal.close()
+    with Journal.open(CLUSTER, folder):
+        pass
+
+
+def test_a_journal_that_cannot_be_begun_frees_the_cluster(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "journal").write_text("in the way")
+    with pytest.raises(StorageError, match="cannot be made"):
+        Journal.open(CLUSTER, folder)
+    (folder / "journal").unlink()
+    with Journal.open(CLUSTER, folder):
+        pass
+
+
+def test_journals_are_listed_newest_first_and_what_cannot_be_read_with_its_reason(
+    folder: Path,
+) -> None:
+    paths = []
+    for _ in range(2):
+        with Journal.open(CLUSTER, folder) as journal:
+            paths.append(journal.path)
+    empty = journal.path.with_name("9.jsonl")
+    empty.touch()
+    unreadable, newer, older = list_journals(CLUSTER, folder)
+    assert isinstance(unreadable, UnreadableJournal)
+    assert "begins with an opened entry" in unreadable.reason
+    assert [newer.path, older.path] == paths[::-1]
+    assert list_journals("never-seen", folder) == []
+
+
+def test_journals_are_in_the_user_s_state_folder(user_folders: Path) -> None:
+    with Journal.open(CLUSTER) as journal:
+        assert journal.path.is_relative_to(user_folders / "state" / "breakglass" / "journal")
+
+
+OPENED = {"schema": 1, "seq": 1, "kind": "opened", "at_ms": 1, "cluster_id": "c", "who": "a@b"}
+NOTE = {"schema": 1, "seq": 2, "kind": "note", "at_ms": 1, "text": "x"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (["{]"], "line 1 column 2"),
+        ([b"\xff{}"], "line 1 column 1: not UTF-8"),
+        (["[]"], "not an entry of a journal"),
+        (['{"kind": "note"}'], "not an entry of a journal"),
+        ([NOTE], "a journal begins with an opened entry"),
+        ([OPENED, "", NOTE], "line 2 column 1"),
+        ([OPENED, "\0\0\0", NOTE], "line 2 column 1"),
+        ([OPENED, NOTE | {"kind": "dance"}], "line 2 column 1: an entry without its kind"),
+        ([OPENED, NOTE | {"seq": 3}], "entry 3 where 2 belongs"),
+        ([OPENED, {"schema": 1, "seq": 2, "kind": "note", "at_ms": 1}], "note entry without text"),
+        ([OPENED, NOTE | {"items": [{"topic": "t"}]}], "an entry without its kind"),
+        ([OPENED, NOTE | {"items": 5}], "an entry without its kind"),
+        ([OPENED, NOTE | {"kind": "outcome", "request": 7}], "an outcome of no request"),
+        ([OPENED, NOTE | {"kind": "outcome", "request": [7]}], "an outcome of no request"),
+        ([], "a journal begins with an opened entry"),
+    ],
+)
+def test_a_damaged_journal_is_refused_with_line_and_column(
+    tmp_path: Path, lines: list[Any], said: str
+) -> None:
+    path = tmp_path / "j.jsonl"
+    written = [json.dumps(line) if isinstance(line, dict) else line for line in lines]
+    path.write_bytes(
+        b"".join((one if isinstance(one, bytes) else one.encode()) + b"\n" for one in written)
+    )
+    with pytest.raises(MalformedInput) as refused:
+        read(path)
+    assert said in str(refused.value)
+    assert str(refused.value).endswith("resume from an undamaged copy")
+
+
+@pytest.mark.parametrize("schema", [0, 2, 999])
+def test_an_entry_of_another_schema_is_refused_wherever_it_is(tmp_path: Path, schema: int) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_text(f"{json.dumps(OPENED)}\n{json.dumps(NOTE | {'schema': schema})}\n")
+    with pytest.raises(UnsupportedSchema, match=f"line 2 has schema version {schema} .* knows 1"):
+        read(path)
+
+
+def test_a_journal_that_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot be read"):
+        read(tmp_path / "none.jsonl")
