@@ -13,6 +13,8 @@ from services.errors import LabError
 
 SCHEMA = 1
 LAYOUT_FILE = "lab.json"
+TRUTH_FILE = "truth.json"
+"""What the scenarios that were played left behind."""
 LOOPBACK = "127.0.0.1"
 FIRST_CONTROLLER = 101
 """Brokers are 1, 2, 3; controllers 101, 102: told apart at a glance in every log."""

@@ -24,6 +24,7 @@ COMPRESSED = 0x07
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 START_CHECKPOINT = "log-start-offset-checkpoint"
+HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def read_log(folder: Path | None) -> DiskLog:
     if not segments:
         return EMPTY
     batches = tuple(batch for segment in segments for batch in _batches(segment))
-    start = max(int(segments[0].stem), _checkpointed_start(folder))
+    start = max(int(segments[0].stem), _checkpointed(folder, START_CHECKPOINT))
     end = max([int(segments[-1].stem), *(batch.last + 1 for batch in batches)])
     return DiskLog(start, end, batches)
 
@@ -155,9 +156,14 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
             return (value >> 1) ^ -(value & 1), position
 
 
-def _checkpointed_start(folder: Path) -> int:
-    """Where the broker noted that the log begins: ``topic partition offset`` lines, after two."""
-    checkpoint = folder.parent / START_CHECKPOINT
+def high_watermark_on_disk(folder: Path) -> int:
+    """The high watermark that a broker would start with, killed now; 0 when it wrote none."""
+    return _checkpointed(folder, HIGH_WATERMARK_CHECKPOINT)
+
+
+def _checkpointed(folder: Path, file: str) -> int:
+    """A partition's offset in a checkpoint: ``topic partition offset`` lines, after two."""
+    checkpoint = folder.parent / file
     if not checkpoint.exists():
         return 0
     for line in checkpoint.read_text(encoding="utf-8").splitlines()[2:]:

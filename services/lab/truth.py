@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from services.errors import LabError
+from services.lab.layout import TRUTH_FILE
 from services.model import EpochRange, TopicPartition
 
 SCHEMA = 1
-TRUTH_FILE = "truth.json"
 
 
 class Verdict(StrEnum):
@@ -105,13 +105,16 @@ class Expectation:
     """What a correct triage says of a partition."""
 
     partition: TopicPartition
-    verdict: Verdict
+    verdict: Verdict | None
+    """None: the partition is online."""
     broker: int | None
     """The broker that the action names: start, elect or stop it."""
     designee: int | None
     """The replica to elect, were an election held now; None: none must be held."""
     why: str
     """One sentence for the reader of a failed test."""
+    if_gone: Verdict | None = None
+    """The word once the broker to start is known never to return; None: the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +225,10 @@ def _partition(document: dict[str, Any]) -> PartitionTruth:
 
 def _expectation(document: dict[str, Any]) -> Expectation:
     partition = TopicPartition(**document["partition"])
-    verdict = Verdict(document["verdict"])
-    return Expectation(**{**document, "partition": partition, "verdict": verdict})
+    words = {
+        name: Verdict(document[name]) if document[name] else None for name in ("verdict", "if_gone")
+    }
+    return Expectation(**{**document, **words, "partition": partition})
 
 
 def _written(document: dict[str, Any]) -> Written:

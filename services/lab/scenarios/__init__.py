@@ -5,9 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.errors import LabError
+from services.lab.scenarios import (
+    bad_unclean_before,
+    diverged,
+    empty_replica,
+    hung_broker,
+    hung_designee,
+    many,
+    min_isr,
+    replaced_disk,
+    stale_replicas,
+)
 from services.lab.scenarios.scenario import Scenario
 
-SCENARIOS: tuple[Scenario, ...] = ()
+SCENARIOS: tuple[Scenario, ...] = (
+    stale_replicas.SCENARIO,
+    diverged.SCENARIO,
+    empty_replica.SCENARIO,
+    replaced_disk.SCENARIO,
+    replaced_disk.UNATTENDED,
+    bad_unclean_before.SCENARIO,
+    min_isr.SCENARIO,
+    hung_broker.SCENARIO,
+    hung_designee.SCENARIO,
+    many.SCENARIO,
+)
 
 
 def find_scenarios(names: Sequence[str]) -> tuple[Scenario, ...]:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from services.lab.cluster import Cluster
 from services.lab.layout import Listener
 from services.lab.node import Node
-from services.lab.segments import read_log
+from services.lab.segments import high_watermark_on_disk, read_log
+from services.lab.topics import elect_preferred, reassign
 from services.lab.wire import Conversation
-from services.model import PartitionState
+from services.model import PartitionState, TopicPartition
 
 FETCH_WAIT_MS = 500
 """replica.fetch.wait.max.ms: how long a leader parks the fetch of a follower at its end."""
@@ -83,6 +84,42 @@ def hold_followers(cluster: Cluster, leader: int, *followers: int) -> None:
         cluster.broker(follower).pause()
     led = next(state for state in cluster.partitions(via=leader) if state.leader == leader)
     _park_fetch(cluster.broker(leader), led)
+
+
+def stop(cluster: Cluster, broker: int) -> None:
+    """Shut a broker down in order: it leaves every ISR at once, even the one it leads alone."""
+    cluster.broker(broker).stop()
+
+
+def hang(cluster: Cluster, broker: int) -> None:
+    """Pause a broker and wait until it is fenced; its connections stay open, unanswered."""
+    cluster.broker(broker).pause()
+    cluster.wait_fenced(broker)
+
+
+def wait_checkpointed(
+    cluster: Cluster, broker: int, partition: TopicPartition, offset: int
+) -> None:
+    """Wait until the broker's high watermark of *partition* is on disk, to outlive a kill."""
+    node = cluster.broker(broker)
+
+    def written() -> bool:
+        folder = node.partition_folder(partition.topic, partition.partition)
+        return folder is not None and high_watermark_on_disk(folder) == offset
+
+    cluster.wait_until(written, f"the high watermark of {partition} on disk to be {offset}")
+
+
+def reorder(cluster: Cluster, partition: TopicPartition, assignment: Sequence[int]) -> None:
+    """Give an online partition's replicas another order, and let the new first one lead."""
+    reassign(cluster, {partition: assignment})
+    elect_preferred(cluster, partition)
+    cluster.wait_partition(
+        partition.topic,
+        partition.partition,
+        lambda state: state.leader == assignment[0] and state.assignment == tuple(assignment),
+        f"broker {assignment[0]} to lead",
+    )
 
 
 def release(cluster: Cluster, *brokers: int) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from services.errors import LabError
 from services.lab.cluster import Cluster
 from services.lab.losses import count_choices
+from services.lab.produce import Pattern, Produced, produce_each
 from services.lab.segments import DiskLog, read_log
+from services.lab.topics import create_topic
 from services.lab.truth import (
     Condition,
     Expectation,
@@ -15,7 +18,7 @@ from services.lab.truth import (
     ReplicaTruth,
     Written,
 )
-from services.model import TopicPartition
+from services.model import PartitionState, TopicPartition
 
 
 class Stage:
@@ -41,13 +44,102 @@ class Stage:
             raise LabError(f"Option {option} of {self.scenario} is {text}: give a number above 0.")
         return int(text)
 
+    def create(
+        self,
+        topic: str,
+        assignments: Sequence[Sequence[int]],
+        configs: Mapping[str, str] | None = None,
+    ) -> tuple[TopicPartition, ...]:
+        """Create *topic* with partition i on the brokers ``assignments[i]``, all in sync."""
+        create_topic(self.cluster, topic, assignments, configs)
+        return tuple(TopicPartition(topic, number) for number in range(len(assignments)))
+
+    def write(
+        self,
+        partitions: Sequence[TopicPartition],
+        count: int,
+        *,
+        acks: str = "all",
+        committed: bool | None = None,
+    ) -> None:
+        """Write *count* records to each partition and remember them.
+
+        *committed* says whether every member of the ISR gets them; with acks=all it is so.
+        """
+        topics = {partition.topic for partition in partitions}
+        states = {state.partition: state for state in self.cluster.partitions(*topics)}
+        pattern = Pattern(start=max(self._written_to(partition) for partition in partitions))
+        counts = dict.fromkeys(partitions, count)
+        for partition, produced in produce_each(
+            self.cluster, counts, acks=acks, pattern=pattern
+        ).items():
+            self._remember(produced, states[partition], committed)
+
+    def wait_leader(self, partition: TopicPartition, broker: int) -> None:
+        """Wait until *broker* leads the partition."""
+        self.cluster.wait_partition(
+            partition.topic,
+            partition.partition,
+            lambda state: state.leader == broker,
+            f"broker {broker} to lead",
+        )
+
+    def wait_isr(self, partition: TopicPartition, *brokers: int) -> None:
+        """Wait until *brokers* are the ISR."""
+        self.cluster.wait_partition(
+            partition.topic,
+            partition.partition,
+            lambda state: set(state.isr) == set(brokers),
+            f"brokers {brokers} to be in sync",
+        )
+
+    def wait_replicated(self, partitions: Sequence[TopicPartition]) -> None:
+        """Wait until every running replica has what was written to the partitions."""
+        ends = {partition: self._written[partition][-1].end for partition in partitions}
+        self._wait_ends(ends)
+
+    def wait_log_end(self, partition: TopicPartition, end: int) -> None:
+        """Wait until the log of every running replica ends at *end*."""
+        self._wait_ends({partition: end})
+
+    def _wait_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        running = [node.id for node in self.cluster.brokers if node.running]
+        behind = [(broker, partition) for broker in running for partition in ends]
+
+        def reached() -> bool:
+            behind[:] = [
+                (broker, partition)
+                for broker, partition in behind
+                if self._folder(broker, partition) is not None
+                and self._log(broker, partition).end != ends[partition]
+            ]
+            return not behind
+
+        self.cluster.wait_until(reached, f"{len(ends)} logs to end where they should")
+
     def mark_disk(self, broker: int, state: str, partition: TopicPartition | None = None) -> None:
         """Note that a disk was ``replaced`` or ``failed``, for one partition or all."""
         self._disks[broker, partition] = state
 
     def record(self, partition: TopicPartition, written: Written) -> None:
-        """Remember records that were acknowledged."""
+        """Remember records that were acknowledged, and written by other means than `write`."""
         self._written.setdefault(partition, []).append(written)
+
+    def _written_to(self, partition: TopicPartition) -> int:
+        return sum(len(one.keys) for one in self._written.get(partition, ()))
+
+    def _remember(self, produced: Produced, state: PartitionState, committed: bool | None) -> None:
+        if state.leader is None:
+            raise LabError(f"{state.partition} had no leader when it was written to.")
+        written = Written(
+            epoch=state.leader_epoch,
+            start=produced.offsets[0],
+            keys=tuple(record.key.decode() for record in produced.acked),
+            acks=produced.acks,
+            committed=produced.acks == "all" if committed is None else committed,
+            broker=state.leader,
+        )
+        self.record(state.partition, written)
 
     def truth(self, expectation: Expectation, assignment: Sequence[int]) -> PartitionTruth:
         """The partition as it is now, read from the disks of all its replicas."""
@@ -69,8 +161,11 @@ class Stage:
         )
 
     def _log(self, broker: int, partition: TopicPartition) -> DiskLog:
+        return read_log(self._folder(broker, partition))
+
+    def _folder(self, broker: int, partition: TopicPartition) -> Path | None:
         node = self.cluster.broker(broker)
-        return read_log(node.partition_folder(partition.topic, partition.partition))
+        return node.partition_folder(partition.topic, partition.partition)
 
     def _replica(self, broker: int, partition: TopicPartition, log: DiskLog) -> ReplicaTruth:
         everywhere = self._disks.get((broker, None), "intact")

@@ -1,0 +1,54 @@
+"""`diverged`: two replicas hold records that the other does not; the shorter log is the newer."""
+
+from __future__ import annotations
+
+from services.lab.scenarios.damage import reorder
+from services.lab.scenarios.last_leaders import (
+    B1_LOST,
+    B2_ALONE,
+    B2_LOST,
+    COURSE,
+    LAST_LOST,
+    QUICK_TO_FENCE,
+)
+from services.lab.scenarios.scenario import Scenario, Script
+from services.lab.scenarios.stage import Stage
+from services.lab.truth import Expectation, Verdict
+
+TOPIC = "ledger"
+
+
+def _script(stage: Stage) -> Script:
+    (partition,) = stage.create(TOPIC, [(3, 2, 1)])
+    stage.write([partition], 100)
+    reorder(stage.cluster, partition, (2, 1, 3))
+    yield B2_ALONE
+    stage.write([partition], 50, acks="1", committed=False)
+    yield B2_LOST
+    stage.wait_leader(partition, 1)
+    stage.write([partition], 25)
+    yield B1_LOST
+    stage.wait_leader(partition, 3)
+    yield LAST_LOST
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=3,
+            designee=1,
+            why=(
+                "b3 led last, without a record of its own; b1 wrote 25 committed records in a "
+                "later epoch than the 50 that b2 alone took with acks=1, though its log is shorter"
+            ),
+            if_gone=Verdict.LOSS,
+        )
+    ]
+
+
+SCENARIO = Scenario(
+    "diverged",
+    "Two replicas hold records the other lacks, and the shorter one must win.",
+    _script,
+    course=COURSE,
+    shape=QUICK_TO_FENCE,
+)

@@ -1,0 +1,43 @@
+"""`empty-replica`: a replica without a record stands before the one to elect (KIP-1275).
+
+The KIP's pathological example is a replica that joined the assignment too late to get data.
+Here it was lost before the first record was written. Whoever elects by assignment order elects
+it, and every other replica is truncated to nothing.
+"""
+
+from __future__ import annotations
+
+from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST, QUICK_TO_FENCE
+from services.lab.scenarios.scenario import Scenario, Script
+from services.lab.scenarios.stage import Stage
+from services.lab.truth import Expectation, Verdict
+
+TOPIC = "invoices"
+
+
+def _script(stage: Stage) -> Script:
+    (partition,) = stage.create(TOPIC, [(3, 2, 1)])
+    yield B2_LOST
+    stage.write([partition], 100)
+    yield B1_LOST
+    stage.write([partition], 20)
+    yield LAST_LOST
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=3,
+            designee=1,
+            why="b3 led last and is intact; b2 comes before b1 in the assignment and is EMPTY",
+            if_gone=Verdict.SAFE,
+        )
+    ]
+
+
+SCENARIO = Scenario(
+    "empty-replica",
+    "A replica with log end offset 0 stands before the one that holds records.",
+    _script,
+    course=COURSE,
+    shape=QUICK_TO_FENCE,
+)

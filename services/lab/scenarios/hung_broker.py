@@ -1,0 +1,42 @@
+"""`hung-broker`: a broker that holds replicas accepts connections and never answers (SIGSTOP)."""
+
+from __future__ import annotations
+
+from services.lab.scenarios.damage import hang
+from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST, QUICK_TO_FENCE
+from services.lab.scenarios.scenario import Scenario, Script
+from services.lab.scenarios.stage import Stage
+from services.lab.truth import Expectation, Verdict
+
+TOPIC = "shipments"
+ASSIGNMENTS = ((3, 1, 2), (3, 2, 1))
+
+
+def _script(stage: Stage) -> Script:
+    partitions = stage.create(TOPIC, ASSIGNMENTS)
+    stage.write(partitions, 60)
+    yield B2_LOST
+    stage.write(partitions, 15)
+    yield B1_LOST
+    stage.write(partitions, 5)
+    yield LAST_LOST
+    hang(stage.cluster, 2)
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=3,
+            designee=1,
+            why="b3 led last and is intact; b2 hangs, and holds less than b1",
+            if_gone=Verdict.SAFE,
+        )
+        for partition in partitions
+    ]
+
+
+SCENARIO = Scenario(
+    "hung-broker",
+    "A broker that holds replicas hangs: connected, without an answer.",
+    _script,
+    shape=QUICK_TO_FENCE,
+)

@@ -1,0 +1,53 @@
+"""`many`: thousands of offline partitions, each with two live replicas that missed the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST, QUICK_TO_FENCE
+from services.lab.scenarios.scenario import Scenario, Script
+from services.lab.scenarios.stage import Stage
+from services.lab.truth import Expectation, Verdict
+from services.model import TopicPartition
+
+TOPIC = "events"
+PARTITIONS = "partitions"
+ORDERS = ((3, 1, 2), (3, 2, 1))
+"""b3 leads each; whoever elects by order is wrong about every other one."""
+
+
+def _script(stage: Stage) -> Script:
+    count = stage.number(PARTITIONS)
+    partitions = stage.create(TOPIC, [ORDERS[number % 2] for number in range(count)])
+    _write(stage, partitions, 2)
+    yield B2_LOST
+    _write(stage, partitions, 1)
+    yield B1_LOST
+    yield LAST_LOST
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=3,
+            designee=1,
+            why="b3 led last and is intact; b1 holds a record that b2 missed",
+            if_gone=Verdict.SAFE,
+        )
+        for partition in partitions
+    ]
+
+
+def _write(stage: Stage, partitions: Sequence[TopicPartition], count: int) -> None:
+    """Committed all the same: acks=all is slow with one request for each partition."""
+    stage.write(partitions, count, acks="1", committed=True)
+    stage.wait_replicated(partitions)
+
+
+SCENARIO = Scenario(
+    "many",
+    "Two thousand offline partitions, two stale replicas of each alive.",
+    _script,
+    course=COURSE,
+    shape=QUICK_TO_FENCE,
+    options={PARTITIONS: "2000"},
+)

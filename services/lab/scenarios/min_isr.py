@@ -1,0 +1,46 @@
+"""`min-isr-2-one-alive`: min.insync.replicas is 2 and one replica is left to elect (R7).
+
+Elected it will lead and take acks=1, and still nobody can read: its high watermark never
+reached its disk, is 0 therefore, and does not move while the ISR is smaller than 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.lab.scenarios.damage import lose, lose_last
+from services.lab.scenarios.scenario import Scenario, Shape, alone
+from services.lab.scenarios.stage import Stage
+from services.lab.truth import Expectation, Verdict
+
+TOPIC = "accounts"
+NO_CHECKPOINT = {"replica.high.watermark.checkpoint.interval.ms": "3600000"}
+
+
+def _script(stage: Stage) -> Sequence[Expectation]:
+    cluster = stage.cluster
+    (partition,) = stage.create(TOPIC, [(3, 2, 1)], {"min.insync.replicas": "2"})
+    stage.write([partition], 78)
+    lose(cluster, 1)
+    stage.write([partition], 12)
+    lose(cluster, 2)
+    stage.write([partition], 4, acks="1", committed=False)
+    lose_last(cluster, 3, back=(1,))
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=3,
+            designee=1,
+            why="b3 and b2 are ELR members and intact; b1, the only one alive, missed 12 records",
+            if_gone=Verdict.SAFE,
+        )
+    ]
+
+
+SCENARIO = Scenario(
+    "min-isr-2-one-alive",
+    "min.insync.replicas is 2, and a single stale replica is alive.",
+    alone(_script),
+    shape=Shape(overrides=NO_CHECKPOINT),
+)
