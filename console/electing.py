@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from console.consent import Consent
 from console.offsets import count
 from console.output import inert, say
 from console.stop_signal import StopSignal
 from console.wiring import Connection
-from services.consent import Price, consent_phrase, require_consent, total_price
+from services.consent import Price, consent_phrase, total_price
 from services.recovery.execution.run import Limits
 from services.recovery.execution.target import Outcome, Result, Target, exit_code
+from services.recovery.loss import loss_of
 from services.recovery.recover import Recovery, Rescue, nothing_rescued, open_transactions_after
+from services.recovery.replica_choice import own_consent
 
 if TYPE_CHECKING:
     from services.kafka.native_rpc import NativeRpc
     from services.kafka.read_client import ReadClient
+    from services.model import PartitionEvidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,33 +30,31 @@ class Priced:
 
     target: Target
     price: Price
+    alone_because: str = ""
+    """Why it is consented to on its own (internal topic, loss unknown); empty for the bulk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
-    """How a command gets the operator's word."""
+def priced(evidence: PartitionEvidence, target: Target) -> Priced:
+    """*target* with its price, and whether it needs a consent of its own."""
+    loss = loss_of(evidence, target.designee)
+    return Priced(
+        target,
+        Price(loss.total, loss.approximate),
+        own_consent(evidence, target.designee),
+    )
 
-    given: str | None = None
-    """The phrase of `--consent`."""
-    implied: bool = False
-    """The command's own flag is the consent: kafka-unclean-recovery --automated-recovery."""
 
-    def require(self, priced: Sequence[Priced]) -> str:
-        """The phrase agreed to.
+def consent_groups(wanted: Sequence[Priced]) -> list[list[Priced]]:
+    """Those that need their own consent one by one, then the rest together."""
+    alone = [[one] for one in wanted if one.alone_because]
+    bulk = [one for one in wanted if not one.alone_because]
+    return [*alone, bulk] if bulk else alone
 
-        Raises:
-            ConsentMissing: not given, or another one.
-        """
-        price = total_price([one.price for one in priced])
-        phrase = consent_phrase([one.target.partition for one in priced], price)
-        if self.implied:
-            return phrase
-        given = self.given
-        if given is None and sys.stdin.isatty():
-            say(f"Type {phrase!r} to go on:")
-            given = sys.stdin.readline().strip()
-        require_consent(given, phrase)
-        return phrase
+
+def phrase_of(group: Sequence[Priced]) -> str:
+    """What an operator types for one group."""
+    price = total_price([one.price for one in group])
+    return consent_phrase([one.target.partition for one in group], price)
 
 
 @dataclass(slots=True)
@@ -69,25 +70,26 @@ class Electing:
     limits: Limits = field(default_factory=Limits)
     outcomes: list[Outcome] = field(default_factory=list)
 
-    def run(self, priced: Sequence[Priced], consent: Consent, digest: str = "") -> None:
-        """Elect *priced*, after consent; prints each batch as it ends.
+    def run(self, wanted: Sequence[Priced], consent: Consent, digest: str = "") -> None:
+        """Elect *wanted*, after consent; prints each batch as it ends.
 
         Raises:
             ReadOnly: `--write` is missing.
             ConsentMissing: the phrase was not given.
             AlreadyRunning: somebody else changes this cluster from here.
         """
-        if not priced:
+        if not wanted:
             return
         doing = "electing leaders"
         self.connection.require_write(doing)
-        phrase = consent.require(priced)
+        phrases = consent.require([phrase_of(group) for group in consent_groups(wanted)])
         from services.journal import Journal
 
         with Journal.open(self.cluster_id) as journal, self.connection.arm(doing) as armed:
             self.stop.armed()
-            journal.plan(digest, "", {one.target.partition: _planned(one) for one in priced})
-            journal.consent(phrase, implied=consent.implied)
+            journal.plan(digest, "", {one.target.partition: _planned(one) for one in wanted})
+            for phrase in phrases:
+                journal.consent(phrase, implied=consent.implied)
             say(f"journal: {journal.path}")
             recovery = Recovery(
                 self.client,
@@ -100,7 +102,7 @@ class Electing:
             )
             ended = [
                 outcome
-                for batch in recovery.run([one.target for one in priced])
+                for batch in recovery.run([one.target for one in wanted])
                 for outcome in report(batch)
             ]
             self.outcomes += ended

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from console.commands import new_app
+from console.consent import Consent, Phrases
 from console.options import connected, connected_for_writing
 from console.output import inert, say
 from console.wiring import Connection
@@ -20,6 +21,7 @@ from services.errors import UsageError
 
 if TYPE_CHECKING:
     from console.electing import Electing, Priced
+    from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
     from services.model import ClusterSnapshot, PartitionState, TopicPartition
     from services.recovery.choice import Choice
@@ -87,9 +89,7 @@ def unclean_recovery(
     all_offline_partitions: AllOffline = False,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
-    consent: Annotated[
-        str | None, typer.Option("--consent", metavar="PHRASE", help="The consent phrase.")
-    ] = None,
+    consent: Phrases = None,
 ) -> None:
     """Recover offline partitions by designated elections (KIP-1275), guarded.
 
@@ -109,7 +109,8 @@ def unclean_recovery(
     )
     if automated_recovery:
         connection.require_write("--automated-recovery")
-    raise typer.Exit(recover(connection, wanted, consent=consent, implied=False))
+    word = Consent(tuple(consent or ()))
+    raise typer.Exit(recover(connection, wanted, word))
 
 
 @dropin.command()
@@ -144,7 +145,7 @@ def kafka_unclean_recovery(
         rescue_to,
     )
     armed = connection.armed() if automated_recovery else connection
-    raise typer.Exit(recover(armed, wanted, consent=None, implied=True))
+    raise typer.Exit(recover(armed, wanted, Consent(implied=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +181,13 @@ class Request:
             )
 
 
-def recover(connection: Connection, wanted: Request, *, consent: str | None, implied: bool) -> int:
+def recover(connection: Connection, wanted: Request, consent: Consent) -> int:
     """Carry out one call; returns the exit code."""
     from console.stop_signal import StopSignal
 
     with StopSignal() as stop, connection.reading() as client:
         selection = select(client, wanted.path)
-        call = _Call(connection, client, wanted, selection, stop, consent, implied)
+        call = _Call(connection, client, wanted, selection, stop, consent)
         return call.run()
 
 
@@ -235,9 +236,8 @@ class _Call:
     client: ReadClient
     wanted: Request
     selection: Selection
-    stop: Any
-    consent: str | None
-    implied: bool
+    stop: StopSignal
+    consent: Consent
     failures: int = 0
 
     def run(self) -> int:
@@ -247,7 +247,7 @@ class _Call:
         dealt_with: set[TopicPartition] = set()
         last: Triage | None = None
         for last in self._judge():
-            if self.wanted.automated and (self.implied or last.final):
+            if self.wanted.automated and (self.consent.implied or last.final):
                 self._elect_complete(last, electing, dealt_with)
             if self.stop.requested:
                 break
@@ -292,17 +292,16 @@ class _Call:
         self, found: Triage, electing: Electing, dealt_with: set[TopicPartition]
     ) -> None:
         """Elect what is complete now (R15); the rest goes on waiting."""
-        from console.electing import Consent
         from services.recovery.choice import recommended
 
         choice = recommended(found, dealt_with)
-        dealt_with.update(one.partition for one in (*choice.targets, *choice.left))
+        dealt_with.update(choice.partitions)
         for left in choice.left:
             self._fail(f"{left.partition}  not automated: {left.reason}")
-        if not self.implied:
+        if not self.consent.implied:
             self._show(found)
         electing.native = found.native
-        electing.run(_priced(found, choice), Consent(self.consent, self.implied))
+        electing.run(_priced(found, choice), self.consent)
 
     def _finish(self, last: Triage) -> None:
         if self.wanted.show_replica_info:
@@ -335,15 +334,10 @@ class _Call:
 
 
 def _priced(found: Triage, choice: Choice) -> list[Priced]:
-    from console.electing import Priced
-    from services.consent import Price
+    from console.electing import priced
 
     by_partition = {one.partition: one for one in found.assessments}
-    priced = []
-    for target in choice.targets:
-        loss = by_partition[target.partition].loss_of(target.designee)
-        priced.append(Priced(target, Price(loss.total, loss.approximate)))
-    return priced
+    return [priced(by_partition[one.partition].evidence, one) for one in choice.targets]
 
 
 def main() -> int:

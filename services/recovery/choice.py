@@ -27,6 +27,12 @@ class Choice:
     targets: tuple[Target, ...]
     left: tuple[Left, ...]
 
+    @property
+    def partitions(self) -> frozenset[TopicPartition]:
+        """All that was decided about."""
+        elected = (one.partition for one in self.targets)
+        return frozenset((*elected, *(one.partition for one in self.left)))
+
 
 def recommended(found: Triage, without: Collection[TopicPartition] = ()) -> Choice:
     """Elect the recommended replica of every partition whose evidence is complete (R15).
