@@ -84,6 +84,8 @@ class ClusterLock:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.ftruncate(descriptor, 0)
+            # Closing alone would leave it locked while a child between fork and exec has a copy.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
 
