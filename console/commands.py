@@ -36,6 +36,11 @@ COMMANDS: tuple[Entry, ...] = (
         "console.unclean_recovery:app",
         "Recover offline partitions by designated elections (KIP-1275).",
     ),
+    Entry(
+        "leader-election",
+        "console.leader_election:app",
+        "Hold preferred, unclean or designated elections.",
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from console.output import inert, say
 from console.stop_signal import StopSignal
 from console.wiring import Connection
 from services.consent import Price, consent_phrase, total_price
+from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.run import Limits
 from services.recovery.execution.target import Outcome, Result, Target, exit_code
 from services.recovery.loss import loss_of
@@ -19,7 +20,6 @@ from services.recovery.recover import Recovery, Rescue, nothing_rescued, open_tr
 from services.recovery.replica_choice import own_consent
 
 if TYPE_CHECKING:
-    from services.kafka.native_rpc import NativeRpc
     from services.kafka.read_client import ReadClient
     from services.model import PartitionEvidence
 
@@ -64,8 +64,8 @@ class Electing:
     connection: Connection
     client: ReadClient
     cluster_id: str
-    native: NativeRpc
     stop: StopSignal
+    choose_route: RouteChoice
     rescue: Rescue = nothing_rescued
     limits: Limits = field(default_factory=Limits)
     outcomes: list[Outcome] = field(default_factory=list)
@@ -95,7 +95,7 @@ class Electing:
                 self.client,
                 armed,
                 journal,
-                self.native,
+                self.choose_route,
                 self.rescue,
                 self.limits,
                 lambda: self.stop.requested,

@@ -270,15 +270,15 @@ class _Call:
 
     def _electing(self) -> Electing:
         from console.electing import Electing
-        from services.kafka.native_rpc import STOCK
+        from services.recovery.execution.routes import stock_route
         from services.recovery.execution.run import Limits
 
         return Electing(
             self.connection,
             self.client,
             self.selection.snapshot.cluster_id,
-            STOCK,
             self.stop,
+            stock_route,
             limits=Limits(retries=self.wanted.recovery_election_attempts),
         )
 
@@ -293,6 +293,7 @@ class _Call:
     ) -> None:
         """Elect what is complete now (R15); the rest goes on waiting."""
         from services.recovery.choice import recommended
+        from services.recovery.execution.routes import route_for
 
         choice = recommended(found, dealt_with)
         dealt_with.update(choice.partitions)
@@ -300,7 +301,7 @@ class _Call:
             self._fail(f"{left.partition}  not automated: {left.reason}")
         if not self.consent.implied:
             self._show(found)
-        electing.native = found.native
+        electing.choose_route = route_for(found.native)
         electing.run(_priced(found, choice), self.consent)
 
     def _finish(self, last: Triage) -> None:

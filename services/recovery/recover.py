@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from services.journal import Journal
 from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient
-from services.kafka.native_rpc import NativeRpc
 from services.kafka.open_transactions import OpenTransaction, read_open_transactions
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.confirm import Observer
-from services.recovery.execution.routes import Route, native_route, stock_route
+from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.run import Execution, Limits
 from services.recovery.execution.target import Outcome, Result, Target
 
@@ -35,15 +34,10 @@ class Recovery:
     read: ReadClient
     client: ElectionClient
     journal: Journal
-    native: NativeRpc
+    choose_route: RouteChoice
     rescue: Rescue = nothing_rescued
     limits: Limits = field(default_factory=Limits)
     stop: Callable[[], bool] = lambda: False
-
-    @property
-    def route(self) -> Route:
-        """Designated elections where the cluster has them, else reorder and unclean election."""
-        return native_route(self.client) if self.native.designates else stock_route(self.client)
 
     def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
         """Rescue and elect *targets*; yields the outcomes of each batch as it ends."""
@@ -63,7 +57,7 @@ class Recovery:
         execution = Execution(
             self.client,
             Observer(self.read),
-            self.route,
+            self.choose_route(self.client),
             self.journal,
             self.limits,
             self.stop,

@@ -77,13 +77,14 @@ def forecast(evidence: PartitionEvidence, circumstances: Circumstances) -> Forec
     unclean = evidence.settings.unclean_election
     if isinstance(unclean, Unknown):
         return Forecast(None, None, f"unknown if unclean election is on: {unclean.reason}")
-    first = _first_live(evidence) if unclean else None
+    first = first_live(evidence) if unclean else None
     if first is not None:
         return Forecast(first, within, UNCLEAN_ELECTION)
     return Forecast(None, None, "nobody it may elect is live")
 
 
-def _first_live(evidence: PartitionEvidence) -> int | None:
+def first_live(evidence: PartitionEvidence) -> int | None:
+    """Whom an unclean election takes when nobody inherits: the first live in the assignment."""
     for broker in evidence.state.assignment:
         replica = evidence.replica(broker)
         if replica is not None and replica.fenced is False and live(replica):

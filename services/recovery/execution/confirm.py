@@ -41,15 +41,21 @@ class Observer:
         return {one.partition: one for one in read if one.partition in wanted}
 
     def confirm(
-        self, targets: Sequence[Target], deadline: Deadline
+        self, targets: Sequence[Target], deadline: Deadline, *, until_designee_leads: bool = False
     ) -> dict[TopicPartition, Outcome]:
-        """Wait until each of *targets* has a leader that says so itself, or *deadline*."""
-        states = self._wait_for_leaders(targets, deadline)
+        """Wait until each of *targets* has a leader that says so itself, or *deadline*.
+
+        With *until_designee_leads* another leader is waited out too: for partitions that
+        were online before.
+        """
+        states = self._wait_for_leaders(targets, deadline, any_leader=not until_designee_leads)
         elected = [one for one in targets if _leader(states, one) == one.designee]
         spoken = self._ask_leaders(elected, states, deadline)
         return {one.partition: _outcome(one, states, spoken) for one in targets}
 
-    def _wait_for_leaders(self, targets: Sequence[Target], deadline: Deadline) -> States:
+    def _wait_for_leaders(
+        self, targets: Sequence[Target], deadline: Deadline, *, any_leader: bool
+    ) -> States:
         states: States = {}
         while True:
             try:
@@ -57,7 +63,7 @@ class Observer:
             except BreakglassError:
                 # The metadata is asked again; without any, every outcome is unknown.
                 states = {}
-            if all(_leader(states, one) is not None for one in targets) or deadline.passed:
+            if deadline.passed or all(_led(states, one, any_leader) for one in targets):
                 return states
             self.pause(min(POLL_SECONDS, deadline.remaining()))
 
@@ -106,6 +112,11 @@ class Observer:
             one: "" if isinstance(answer, ListedOffset) else answer.reason
             for one, answer in answers.items()
         }
+
+
+def _led(states: States, target: Target, any_leader: bool) -> bool:
+    leader = _leader(states, target)
+    return leader is not None if any_leader else leader == target.designee
 
 
 def _leader(states: States, target: Target) -> int | None:

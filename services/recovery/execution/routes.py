@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient, Reply
 from services.kafka.messages.elect_leaders import ElectionType
+from services.kafka.native_rpc import NativeRpc
 from services.model import TopicPartition
 from services.recovery.execution.target import Target
 
@@ -57,3 +58,21 @@ def native_route(client: ElectionClient) -> Route:
         return client.designate({one.partition: one.designee for one in batch}, deadline)
 
     return Route("designated election", (Step("designate", designate),), reorders=False)
+
+
+def plain_unclean_route(client: ElectionClient) -> Route:
+    """An unclean election by the assignment's order as it is."""
+
+    def elect(batch: Sequence[Target], deadline: Deadline) -> Replies:
+        return client.elect(ElectionType.UNCLEAN, [one.partition for one in batch], deadline)
+
+    return Route("unclean election", (Step("elect", elect),), reorders=False)
+
+
+RouteChoice = Callable[[ElectionClient], Route]
+"""Makes the route once a client that can elect exists."""
+
+
+def route_for(native: NativeRpc) -> RouteChoice:
+    """Designated elections where the cluster has them, else reorder and unclean election."""
+    return native_route if native.designates else stock_route

@@ -1,0 +1,108 @@
+"""The command `breakglass backup`: look into topic backups, and mend what can be mended in them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.commands import new_app
+from console.output import print_json, say
+from services.topic_backup.display import BytesAs
+
+if TYPE_CHECKING:
+    from services.topic_backup.reindex import Reindexed
+
+app = new_app("Read topic backups in the Kafka Backup format, and rebuild their indexes.")
+
+
+@app.callback()
+def backup() -> None:
+    """Read topic backups in the Kafka Backup format, and rebuild their indexes."""
+
+
+@app.command()
+def cat(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL/TOPIC/PARTITION", help="Folder of the backup, topic and partition."
+        ),
+    ],
+    start: Annotated[int, typer.Option("--from", min=0, help="First offset to be printed.")] = 0,
+    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="One line a record on a terminal, too.")
+    ] = False,
+    bytes_as: Annotated[
+        BytesAs,
+        typer.Option(
+            "--bytes",
+            help="How keys, values and headers are shown; utf8 shows other bytes as U+FFFD.",
+        ),
+    ] = BytesAs.UTF8,
+    max_record_bytes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Refuse records that claim more bytes (256 MiB by default)."),
+    ] = None,
+) -> None:
+    """Print the records of one partition of a backup, one JSON object a record.
+
+    Backups of Kafka Backup's own connectors are read as well as ours. What is not part of the
+    backup, as the torn end that a killed writer left, is passed over with a note on stderr.
+    """
+    from json import dumps
+
+    from services.topic_backup.address import partition_of
+    from services.topic_backup.display import as_json
+    from services.topic_backup.record import MAX_RECORD_BYTES
+
+    reader = partition_of(source, max_record_bytes or MAX_RECORD_BYTES)
+    indent = 2 if sys.stdout.isatty() and not json else None
+    try:
+        for record in reader.records(start, end):
+            sys.stdout.write(dumps(as_json(record, bytes_as), indent=indent) + "\n")
+    finally:
+        for left_out in reader.left_out:
+            say(str(left_out))
+
+
+@app.command()
+def reindex(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL/TOPIC[/PARTITION]", help="Folder of the backup, topic, and partition."
+        ),
+    ],
+    json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+) -> None:
+    """Rebuild the indexes of a backup from its records, up to the first damage.
+
+    Records are not touched. Needed by Kafka Backup's own restore when indexes are missing or
+    stale, as after old segments were deleted; Breakglass reads without them. Ends with 1 when a
+    segment is damaged before its end.
+    """
+    from services.topic_backup.address import reindex_all
+
+    rebuilt = reindex_all(source)
+    if json:
+        print_json({"segments": rebuilt})
+    else:
+        _print_rebuilt(rebuilt)
+    if any(one.damage and not one.torn for one in rebuilt):
+        raise typer.Exit(1)
+
+
+def _print_rebuilt(rebuilt: tuple[Reindexed, ...]) -> None:
+    from console.output import Column, print_table
+
+    columns = [
+        Column("Segment"),
+        Column("Records", right=True),
+        Column("Left out", right=True),
+        Column("Why"),
+    ]
+    rows = [(one.prefix, one.entries, one.left_out, one.damage) for one in rebuilt]
+    print_table(columns, rows)

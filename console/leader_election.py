@@ -1,0 +1,283 @@
+"""`kafka-elect-leaders`: preferred, unclean and designated elections, as Kafka's own tool has them.
+
+Unlike that tool it shows what an election loses first, and wants `--write` and consent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.commands import new_app
+from console.consent import Consent, Phrases
+from console.options import connected_for_writing
+from console.output import inert, say
+from console.wiring import Connection
+from services.errors import UsageError
+from services.model import TopicPartition
+
+if TYPE_CHECKING:
+    from console.electing import Priced
+    from console.stop_signal import StopSignal
+    from services.kafka.read_client import ReadClient
+    from services.model import ClusterSnapshot, PartitionState
+    from services.recovery.execution.routes import RouteChoice
+    from services.recovery.partition_file import Election
+    from services.recovery.triage import Triage
+
+app = new_app()
+
+DURATION_MS = 30_000
+
+
+class ElectionChoice(StrEnum):
+    """The values of `--election-type`."""
+
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+    DESIGNATED = "designated"
+
+
+@app.command()
+@connected_for_writing
+def leader_election(
+    connection: Connection,
+    election_type: Annotated[
+        ElectionChoice,
+        typer.Option("--election-type", case_sensitive=False, help="Which election to hold."),
+    ],
+    path_to_json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--path-to-json-file",
+            metavar="FILE",
+            help="The partitions; designated elections need a designatedLeader in each entry.",
+        ),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="One topic; needs --partition.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", min=0, help="One partition of --topic.")
+    ] = None,
+    all_topic_partitions: Annotated[
+        bool, typer.Option("--all-topic-partitions", help="Every partition that needs it.")
+    ] = False,
+    recovery_duration_ms: Annotated[
+        int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
+    ] = DURATION_MS,
+    consent: Phrases = None,
+) -> None:
+    """Elect leaders: preferred, unclean (by assignment order) or designated (KIP-1275).
+
+    Preferred elections act where the leader is not the preferred replica, the others only on
+    partitions without a leader.
+    """
+    wanted = Request(election_type, path_to_json_file, topic, partition, all_topic_partitions)
+    connection.require_write(f"a {election_type.value} election")
+    word = Consent(tuple(consent or ()))
+    raise typer.Exit(hold(connection, wanted, recovery_duration_ms / 1000, word))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be elected, checked as Kafka's tool checks it."""
+
+    election: ElectionChoice
+    path: Path | None
+    topic: str | None
+    partition: int | None
+    everything: bool
+
+    def __post_init__(self) -> None:
+        named = (self.path is not None, self.topic is not None, self.everything)
+        if sum(named) != 1:
+            raise UsageError(
+                "give exactly one of --path-to-json-file, --topic with --partition, and "
+                "--all-topic-partitions"
+            )
+        if (self.topic is None) != (self.partition is None):
+            raise UsageError("--topic and --partition belong together: give both")
+        if self.election is ElectionChoice.DESIGNATED and self.path is None:
+            raise UsageError(
+                "a designated election needs --path-to-json-file with a designatedLeader in "
+                "each entry"
+            )
+
+    def elections(self) -> tuple[Election, ...] | None:
+        """The partitions named, or None for all.
+
+        Raises:
+            MalformedInput: the file is not what it should be.
+            UsageError: an entry of a designated election names no leader.
+        """
+        from services.recovery.partition_file import Election, read_elections
+
+        if self.path is None:
+            if self.topic is None or self.partition is None:
+                return None
+            return (Election(TopicPartition(self.topic, self.partition)),)
+        read = read_elections(self.path)
+        if self.election is ElectionChoice.DESIGNATED:
+            for one in read:
+                if one.designated is None:
+                    raise UsageError(
+                        f"{self.path}: {one.partition} has no designatedLeader: name one"
+                    )
+        return read
+
+
+def hold(connection: Connection, wanted: Request, duration: float, consent: Consent) -> int:
+    """Hold the elections of *wanted*; returns the exit code."""
+    from console.stop_signal import StopSignal
+    from services.kafka.deadline import Deadline
+    from services.recovery.triage import SNAPSHOT_SECONDS
+
+    elections = wanted.elections()
+    topics = sorted({one.partition.topic for one in elections or ()})
+    with StopSignal() as stop, connection.reading() as client:
+        snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics)
+        call = _Call(connection, client, snapshot, wanted, elections, consent, stop)
+        return call.run(duration)
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call under way."""
+
+    connection: Connection
+    client: ReadClient
+    snapshot: ClusterSnapshot
+    wanted: Request
+    elections: Sequence[Election] | None
+    consent: Consent
+    stop: StopSignal
+    failures: int = 0
+
+    def run(self, duration: float) -> int:
+        """Hold the elections; returns the exit code."""
+        states = self._states()
+        if self.wanted.election is ElectionChoice.PREFERRED:
+            code = self._preferred(states)
+        else:
+            code = self._leaderless(states, duration)
+        return code or (1 if self.failures else 0)
+
+    def _states(self) -> list[PartitionState]:
+        """The partitions named, as far as they exist."""
+        if self.elections is None:
+            return list(self.snapshot.partitions)
+        by_name = {one.partition: one for one in self.snapshot.partitions}
+        for one in self.elections:
+            if one.partition not in by_name:
+                self._fail(one.partition, "failed: the cluster has no such partition")
+        return [by_name[one.partition] for one in self.elections if one.partition in by_name]
+
+    def _leaderless(self, states: Sequence[PartitionState], duration: float) -> int:
+        """Unclean and designated elections: evidence and price first, then as any recovery."""
+        from console.electing import Electing
+        from console.replica_table import print_replicas
+        from services.recovery.triage import judge
+
+        self._report_online(states)
+        offline = [one for one in states if one.offline]
+        *_, found = judge(self.client, self.snapshot, offline, duration, self.connection.native_rpc)
+        print_replicas(found)
+        electing = Electing(
+            self.connection,
+            self.client,
+            self.snapshot.cluster_id,
+            self.stop,
+            self._choose_route(found),
+        )
+        electing.run(list(self._priced(found)), self.consent)
+        electing.look_after()
+        return electing.exit_code
+
+    def _choose_route(self, found: Triage) -> RouteChoice:
+        from services.recovery.execution.routes import plain_unclean_route, route_for
+
+        if self.wanted.election is ElectionChoice.UNCLEAN:
+            return plain_unclean_route
+        return route_for(found.native)
+
+    def _preferred(self, states: Sequence[PartitionState]) -> int:
+        """Preferred elections lose nothing; they are consented to like every change."""
+        from console.electing import report
+        from services.consent import Price, consent_phrase
+        from services.journal import Journal
+        from services.recovery.execution.confirm import Observer
+        from services.recovery.execution.preferred import elect_preferred, preferred_targets
+        from services.recovery.execution.run import Limits
+        from services.recovery.execution.target import exit_code
+
+        targets = preferred_targets([one for one in states if not one.offline])
+        for one in states:
+            if one.offline:
+                self._fail(one.partition, "failed: it has no leader; hold another election")
+        if not targets:
+            say("every partition is led by its preferred replica already")
+            return 0
+        phrase = consent_phrase([one.partition for one in targets], Price(0))
+        self.consent.require([phrase])
+        doing = "a preferred election"
+        with (
+            Journal.open(self.snapshot.cluster_id) as journal,
+            self.connection.arm(doing) as armed,
+        ):
+            self.stop.armed()
+            journal.consent(phrase)
+            ended = [
+                outcome
+                for batch in elect_preferred(
+                    armed, Observer(self.client), journal, targets, Limits()
+                )
+                for outcome in report(batch)
+            ]
+            journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
+        return exit_code(ended)
+
+    def _report_online(self, states: Sequence[PartitionState]) -> None:
+        if self.elections is None:
+            return
+        for one in states:
+            if not one.offline:
+                print(inert(f"{one.partition}  already online: led by b{one.leader}"))
+
+    def _priced(self, found: Triage) -> Iterator[Priced]:
+        """A target for each offline partition whose leader can be chosen."""
+        from console.electing import priced
+        from services.recovery.execution.prepare import target_of
+        from services.recovery.replica_choice import refusal
+        from services.recovery.succession import first_live
+
+        leaders = {one.partition: one.designated for one in self.elections or ()}
+        for assessment in found.assessments:
+            evidence = assessment.evidence
+            leader = leaders.get(assessment.partition)
+            if leader is None:
+                leader = first_live(evidence)
+            if leader is None:
+                self._fail(assessment.partition, "failed: no replica of it can be elected")
+                continue
+            reason = refusal(evidence, leader)
+            if reason:
+                self._fail(assessment.partition, f"refused: {reason}")
+            else:
+                yield priced(evidence, target_of(evidence, leader, assessment.ranking))
+
+    def _fail(self, partition: TopicPartition, words: str) -> None:
+        self.failures += 1
+        say(f"{partition}  {words}")
+
+
+def main() -> int:
+    """The program `kafka-elect-leaders`; returns the exit code."""
+    from console.exits import run_app
+
+    return run_app(app, "kafka-elect-leaders")
