@@ -30,6 +30,7 @@ class Entry:
 
 
 COMMANDS: tuple[Entry, ...] = (
+    Entry("demo", "console.demo:app", "Break a real cluster on loopback and recover it."),
     Entry("triage", "console.triage:app", "What is offline, what is lost, what to do first."),
     Entry(
         "unclean-recovery",

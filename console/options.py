@@ -28,6 +28,13 @@ _NATIVE = typer.Option(
 )
 _WRITE = typer.Option("--write", help="Allow this command to change the cluster.")
 
+Gone = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--gone", metavar="ID", help="A broker whose disk is lost: never waited for (repeatable)."
+    ),
+]
+
 
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give *command* the connection options; it gets a Connection as its first argument."""

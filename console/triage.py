@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
-from console.options import connected
+from console.options import Gone, connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
 
@@ -33,6 +33,7 @@ def triage(
     recovery_duration_ms: Annotated[
         int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
     ] = 30_000,
+    gone: Gone = None,
     each: Annotated[bool, typer.Option("--each", help="A row for every partition.")] = False,
     replicas: Annotated[
         bool, typer.Option("--show-replica-info", help="What every replica holds.")
@@ -53,12 +54,13 @@ def triage(
             recovery_duration_ms / 1000,
             topics=topics,
             native_choice=connection.native_rpc,
+            gone=gone or (),
         ):
             if as_json:
                 if found.final:
                     print_json(document(found))
             else:
-                _show(found, each=each, replicas=replicas)
+                show(found, each=each, replicas=replicas)
 
 
 def document(found: Triage) -> dict[str, object]:
@@ -68,7 +70,8 @@ def document(found: Triage) -> dict[str, object]:
     return triage_document(found)
 
 
-def _show(found: Triage, *, each: bool, replicas: bool) -> None:
+def show(found: Triage, *, each: bool, replicas: bool) -> None:
+    """Print a triage: what to do on stderr, a row for each partition or group on stdout."""
     from services.recovery.summary import summarize
 
     summary = summarize(found.assessments)
@@ -114,7 +117,7 @@ def _header(found: Triage) -> str:
     fenced = sum(one.fenced is True for one in snapshot.brokers)
     return (
         f"{snapshot.cluster_id}  {controllers}  {len(snapshot.brokers)} brokers, {fenced} fenced"
-        f"  {len(found.assessments):,} offline  log ends by {found.native.reason or 'ListOffsets'}"
+        f"  {len(found.assessments):,} offline  {found.native.summary}"
     )
 
 

@@ -35,7 +35,15 @@ class NativeRpc:
     designates: bool
     """ElectLeaders takes designated leaders; False: reorder and unclean election."""
     reason: str
-    """Why it is so, to be shown: ``b1 does not advertise GetReplicaLogInfo``."""
+    """Why it is so: ``the brokers do not advertise api key 93``."""
+
+    @property
+    def summary(self) -> str:
+        """Which requests are used, and why, for a header."""
+        if self.log_info is None and not self.designates:
+            return f"stock requests: {self.reason}"
+        elections = "designated elections" if self.designates else "reorder + unclean elections"
+        return f"{self.reason}; {elections}"
 
 
 STOCK = NativeRpc(None, False, "switched off by --native-rpc off")

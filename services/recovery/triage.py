@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from services.kafka.deadline import Deadline
@@ -49,18 +49,20 @@ def triage(
     wanted: Wanted = lambda _: True,
     topics: Sequence[str] = (),
     native_choice: str = AUTO,
+    gone: Collection[int] = (),
 ) -> Iterator[Triage]:
     """Judge the offline partitions of *topics* (all by default) that are *wanted*.
 
     Yields as `services.recovery.gather.gather` does; the last one is final. Brokers have
-    *duration* seconds to answer.
+    *duration* seconds to answer. Brokers of *gone* are not worth waiting for: their disks are
+    lost, or came back EMPTY.
 
     Raises:
         Unreachable: no broker serves the cluster's metadata.
     """
     snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics)
     partitions = [one for one in snapshot.offline if wanted(one)]
-    yield from judge(client, snapshot, partitions, duration, native_choice)
+    yield from judge(client, snapshot, partitions, duration, native_choice, gone)
 
 
 def judge(
@@ -69,12 +71,17 @@ def judge(
     partitions: Sequence[PartitionState],
     duration: float,
     native_choice: str = AUTO,
+    gone: Collection[int] = (),
 ) -> Iterator[Triage]:
     """Judge *partitions* of a snapshot already taken; otherwise as `triage`."""
     deadline = Deadline.after(duration)
     native = _native_rpc(client, partitions, native_choice, deadline)
     for evidence in gather(client, snapshot, partitions, deadline, native):
-        circumstances = Circumstances(snapshot.quorum, deadline_passed=not evidence.awaited)
+        circumstances = Circumstances(
+            snapshot.quorum,
+            deadline_passed=not evidence.awaited,
+            ruled_out=dict.fromkeys(gone, "declared gone"),
+        )
         assessments = tuple(assess(one, circumstances) for one in evidence.partitions)
         yield Triage(evidence, assessments, native)
 

@@ -1,0 +1,170 @@
+"""`breakglass demo`: a cluster broken on loopback, recovered, and checked against the truth."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.commands import new_app
+from console.consent import Consent
+from console.output import Column, print_table, say
+from console.wiring import Connection
+
+if TYPE_CHECKING:
+    from console.electing import Electing
+    from console.stop_signal import StopSignal
+    from services.kafka.read_client import ReadClient
+    from services.lab.cluster import Cluster
+    from services.lab.truth import Truth
+    from services.recovery.triage import Triage
+
+app = new_app()
+
+SCENARIOS = ("stale-replicas", "diverged", "replaced-disk")
+ANSWER_SECONDS = 10.0
+
+
+@app.command()
+def demo(
+    kafka_version: Annotated[
+        str, typer.Option("--kafka-version", help="Which Kafka the lab runs.")
+    ] = "4.3.1",
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Leave the lab's data and logs behind.")
+    ] = False,
+) -> None:
+    """Break a real cluster on loopback, then recover it: verdicts, election, report.
+
+    Four brokers are killed and started until partitions are offline, one of them with an
+    empty disk. Every verdict, leader and loss is compared with what the lab knows to be true.
+    """
+    with _broken_cluster(kafka_version, keep=keep) as (cluster, truth):
+        wrong = _recover(cluster, truth)
+    if wrong:
+        say(f"{len(wrong)} differences from the truth: {'; '.join(wrong)}")
+        raise typer.Exit(1)
+    say("Every verdict, leader and loss is as the lab knows it to be.")
+
+
+@contextmanager
+def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster, Truth]]:
+    """A lab with the demo's scenarios, taken down at the end whatever happens."""
+    import shutil
+
+    from services.lab.scenarios import find_scenarios
+    from services.lab.scenarios.play import play, raise_lab
+
+    folder = Path(tempfile.mkdtemp(prefix="breakglass-demo-"))
+    scenarios = find_scenarios(SCENARIOS)
+    say(f"starting Kafka {kafka_version} on loopback")
+    cluster = raise_lab(folder / "lab", scenarios, kafka_version=kafka_version)
+    try:
+        say(f"breaking it: {', '.join(SCENARIOS)}")
+        yield cluster, play(cluster, scenarios)
+    finally:
+        cluster.down(keep=keep)
+        if keep:
+            say(f"data and logs are in {folder}")
+        else:
+            shutil.rmtree(folder)
+
+
+def _recover(cluster: Cluster, truth: Truth) -> list[str]:
+    """The whole recovery; returns what differs from the truth."""
+    from console.demo_check import wrong_leaders, wrong_losses, wrong_verdicts
+    from console.stop_signal import StopSignal
+    from services.kafka.sources import ConnectionOptions
+
+    connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)
+    with StopSignal() as stop, connection.reading() as client:
+        found = _triage(client)
+        wrong = list(wrong_verdicts(found.assessments, truth))
+        bombs = _brokers_to_stop(found)
+        for broker in bombs:
+            say(f"stopping b{broker}, as told, and waiting until it is fenced")
+            cluster.broker(broker).kill()
+        cluster.wait_fenced(*bombs)
+        found = _triage(client, gone=bombs)
+        electing = _elect(connection, client, found, stop)
+        _report(found, electing, truth)
+        wrong += wrong_losses(found.assessments, truth)
+        return wrong + list(wrong_leaders(electing.outcomes, truth))
+
+
+def _triage(client: ReadClient, gone: Sequence[int] = ()) -> Triage:
+    from console.triage import show
+    from services.recovery.triage import triage
+
+    *_, found = triage(client, ANSWER_SECONDS, gone=gone)
+    show(found, each=True, replicas=False)
+    return found
+
+
+def _brokers_to_stop(found: Triage) -> list[int]:
+    from services.recovery.assessment import Verdict
+
+    brokers = {
+        one.action.broker
+        for one in found.assessments
+        if one.verdict is Verdict.BOMB and one.action.broker is not None
+    }
+    return sorted(brokers)
+
+
+def _elect(connection: Connection, client: ReadClient, found: Triage, stop: StopSignal) -> Electing:
+    """Elect what the evidence recommends; the demo's own lab needs no typed consent."""
+    from console.electing import Electing, priced
+    from services.recovery.choice import recommended
+    from services.recovery.execution.routes import route_for
+
+    choice = recommended(found)
+    for left in choice.left:
+        say(f"{left.partition}  not automated: {left.reason}")
+    electing = Electing(
+        connection, client, found.snapshot.cluster_id, stop, route_for(found.native)
+    )
+    evidence = {one.partition: one.evidence for one in found.assessments}
+    wanted = [priced(evidence[one.partition], one) for one in choice.targets]
+    electing.run(wanted, Consent(implied=True))
+    electing.look_after()
+    return electing
+
+
+def _report(found: Triage, electing: Electing, truth: Truth) -> None:
+    """A row for each partition: what was said and done beside the truth."""
+    from console.demo_check import true_loss
+    from console.offsets import loss_text
+
+    said = {one.partition: one for one in found.assessments}
+    led = {one.partition: one for one in electing.outcomes}
+    print_table(
+        COLUMNS,
+        [
+            (
+                one.scenario,
+                one.partition,
+                one.expectation.verdict,
+                f"b{led[one.partition].leader}" if one.partition in led else None,
+                f"b{one.expectation.designee}",
+                loss_text(said[one.partition].loss) if one.partition in said else None,
+                true_loss(one),
+            )
+            for one in truth.partitions
+        ],
+    )
+
+
+COLUMNS = (
+    Column("Scenario"),
+    Column("Topic-partition"),
+    Column("Verdict"),
+    Column("Elected"),
+    Column("True best"),
+    Column("Loses", right=True),
+    Column("True loss", right=True),
+)
