@@ -14,6 +14,7 @@ from uuid import UUID
 
 import pytest
 
+from services.errors import ConnectFailed
 from services.kafka.deadline import Deadline
 from services.kafka.endpoint import Endpoint
 from services.kafka.messages.elect_leaders import ElectLeadersResponse, designated_election
@@ -33,11 +34,11 @@ from services.model import PartitionState, TopicPartition
 
 ORDERS = "orders"
 MANY = "many"
-MANY_PARTITIONS = 1_200
+MANY_PARTITIONS = 40
 ORDER = (3, 1, 2)
 DESIGNATED, REFUSED, STOCK, FENCED = (TopicPartition(ORDERS, number) for number in range(4))
 CONTROLLER = 101
-SECONDS = 20.0
+SECONDS = 60.0
 ELECT_LEADERS = 43
 NO_LOG = logging.getLogger("librdkafka of the tests")
 
@@ -175,13 +176,13 @@ class TestReplicaLogInfo:
         self, cluster: Cluster
     ) -> None:
         topic_id = cluster.partition(MANY, 0).topic_id
-        every = list(range(MANY_PARTITIONS))
+        asked = list(range(1_200))
         with native_proxy(cluster, 1, Native()) as proxy:
-            first, served = log_infos(proxy, Form.KIP, {topic_id: every})
-            rest, others = log_infos(proxy, Form.KIP, {topic_id: every[1_000:]})
-        assert (first.has_more_data, sorted(served)) == (True, every[:1_000])
-        assert (rest.has_more_data, sorted(others)) == (False, every[1_000:])
-        assert {one.error_code for one in served.values()} == {0}
+            first, served = log_infos(proxy, Form.KIP, {topic_id: asked})
+            rest, others = log_infos(proxy, Form.KIP, {topic_id: asked[1_000:]})
+        assert (first.has_more_data, sorted(served)) == (True, asked[:1_000])
+        assert (rest.has_more_data, sorted(others)) == (False, asked[1_000:])
+        assert [one for one in asked[:1_000] if served[one].error_code == 0] == asked[:40]
 
     def test_a_broker_without_the_replica_and_an_unknown_topic_are_errors(
         self, cluster: Cluster
@@ -258,7 +259,7 @@ class TestDesignatedElection:
     def test_a_request_of_another_form_fails_the_test(self, cluster: Cluster) -> None:
         messages = replica_log_info(Form.KIP966)
         with native_proxy(cluster, 1, Native(Form.KIP)) as proxy:
-            with pytest.raises(Exception, match="cannot be spoken to"):
+            with pytest.raises(ConnectFailed):
                 ask(proxy, messages.request({UUID(int=5): [0]}), messages.response_class)
             with pytest.raises(AssertionError, match="not a GetReplicaLogInfoRequest"):
                 proxy.assert_clean()
