@@ -6,15 +6,23 @@ from collections.abc import Sequence
 
 from services.errors import LabError
 from services.lab.scenarios import (
+    all_replicas_gone,
     bad_unclean_before,
+    compacted,
+    controller_down,
     diverged,
     empty_replica,
+    failed_logdir,
+    fenced_designee,
+    hanging_transaction,
     hung_broker,
     hung_designee,
     many,
     min_isr,
+    reassigning,
     replaced_disk,
     stale_replicas,
+    unregistered_broker,
 )
 from services.lab.scenarios.scenario import Scenario
 
@@ -26,8 +34,16 @@ SCENARIOS: tuple[Scenario, ...] = (
     replaced_disk.UNATTENDED,
     bad_unclean_before.SCENARIO,
     min_isr.SCENARIO,
+    fenced_designee.SCENARIO,
     hung_broker.SCENARIO,
     hung_designee.SCENARIO,
+    hanging_transaction.SCENARIO,
+    reassigning.SCENARIO,
+    unregistered_broker.SCENARIO,
+    failed_logdir.SCENARIO,
+    compacted.SCENARIO,
+    controller_down.SCENARIO,
+    all_replicas_gone.SCENARIO,
     many.SCENARIO,
 )
 

@@ -1,0 +1,123 @@
+"""A broker's way to its controllers through proxies that can be cut, and stay cut.
+
+Each proxy is a process of its own, so that what is cut stays cut when the command that cut it
+has ended: cutting is killing the proxy, healing is starting it again on the same port.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from services.errors import LabError
+from services.lab import process
+from services.lab.cluster import Cluster
+from services.lab.layout import LOOPBACK, Address, Listener
+from services.lab.ports import free_ports
+
+OPEN_SECONDS = 20.0
+KILL_SECONDS = 10.0
+POLL_SECONDS = 0.02
+PACKAGES = Path(__file__).parents[2]
+"""Where the process finds this package, installed or not."""
+
+
+class ControllerLink:
+    """The proxies between one broker and every controller.
+
+    `Cluster.down` ends them with the rest; they do not start by themselves with a lab that was
+    kept, but by `heal`.
+    """
+
+    def __init__(self, cluster: Cluster, broker: int) -> None:
+        self._cluster = cluster
+        self._broker = broker
+
+    @property
+    def whole(self) -> bool:
+        """Every proxy runs."""
+        return all(_running(self._record_file(one)) for one in self._addresses)
+
+    def plan(self) -> None:
+        """Lead the broker through proxies from its next start on, and open them.
+
+        Raises:
+            LabError: a proxy does not start.
+        """
+        controllers = self._cluster.layout.controllers
+        for controller, port in zip(controllers, free_ports(len(controllers)), strict=True):
+            address = Address(LOOPBACK, port)
+            self._cluster.link_controller(self._broker, controller.id, address)
+        self.heal()
+
+    def cut(self) -> None:
+        """Break the connections and refuse new ones; the broker is soon fenced.
+
+        It goes on serving clients by metadata that is not updated any more.
+        """
+        for controller in self._addresses:
+            _end(self._record_file(controller))
+
+    def heal(self) -> None:
+        """Let the broker reach its controllers again.
+
+        Raises:
+            LabError: a proxy does not start.
+        """
+        for controller, address in self._addresses.items():
+            if not _running(self._record_file(controller)):
+                self._open(controller, address)
+
+    @property
+    def _addresses(self) -> dict[int, Address]:
+        return dict(self._cluster.layout.node(self._broker).controller_links)
+
+    def _record_file(self, controller: int) -> Path:
+        return self._cluster.layout.node(self._broker).folder / f"link-{controller}.json"
+
+    def _open(self, controller: int, address: Address) -> None:
+        upstream = self._cluster.layout.node(controller).address(Listener.CONTROLLER)
+        record_file = self._record_file(controller)
+        record_file.parent.mkdir(parents=True, exist_ok=True)
+        output = record_file.with_suffix(".log")
+        command = [sys.executable, "-m", "services.lab.link_process"]
+        record = process.spawn(
+            [*command, str(upstream), str(address), str(record_file)],
+            output,
+            environment={"PYTHONPATH": str(PACKAGES)},
+            tethered=self._cluster.layout.tethered,
+        )
+        process.save_record(record, record_file)
+        if not _listens(address, record):
+            said = output.read_text("utf-8", "replace").strip() or "it wrote nothing"
+            _end(record_file)
+            raise LabError(f"The proxy of broker {self._broker} did not start: {said}")
+
+
+def _running(record_file: Path) -> bool:
+    record = process.load_record(record_file)
+    return record is not None and process.find(record) is not None
+
+
+def _end(record_file: Path) -> None:
+    record = process.load_record(record_file)
+    if record is None or not process.send(record, signal.SIGKILL):
+        return
+    if not process.wait_ended(record, KILL_SECONDS):
+        raise LabError(f"The proxy with pid {record.pid} does not end: kill it by hand.")
+
+
+def _listens(address: Address, record: process.ProcessRecord) -> bool:
+    """Wait until somebody accepts connections at *address*; False when the process ended."""
+    give_up = time.monotonic() + OPEN_SECONDS
+    while time.monotonic() < give_up and process.find(record) is not None:
+        try:
+            socket.create_connection(address, timeout=1).close()
+        except OSError:
+            time.sleep(POLL_SECONDS)
+        else:
+            return True
+    return False

@@ -1,0 +1,35 @@
+"""The process of one controller link: ``python -m services.lab.link_process FROM TO RECORD``.
+
+It forwards until it is killed. RECORD, the file that names its pid, tells it from other
+processes in their command lines.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from services.lab.layout import Address
+from services.lab.proxy import Proxy
+
+FETCH = 1
+ADDRESS_FREE = (4, 15)
+"""From version 16 on a controller's answers say where it listens itself (KIP-853), and the
+broker would fetch its metadata there, past the proxy."""
+
+
+def main(arguments: list[str]) -> None:
+    """Listen at the second address for what the first one serves."""
+    upstream, listen = (_address(text) for text in arguments[:2])
+    with Proxy(upstream, listen, offers={FETCH: ADDRESS_FREE}):
+        while True:
+            signal.pause()
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return Address(host, int(port))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,60 @@
+"""`all-replicas-gone`: no broker that holds the partition answers; others do."""
+
+from __future__ import annotations
+
+import logging
+
+from services.lab.scenarios.damage import lose, wait_gone
+from services.lab.scenarios.scenario import Scenario, alone
+from services.lab.scenarios.stage import Stage
+from services.lab.truth import Expectation, Verdict
+from services.model import TopicPartition
+
+logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())
+
+TOPIC = "archive"
+GROUP = "auditors"
+READ_TO = 120
+"""What the group committed: the only trace of the log that is left in reach (R11)."""
+COMMIT_SECONDS = 20.0
+
+
+def _script(stage: Stage) -> list[Expectation]:
+    cluster = stage.cluster
+    (partition,) = stage.create(TOPIC, [(1, 2)])
+    stage.write([partition], 100)
+    _commit(stage, partition, 100)
+    lose(cluster, 2)
+    stage.write([partition], 25)
+    _commit(stage, partition, READ_TO)
+    cluster.broker(1).kill()
+    wait_gone(cluster, 1)
+    stage.notes[f"committed offset of {GROUP}"] = str(READ_TO)
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=1,
+            designee=None,
+            why="b1 led last; nobody who holds anything answers, and a group had read 120",
+            if_gone=Verdict.STUCK,
+        )
+    ]
+
+
+def _commit(stage: Stage, partition: TopicPartition, offset: int) -> None:
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Position
+
+    consumer = Consumer(
+        {"bootstrap.servers": stage.cluster.lab_bootstrap, "group.id": GROUP}, logger=logger
+    )
+    try:
+        position = Position(partition.topic, partition.partition, offset)
+        consumer.commit(offsets=[position], asynchronous=False)
+    finally:
+        consumer.close()
+
+
+SCENARIO = Scenario("all-replicas-gone", __doc__, alone(_script))

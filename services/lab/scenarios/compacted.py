@@ -1,0 +1,74 @@
+"""`compacted`: the longer log has holes where the shorter one still holds what they replaced.
+
+b2 is lost before its log is cleaned, b1 after that: counting records, b2 seems to have more than
+half of what b1 lacks, but under each of its keys b1 has a newer record, so nothing is lost (R10).
+"""
+
+from __future__ import annotations
+
+import time
+
+from services.lab.produce import Pattern, produce
+from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from services.lab.scenarios.logs import wait_records
+from services.lab.scenarios.scenario import Scenario, Script
+from services.lab.scenarios.stage import Stage
+from services.lab.truth import Expectation, Verdict, Written
+from services.model import TopicPartition
+
+TOPIC = "profiles"
+SEGMENT_MS = 60_000
+CONFIGS = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.001",
+    "segment.ms": str(SEGMENT_MS),
+}
+"""A record so much newer than its segment's first one begins a new segment; the last segment is
+never cleaned."""
+LEADER = 3
+
+
+def _script(stage: Stage) -> Script:
+    (partition,) = stage.create(TOPIC, [(LEADER, 1, 2)], CONFIGS)
+    now_ms = int(time.time() * 1000)
+    first, second, third, fourth = (now_ms - age * 2 * SEGMENT_MS for age in (3, 2, 1, 0))
+    _update(stage, partition, range(75), first)
+    _update(stage, partition, range(50, 75), first)
+    yield B2_LOST
+    _update(stage, partition, range(25, 50), second)
+    _update(stage, partition, range(10), third)
+    wait_records(stage.cluster, partition, 85, 1, LEADER)
+    yield B1_LOST
+    _update(stage, partition, range(5), fourth)
+    yield LAST_LOST
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=LEADER,
+            designee=1,
+            why=(
+                "b3 led last and is intact; b1 follows it further than b2, and of what b2 alone "
+                "holds it has newer records under every key"
+            ),
+            if_gone=Verdict.SAFE,
+        )
+    ]
+
+
+def _update(stage: Stage, partition: TopicPartition, users: range, timestamp_ms: int) -> None:
+    """Write one record for each of *users*."""
+    pattern = Pattern("user", start=users.start, timestamp_ms=timestamp_ms)
+    topic, number = partition.topic, partition.partition
+    produced = produce(stage.cluster, topic, number, len(users), pattern=pattern)
+    keys = tuple(record.key.decode() for record in produced.acked)
+    written = Written(0, produced.offsets[0], keys, acks="all", committed=True, broker=LEADER)
+    stage.record(partition, written)
+
+
+SCENARIO = Scenario(
+    "compacted",
+    "The longer log has holes where the shorter one still holds what they replaced.",
+    _script,
+    course=COURSE,
+)

@@ -1,0 +1,41 @@
+"""`controller-down`: partitions are offline, and there is no controller to elect anybody (R20)."""
+
+from __future__ import annotations
+
+from services.lab.cluster import Cluster
+from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST
+from services.lab.scenarios.scenario import Act, Scenario, Script
+from services.lab.scenarios.stage import Stage
+from services.lab.truth import Expectation, Verdict
+
+TOPIC = "orders"
+ASSIGNMENTS = ((3, 1, 2), (3, 2, 1))
+
+
+def _script(stage: Stage) -> Script:
+    partitions = stage.create(TOPIC, ASSIGNMENTS)
+    stage.write(partitions, 100)
+    yield B2_LOST
+    stage.write(partitions, 25)
+    yield B1_LOST
+    stage.write(partitions, 10)
+    yield LAST_LOST
+    yield Act("the controllers are lost", _lose_controllers)
+    return [
+        Expectation(
+            partition,
+            Verdict.STUCK,
+            broker=None,
+            designee=None,
+            why="no quorum, no election; what b1 and b2 hold can still be read and rescued",
+        )
+        for partition in partitions
+    ]
+
+
+def _lose_controllers(cluster: Cluster) -> None:
+    for controller in cluster.controllers:
+        controller.kill()
+
+
+SCENARIO = Scenario("controller-down", __doc__, _script)

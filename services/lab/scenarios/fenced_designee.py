@@ -1,0 +1,54 @@
+"""`fenced-designee`: clients reach the replica that holds the most; its controllers do not."""
+
+from __future__ import annotations
+
+from services.lab.cluster import Cluster
+from services.lab.controller_link import ControllerLink
+from services.lab.scenarios.damage import wait_gone
+from services.lab.scenarios.logs import wait_log_end
+from services.lab.scenarios.scenario import Scenario, Shape, alone
+from services.lab.scenarios.stage import Stage
+from services.lab.truth import Expectation, Verdict
+
+TOPIC = "payments"
+ASSIGNMENTS = ((2, 3, 1), (2, 1, 3))
+CUT_OFF = 3
+"""The broker behind the link: the last one, because the lab asks the first that answers."""
+
+
+def _prepare(cluster: Cluster) -> None:
+    ControllerLink(cluster, CUT_OFF).plan()
+
+
+def _script(stage: Stage) -> list[Expectation]:
+    cluster = stage.cluster
+    partitions = stage.create(TOPIC, ASSIGNMENTS)
+    stage.write(partitions, 100)
+    cluster.broker(1).kill()
+    ControllerLink(cluster, CUT_OFF).cut()
+    wait_gone(cluster, 1, CUT_OFF)
+    stage.write(partitions, 35)
+    # Nothing between brokers is cut: the leader goes on serving a follower that is fenced.
+    for partition in partitions:
+        wait_log_end(cluster, partition, 135, CUT_OFF)
+    cluster.broker(2).kill()
+    cluster.broker(1).start()
+    cluster.wait_unfenced(1)
+    wait_gone(cluster, 2)
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=2,
+            designee=1,
+            why=(
+                "b2 led last and is intact; b3 followed it to the end but is fenced, so that "
+                "only b1, which misses 35 records, can be elected"
+            ),
+            if_gone=Verdict.LOSS,
+        )
+        for partition in partitions
+    ]
+
+
+SCENARIO = Scenario("fenced-designee", __doc__, alone(_script), shape=Shape(prepare=_prepare))

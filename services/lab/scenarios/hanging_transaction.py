@@ -1,0 +1,107 @@
+"""`hanging-transaction`: the commit marker is on the dead leader alone (R18).
+
+The transaction's coordinator is safe and has it as committed, so nobody ends it again: once
+the other replica leads, its records and all after them stay unread under read_committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from services.errors import LabError
+from services.lab.properties import SMALL
+from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from services.lab.scenarios.logs import wait_log_end
+from services.lab.scenarios.scenario import Scenario, Script
+from services.lab.scenarios.stage import Stage
+from services.lab.segments import read_log
+from services.lab.truth import Expectation, Verdict, Written
+from services.model import TopicPartition
+
+logger = logging.getLogger(__name__)
+logger.addHandler(logging.NullHandler())
+
+TOPIC = "billing"
+RECORDS = 10
+TRANSACTIONAL_ID = "billing-writer"
+COORDINATOR = 1
+TRANSACTION_TOPIC = "__transaction_state"
+TRANSACTION_PARTITIONS = int(SMALL["transaction.state.log.num.partitions"])
+TRANSACTION_SECONDS = 20.0
+
+
+def _script(stage: Stage) -> Script:
+    stage.create(
+        TRANSACTION_TOPIC, [(COORDINATOR,)] * TRANSACTION_PARTITIONS, {"cleanup.policy": "compact"}
+    )
+    (partition,) = stage.create(TOPIC, [(3, 2)])
+    producer = _begun(stage)
+    keys = _write(producer, partition)
+    wait_log_end(stage.cluster, partition, RECORDS, 2, 3)
+    yield B2_LOST
+    producer.commit_transaction(TRANSACTION_SECONDS)
+    wait_log_end(stage.cluster, partition, RECORDS + 1, 3)
+    stage.record(partition, Written(0, 0, keys, acks="all", committed=True, broker=3))
+    stage.write([partition], 5)
+    yield B1_LOST
+    yield LAST_LOST
+    stage.notes["hanging transaction"] = TRANSACTIONAL_ID
+    stage.notes["hanging producer id"] = str(_producer_id(stage, partition))
+    stage.notes["hanging since offset"] = "0"
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=3,
+            designee=2,
+            why=(
+                "b3 led last and alone has the commit marker; on b2 the transaction stays open "
+                "for ever, and read_committed reads nothing from its first record on"
+            ),
+            if_gone=Verdict.SAFE,
+        )
+    ]
+
+
+def _begun(stage: Stage) -> Any:
+    """A producer in a transaction."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": stage.cluster.lab_bootstrap,
+            "transactional.id": TRANSACTIONAL_ID,
+            "transaction.timeout.ms": 600_000,
+        },
+        logger=logger,
+    )
+    producer.init_transactions(TRANSACTION_SECONDS)
+    producer.begin_transaction()
+    return producer
+
+
+def _write(producer: Any, partition: TopicPartition) -> tuple[str, ...]:
+    keys = tuple(f"r-{number}" for number in range(RECORDS))
+    for key in keys:
+        value = f"{key}@{partition}"
+        producer.produce(
+            partition.topic, partition=partition.partition, key=key.encode(), value=value.encode()
+        )
+    left = producer.flush(TRANSACTION_SECONDS)
+    if left:
+        raise LabError(f"{left} records of the transaction were not taken: run it again.")
+    return keys
+
+
+def _producer_id(stage: Stage, partition: TopicPartition) -> int:
+    folder = stage.cluster.broker(2).partition_folder(partition.topic, partition.partition)
+    return read_log(folder).batches[0].producer_id
+
+
+SCENARIO = Scenario(
+    "hanging-transaction",
+    "The commit marker is on the dead leader alone: read_committed will stop there for ever.",
+    _script,
+    course=COURSE,
+)
