@@ -40,7 +40,7 @@ def decode(content: bytes, where: str) -> dict[str, int]:
     if not content:
         return {}
     try:
-        offsets = json.loads(content)
+        offsets = json.loads(content.decode())
     except json.JSONDecodeError as error:
         spot = f"line {error.lineno}, column {error.colno}"
         raise MalformedInput(f"{where}, {spot}: {error.msg}; {_REPLACE}") from None

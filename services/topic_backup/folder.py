@@ -114,7 +114,7 @@ class LocalFolder:
         with storage_errors(self.where(name)):
             return (self.path / name).open("rb")
 
-    def append(self, name: str, at: int) -> LocalAppendFile:
+    def append(self, name: str, at: int) -> AppendFile:
         return LocalAppendFile(self.path / name, at)
 
     def replace(self, name: str, chunks: Iterable[bytes]) -> None:

@@ -110,14 +110,14 @@ def decode(content: bytes, where: str) -> TopicManifest:
 
 def _check_schema(content: bytes, where: str) -> None:
     try:
-        found = json.loads(content)
+        found = json.loads(content.decode())
     except json.JSONDecodeError as error:
         spot = f"line {error.lineno}, column {error.colno}"
         raise MalformedInput(f"{where}, {spot}: {error.msg}; {_MOVE_AWAY}") from None
     except (UnicodeDecodeError, RecursionError) as error:
         raise MalformedInput(f"{where}: no JSON ({error}); {_MOVE_AWAY}") from None
     schema = found.get("schema") if isinstance(found, dict) else None
-    if not isinstance(schema, int):
+    if type(schema) is not int:
         raise MalformedInput(f"{where}: it has no schema version; {_MOVE_AWAY}")
     if schema != SCHEMA:
         raise UnsupportedSchema(

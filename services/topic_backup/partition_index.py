@@ -65,10 +65,15 @@ def read(folder: Folder, partition: int) -> tuple[Entry, ...]:
             content = file.read(MAX_INDEX_BYTES + 1)
     if len(content) > MAX_INDEX_BYTES:
         raise DamagedBackup(where, MAX_INDEX_BYTES, "no partition index is this large")
-    return _decode(content, where)
+    return decode(content, where)
 
 
-def _decode(content: bytes, where: str) -> tuple[Entry, ...]:
+def decode(content: bytes, where: str) -> tuple[Entry, ...]:
+    """The entries in *content*, which is what follows the magic byte.
+
+    Raises:
+        DamagedBackup: as `read`.
+    """
     entries: list[Entry] = []
     at, latest = 0, -1
     while at < len(content):

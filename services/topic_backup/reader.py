@@ -104,7 +104,10 @@ class PartitionReader:
             self._note_tail(prefix, 0, "not committed")
 
     def _indexed(self, segment: Segment) -> Extent:
-        end = _indexed_end(self._folder, segment.prefix, self._max_record_bytes)
+        size = self._folder.size(records_name(segment.prefix)) or 0
+        end, named = _indexed_end(self._folder, segment.prefix, size, self._max_record_bytes)
+        if named > size:
+            self._note(segment.prefix, size, named - size, "named by the index and not there")
         if end is not None:
             self._note_tail(segment.prefix, end, "behind the last indexed record")
         return Extent(segment.prefix, segment.start_offset, end)
@@ -190,16 +193,25 @@ def _seek(folder: Folder, extent: Extent, start: int, max_record_bytes: int) -> 
     return entry.position if true else FIRST_POSITION
 
 
-def _indexed_end(folder: Folder, prefix: str, max_record_bytes: int) -> int | None:
-    """Where the last indexed record ends; None when the index does not fit the records."""
-    index = open_index(folder, prefix)
+def _indexed_end(
+    folder: Folder, prefix: str, size: int, max_record_bytes: int
+) -> tuple[int | None, int]:
+    """Where the last indexed record ends within *size* bytes, and where the index says it does.
+
+    The first is None when the index does not fit the records; then its word counts for nothing.
+    """
+    index = open_index(folder, prefix) if size else None
     if index is None:
-        return None
+        return None, 0
     with index:
-        last = index.last_within(folder.size(records_name(prefix)) or 0)
+        last, within = index.last, index.last_within(size)
     if last is None:
-        return FIRST_POSITION
-    return last.end if _tells_truth(folder, prefix, last, max_record_bytes) else None
+        return FIRST_POSITION, 0
+    if within is None:
+        return None, last.end if size == FIRST_POSITION else 0
+    if not _tells_truth(folder, prefix, within, max_record_bytes):
+        return None, 0
+    return within.end, last.end
 
 
 def _tells_truth(folder: Folder, prefix: str, entry: Entry, max_record_bytes: int) -> bool:

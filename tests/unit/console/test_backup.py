@@ -1,0 +1,97 @@
+"""`breakglass backup`: what it prints where, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from console.backup import app
+from services.errors import BreakglassError, DamagedBackup, UsageError
+from tests.unit.topic_backup.backups import RECORDS, as_the_originals, back_up, overwrite
+from tests.unit.topic_backup.golden import CASES, GOLDEN, GoldenPartition, partitions
+from tests.unit.topic_backup.shapes import plain, run
+
+TORN = GOLDEN / "torn_records_tail" / "torn"
+
+
+def backup(*arguments: str) -> Result:
+    """Run the command; an error of ours is raised as it reaches the program's one way out."""
+    result = CliRunner().invoke(app, list(arguments))
+    if isinstance(result.exception, BreakglassError):
+        raise result.exception
+    return result
+
+
+@pytest.mark.parametrize("golden", partitions(*CASES), ids=str)
+def test_cat_prints_every_golden_record_as_recorded(golden: GoldenPartition) -> None:
+    result = backup("cat", f"{golden.folder}/{golden.partition}", "--json", "--bytes", "hex")
+    assert result.exit_code == 0
+    printed = [json.loads(line) for line in result.stdout.splitlines()]
+    recorded = [
+        {name: value for name, value in raw.items() if name != "on_disk_type_int"}
+        for raw in golden.raw_records
+    ]
+    assert printed == recorded
+
+
+def test_cat_prints_a_range_that_stops_before_its_end() -> None:
+    result = backup("cat", f"{TORN}/0", "--from", "1", "--to", "3")
+    assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == [1, 2]
+
+
+@pytest.mark.parametrize(("form", "shown"), [("utf8", "�a"), ("hex", "ff61"), ("base64", "/2E=")])
+def test_cat_shows_bytes_in_the_form_asked_for(tmp_path: Path, form: str, shown: str) -> None:
+    one = plain(0)._replace(key=None, value=b"\xffa", headers=((b"\xffa", None), (b"", b"")))
+    topic = back_up(tmp_path, [one])
+    printed = json.loads(backup("cat", f"{topic}/0", "--bytes", form).stdout)
+    assert printed["key"] is None
+    assert printed["value"] == shown
+    assert printed["headers"] == [[shown, None], ["", ""]]
+
+
+def test_cat_prints_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, [plain(0, value=b"\x1b]0;owned\x07\n\xe2\x80\xae")])
+    assert backup("cat", f"{topic}/0").stdout.isprintable() is False
+    assert backup("cat", f"{topic}/0").stdout.rstrip("\n").isprintable()
+
+
+def test_cat_tells_of_a_torn_end_on_stderr_and_succeeds() -> None:
+    result = backup("cat", f"{TORN}/0")
+    assert (result.exit_code, len(result.stdout.splitlines())) == (0, 5)
+    assert "10 bytes from byte 206 left out: behind the last indexed record" in result.stderr
+
+
+def test_cat_prints_what_lies_before_damage_and_fails(tmp_path: Path) -> None:
+    topic = as_the_originals(back_up(tmp_path, run(0, 5)))
+    overwrite(topic / RECORDS, 1 + 2 * 40 + 8, b"\x09")
+    result = CliRunner().invoke(app, ["cat", f"{topic}/0"])
+    assert len(result.stdout.splitlines()) == 2
+    assert isinstance(result.exception, DamagedBackup)
+
+
+@pytest.mark.parametrize("source", ["s3://bucket/orders/0", "orders", "absent/0"])
+def test_a_source_that_cannot_be_is_a_usage_error(source: str) -> None:
+    with pytest.raises(UsageError):
+        backup("cat", source)
+
+
+def test_reindex_reports_each_segment(tmp_path: Path) -> None:
+    shutil.copytree(TORN, tmp_path / "torn")
+    result = backup("reindex", str(tmp_path / "torn"), "--json")
+    (segment,) = json.loads(result.stdout)["segments"]
+    assert (segment["entries"], segment["left_out"], segment["torn"]) == (5, 10, True)
+    assert result.exit_code == 0
+    table = backup("reindex", f"{tmp_path}/torn/0").stdout
+    assert table.splitlines()[1].split()[1:3] == ["5", "10"]
+
+
+def test_reindex_fails_where_a_segment_is_damaged_before_its_end(tmp_path: Path) -> None:
+    topic = as_the_originals(back_up(tmp_path, run(0, 5)))
+    overwrite(topic / RECORDS, 1 + 2 * 40 + 8, b"\x09")
+    result = backup("reindex", str(topic))
+    assert result.exit_code == 1
+    assert "a timestamp type cannot be" in result.stdout

@@ -1,0 +1,67 @@
+"""What an operator types to name a backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.errors import UsageError
+from services.topic_backup.address import local_path, partition_of, reindex_all
+from services.topic_backup.manifest import TopicIdentity
+from tests.unit.topic_backup.backups import back_up
+from tests.unit.topic_backup.shapes import run
+
+
+@pytest.mark.parametrize(
+    ("address", "path"),
+    [
+        ("backups/orders/0", "backups/orders/0"),
+        ("/b/orders", "/b/orders"),
+        ("file:///b%20c/orders/0", "/b c/orders/0"),
+        ("FILE://localhost/b", "/b"),
+    ],
+)
+def test_folders_and_file_urls_are_taken(address: str, path: str) -> None:
+    assert local_path(address) == Path(path)
+
+
+@pytest.mark.parametrize("address", ["s3://bucket/orders/0", "file://elsewhere/b", "http://x"])
+def test_other_places_are_refused(address: str) -> None:
+    with pytest.raises(UsageError, match="not on this machine"):
+        local_path(address)
+
+
+def test_a_partition_is_read(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 3))
+    assert list(partition_of(f"{topic}/0").records()) == run(0, 3)
+    assert list(partition_of((topic / "0").as_uri()).records()) == run(0, 3)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("orders", "does not end with a partition"),
+        ("orders/x", "does not end with a partition"),
+        ("orders/1", "holds nothing of partition 1, only of: 0"),
+        ("payments/0", "is no folder"),
+        ("a b/0", "not a topic name"),
+    ],
+)
+def test_what_is_not_there_is_told(tmp_path: Path, address: str, reason: str) -> None:
+    back_up(tmp_path, run(0, 3))
+    with pytest.raises(UsageError, match=reason):
+        partition_of(f"{tmp_path}/{address}")
+
+
+def test_a_topic_or_one_partition_is_reindexed(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 3))
+    assert [one.entries for one in reindex_all(str(topic))] == [3]
+    assert [one.entries for one in reindex_all(f"{topic}/0")] == [3]
+    with pytest.raises(UsageError, match="only of partitions: 0"):
+        reindex_all(f"{topic}/7")
+
+
+def test_a_topic_whose_name_is_a_number_is_reindexed(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 3), identity=TopicIdentity("7"))
+    assert [one.entries for one in reindex_all(str(topic))] == [3]

@@ -1,0 +1,145 @@
+"""Batches given to a writer: records into segments, everything else into the batch log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.errors import DamagedBackup
+from services.topic_backup.batch_log import BatchState, read_batch_log
+from services.topic_backup.batches import decode_batches
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.layout import batch_log_name, listing
+from services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionSummary
+from services.topic_backup.topic_writer import TopicWriter
+from tests.unit.topic_backup.backups import ORDERS, append_to, committed, cut_to, overwrite, read
+from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
+from tests.unit.topic_backup.shapes import plain, run
+
+LOG = batch_log_name(0)
+TAIL = [
+    batch(run(100, 103), epoch=4),
+    batch(run(103, 105), epoch=4, flags=TRANSACTIONAL, producer=(70, 2, 11)),
+    batch([control_record(105, 0)], epoch=5, flags=CONTROL | TRANSACTIONAL, producer=(70, 2, -1)),
+    batch(run(106, 108), last_offset=109, epoch=6),
+    batch([control_record(110, 1)], epoch=6, flags=CONTROL | TRANSACTIONAL, producer=(71, 0, -1)),
+]
+"""A log's tail: an aborted transaction, a compacted batch, and a marker at the very end."""
+
+
+def rescue(root: Path, batches: list[bytes], *, commit: bool = True) -> Path:
+    """Write *batches* as they came from a broker."""
+    with TopicWriter(root, ORDERS) as writer:
+        partition = writer.partition(0)
+        for one in decode_batches(b"".join(batches), "b2, orders-0"):
+            partition.append_batch(one)
+        partition.sync()
+        if commit:
+            writer.commit()
+    return root / "orders"
+
+
+def partition_of(topic: Path) -> PartitionSummary:
+    partition = committed(topic)
+    assert partition is not None
+    return partition
+
+
+def states(topic: Path) -> list[BatchState]:
+    log = partition_of(topic).batch_log
+    assert log is not None
+    return list(read_batch_log(LocalFolder(topic), 0, log))
+
+
+def test_data_records_are_kept_and_markers_are_not(tmp_path: Path) -> None:
+    topic = rescue(tmp_path, TAIL)
+    assert read(topic) == [*run(100, 105), *run(106, 108)]
+
+
+def test_markers_and_holes_are_told_with_their_reason(tmp_path: Path) -> None:
+    partition = partition_of(rescue(tmp_path, TAIL))
+    assert partition.next_offset == 111
+    (segment,) = partition.segments
+    assert segment.gaps == (
+        Gap(105, 106, GapReason.CONTROL),
+        Gap(108, 110, GapReason.UNKNOWN),
+        Gap(110, 111, GapReason.CONTROL),
+    )
+    assert segment.epochs == (EpochStart(4, 100), EpochStart(6, 106))
+
+
+def test_transactions_can_be_told_apart_afterwards(tmp_path: Path) -> None:
+    held = states(rescue(tmp_path, TAIL))
+    assert [(one.base_offset, one.last_offset) for one in held] == [
+        (100, 102), (103, 104), (105, 105), (106, 109), (110, 110)
+    ]  # fmt: skip
+    assert [one.transactional for one in held] == [False, True, True, False, True]
+    assert [one.marker for one in held] == [None, None, "abort", None, "commit"]
+    assert [one.producer_id for one in held] == [-1, 70, 70, -1, 71]
+    assert [one.leader_epoch for one in held] == [4, 4, 5, 6, 6]
+    assert (held[1].producer_epoch, held[1].base_sequence) == (2, 11)
+    assert held[2].coordinator_epoch == 3
+
+
+def test_the_originals_readers_pass_the_log_over() -> None:
+    assert listing([LOG]) == {}
+    assert "consumer_offsets_partition_" not in LOG
+
+
+def test_batches_that_come_again_change_nothing(tmp_path: Path) -> None:
+    topic = rescue(tmp_path, TAIL)
+    before = partition_of(topic)
+    rescue(tmp_path, TAIL)
+    assert partition_of(topic) == before
+
+
+@pytest.mark.parametrize("kept", range(len(TAIL)))
+def test_a_writer_that_was_killed_is_followed_by_one_that_finishes(
+    tmp_path: Path, kept: int
+) -> None:
+    """The log is ahead of the records: lines of batches that were not kept are cut off."""
+    whole = partition_of(rescue(tmp_path / "unharmed", TAIL))
+    rescue(tmp_path, TAIL[:kept])
+    topic = rescue(tmp_path, TAIL, commit=False)
+    records = topic / "segment_partition_000_from_offset_0000000000_records"
+    index = topic / "segment_partition_000_from_offset_0000000000_index"
+    lines = (topic / LOG).read_bytes()
+    size = partition_of(topic)
+    cut_to(records, size.segments[0].records_bytes)
+    cut_to(index, 1 + 24 * size.segments[0].count)
+    rescue(tmp_path, TAIL)
+    assert (topic / LOG).read_bytes() == lines
+    assert partition_of(topic).batch_log == whole.batch_log
+    assert read(topic) == read(tmp_path / "unharmed" / "orders")
+
+
+def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
+    topic = rescue(tmp_path, TAIL)
+    append_to(topic / LOG, b'{"base_offset":111,')
+    rescue(tmp_path, [])
+    assert (topic / LOG).read_bytes().endswith(b"}\n")
+    assert len(states(topic)) == 5
+
+
+def test_lines_that_changed_since_the_commit_are_an_error(tmp_path: Path) -> None:
+    topic = rescue(tmp_path, TAIL)
+    overwrite(topic / LOG, 16, b"9")
+    with pytest.raises(DamagedBackup, match="its committed lines have changed"):
+        rescue(tmp_path, [])
+
+
+def test_fewer_lines_than_committed_are_an_error(tmp_path: Path) -> None:
+    topic = rescue(tmp_path, TAIL)
+    cut_to(topic / LOG, 100)
+    with pytest.raises(DamagedBackup):
+        states(topic)
+    with pytest.raises(DamagedBackup):
+        rescue(tmp_path, [])
+
+
+def test_records_given_one_by_one_have_no_log(tmp_path: Path) -> None:
+    with TopicWriter(tmp_path, ORDERS) as writer:
+        writer.partition(0).append(plain(0))
+        assert writer.commit().partitions[0].batch_log is None
+    assert not (tmp_path / "orders" / LOG).exists()

@@ -1,0 +1,249 @@
+"""Record batches of message format v2, encoded by another library and decoded here."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.errors import MalformedMessage
+from services.topic_backup.batch_header import BATCH_HEADER, read_headers
+from services.topic_backup.batches import Batch, ControlType, Marker, decode_batches
+from services.topic_backup.compression import Compression
+from services.topic_backup.record import Record, TimestampType
+from tests.unit.topic_backup.batch_bytes import (
+    CONTROL,
+    LOG_APPEND,
+    TRANSACTIONAL,
+    batch,
+    compress,
+    control_record,
+    encoded,
+    sealed,
+)
+from tests.unit.topic_backup.shapes import contents, plain, run
+
+ON_BROKER = "b2, orders-3"
+CRC_AT = 17
+COUNT_AT = 57
+
+codecs = pytest.mark.parametrize("codec", Compression)
+header_texts = st.lists(st.tuples(st.text(max_size=9).map(str.encode), contents), max_size=4)
+
+
+@st.composite
+def broker_records(draw: st.DrawFn) -> list[Record]:
+    """Records of one batch; compaction may have left holes between them."""
+    base = draw(st.integers(0, 2**40))
+    deltas = draw(st.lists(st.integers(0, 10_000), min_size=1, max_size=8, unique=True).map(sorted))
+    stamp = draw(st.integers(-1, 2**44))
+    return [
+        Record(
+            base + delta,
+            TimestampType.CREATE,
+            stamp + draw(st.integers(-(2**40), 2**40)),
+            draw(contents),
+            draw(contents),
+            tuple(draw(header_texts)),
+        )
+        for delta in deltas
+    ]
+
+
+def decoded(data: bytes) -> list[Batch]:
+    return list(decode_batches(data, ON_BROKER))
+
+
+def with_payload(payload: bytes, *, count: int, codec: int = 0, last: int = 100) -> bytes:
+    """A batch whose header and CRC are right and whose records are *payload*."""
+    return sealed(0, len(payload), 1, 2, 0, codec, last, 0, 0, -1, -1, -1, count, payload=payload)
+
+
+@given(broker_records(), st.sampled_from(Compression))
+def test_records_are_decoded_as_they_were_encoded(
+    records: list[Record], codec: Compression
+) -> None:
+    data = batch(records, compression=codec, base_offset=max(0, records[0].offset - 3))
+    (one,) = decoded(data)
+    assert list(one.records) == records
+    assert one.header.compression == codec
+
+
+@codecs
+def test_large_batches_are_decompressed(codec: Compression) -> None:
+    records = [plain(0, value=bytes(300_000)), plain(1)]
+    (one,) = decoded(batch(records, compression=codec))
+    assert list(one.records) == records
+
+
+def test_snappy_is_also_read_without_framing() -> None:
+    payload = bytes(cramjam.snappy.compress_raw(encoded(run(0, 3), 0)))
+    (one,) = decoded(with_payload(payload, count=3, codec=Compression.SNAPPY))
+    assert [record.offset for record in one.records] == [0, 1, 2]
+
+
+def test_everything_of_the_header_is_told() -> None:
+    data = batch(
+        run(100, 103), last_offset=105, epoch=7, flags=TRANSACTIONAL, producer=(4000, 9, 2**31 - 2)
+    )
+    (one,) = decoded(data)
+    header = one.header
+    assert (header.base_offset, header.last_offset, header.next_offset) == (100, 105, 106)
+    assert (header.leader_epoch, header.count, header.size) == (7, 3, len(data))
+    assert (header.producer_id, header.producer_epoch) == (4000, 9)
+    assert (header.transactional, header.control, one.marker) == (True, False, None)
+    assert header.crc == int.from_bytes(data[CRC_AT : CRC_AT + 4])
+    assert [header.sequence(offset) for offset in (100, 101, 102)] == [2**31 - 2, 2**31 - 1, 0]
+
+
+def test_without_a_producer_there_is_no_sequence() -> None:
+    (one,) = decoded(batch(run(0, 2)))
+    assert one.header.sequence(0) is None
+
+
+def test_under_log_append_time_every_record_has_the_time_of_the_batch() -> None:
+    (one,) = decoded(batch(run(0, 3), flags=LOG_APPEND, max_timestamp=77))
+    assert {(record.timestamp_type, record.timestamp) for record in one.records} == {
+        (TimestampType.LOG_APPEND, 77)
+    }
+
+
+def test_a_producer_without_timestamps_leaves_create_time_minus_one() -> None:
+    (one,) = decoded(batch([plain(0)._replace(timestamp=-1)]))
+    assert (one.records[0].timestamp_type, one.records[0].timestamp) == (TimestampType.CREATE, -1)
+
+
+def test_header_keys_that_are_no_text_are_kept() -> None:
+    payload = encoded([plain(0)._replace(headers=((b"xy", b"1"),))], 0).replace(b"xy", b"\xff\xfe")
+    (one,) = decoded(with_payload(payload, count=1))
+    assert one.records[0].headers == ((b"\xff\xfe", b"1"),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "marker"),
+    [
+        (0, Marker(ControlType.ABORT, 3)),
+        (1, Marker(ControlType.COMMIT, 3)),
+        (2, Marker(ControlType.LEADER_CHANGE, None)),
+        (99, Marker(ControlType.UNKNOWN, None)),
+        (-1, Marker(ControlType.UNKNOWN, None)),
+    ],
+)
+def test_a_control_batch_says_what_it_is(kind: int, marker: Marker) -> None:
+    (one,) = decoded(batch([control_record(5, kind)], flags=CONTROL | TRANSACTIONAL))
+    assert (one.header.control, one.marker) == (True, marker)
+
+
+def test_a_batch_that_compaction_emptied_still_has_its_offsets() -> None:
+    (one,) = decoded(batch([], base_offset=10, last_offset=14, flags=CONTROL))
+    assert (one.records, one.marker, one.header.next_offset) == ((), None, 15)
+
+
+class TestEndOfTheFetchedBytes:
+    TWO = batch(run(0, 3)) + batch(run(3, 6))
+
+    @pytest.mark.parametrize("cut", range(1, len(batch(run(3, 6)))))
+    def test_a_batch_that_is_cut_is_left_for_the_next_fetch(self, cut: int) -> None:
+        data = self.TWO[:-cut]
+        assert [one.header.base_offset for one in decoded(data)] == [0]
+        fetched = read_headers(data, ON_BROKER)
+        assert fetched.cut_bytes == len(self.TWO) // 2 - cut
+        assert fetched.cut_batch == (len(self.TWO) // 2 if fetched.cut_bytes >= 12 else None)
+
+    def test_whole_batches_leave_nothing(self) -> None:
+        fetched = read_headers(self.TWO, ON_BROKER)
+        assert (len(fetched.headers), fetched.cut_batch, fetched.cut_bytes) == (2, None, 0)
+
+    def test_no_bytes_are_no_batches(self) -> None:
+        assert decoded(b"") == []
+
+
+class TestHostile:
+    @pytest.mark.parametrize("at", range(21, len(batch(run(0, 3)))))
+    def test_a_flipped_bit_is_told_by_the_crc(self, at: int) -> None:
+        data = bytearray(batch(run(0, 3)))
+        data[at] ^= 0x40
+        with pytest.raises(MalformedMessage, match=ON_BROKER):
+            decoded(bytes(data))
+
+    @pytest.mark.parametrize("magic", [0, 1, 3, 255])
+    def test_other_message_formats_are_named(self, magic: int) -> None:
+        data = bytearray(batch(run(0, 3)))
+        data[16] = magic
+        with pytest.raises(MalformedMessage, match=f"message format {magic}, only 2"):
+            decoded(bytes(data))
+
+    @pytest.mark.parametrize("length", [-1, 0, 48, -(2**31)])
+    def test_a_batch_length_that_cannot_be_is_refused(self, length: int) -> None:
+        data = bytearray(batch(run(0, 3)))
+        struct.pack_into(">i", data, 8, length)
+        with pytest.raises(MalformedMessage, match=f"a batch of {length + 12} bytes"):
+            decoded(bytes(data))
+
+    @pytest.mark.parametrize("count", [-1, 4, 2**31 - 1])
+    def test_more_records_than_offsets_are_refused(self, count: int) -> None:
+        data = bytearray(batch(run(0, 3)))
+        struct.pack_into(">i", data, COUNT_AT, count)
+        with pytest.raises(MalformedMessage, match=f"{count} records over 3 offsets"):
+            decoded(bytes(data))
+
+    @pytest.mark.parametrize(
+        ("payload", "count", "reason"),
+        [
+            (b"", 1, "1 records do not fit"),
+            (bytes(7), 1, "a number is cut"),
+            (b"\x0e" + bytes(7), 1, "has another length than it says"),
+            (b"\xfe\xff\xff\xff\x0f" + bytes(9), 1, "a record claims 2147483647 bytes"),
+            (b"\x01" + bytes(9), 1, "a record claims -1 bytes"),
+            (b"\xff\xff\xff\xff\xff\x01" + bytes(9), 1, "a number is cut or longer than 32 bits"),
+            (b"\x0c\x00\x00\xd2\x0f\x01\x01\x00", 1, "1001 offsets past its start"),
+            (b"\x0c\x00\x00\x01\x01\x01\x00", 1, "-1 offsets past its start"),
+            (b"\x0c\x00\x00\x00\x03\x01\x00", 1, "a field claims -2 bytes"),
+            (b"\x0c\x00\x00\x00\x01\x7e\x00", 1, "a field claims 63 bytes"),
+            (b"\x0c\x00\x00\x00\x01\x01\x01", 1, "a record claims -1 headers"),
+            (b"\x0e\x00\x00\x00\x01\x01\x80\x01", 1, "a record claims 64 headers"),
+            (b"\x10\x00\x00\x00\x01\x01\x02\x01\x00", 1, "a header key is null"),
+            (b"\x0c\x00\x00\x00\x01\x01\x00" * 2, 1, "bytes are left behind the last record"),
+            (b"\x0e\x00\x00\x00\x01\x01\x00\x00", 1, "has another length than it says"),
+        ],
+    )
+    def test_records_that_lie_about_themselves_are_refused(
+        self, payload: bytes, count: int, reason: str
+    ) -> None:
+        with pytest.raises(MalformedMessage, match=reason):
+            decoded(with_payload(payload, count=count))
+
+    @pytest.mark.parametrize("codec", [*list(Compression)[1:], 5, 6, 7])
+    def test_garbage_in_place_of_compressed_records_is_refused(self, codec: int) -> None:
+        with pytest.raises(
+            MalformedMessage, match=r"cannot be decompressed|type [567] is not known"
+        ):
+            decoded(with_payload(b"no codec wrote this", count=1, codec=codec))
+
+    @pytest.mark.parametrize("codec", list(Compression)[1:])
+    def test_a_bomb_goes_off_below_its_limit(self, codec: Compression) -> None:
+        """20 MB of zeros in less than 1: refused, with no more memory used than the limit."""
+        data = with_payload(compress(codec, bytes(20_000_000)), count=1, codec=codec)
+        tracemalloc.start()
+        with pytest.raises(MalformedMessage, match="decompresses to more than 1000000 bytes"):
+            list(decode_batches(data, ON_BROKER, max_batch_bytes=1_000_000))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1_000_000 * 2 + 2 * len(data)
+
+    @pytest.mark.parametrize("codec", list(Compression)[1:])
+    def test_exactly_the_limit_is_allowed(self, codec: Compression) -> None:
+        records = [plain(0, value=bytes(500_000))]
+        limit = len(encoded(records, 0))
+        data = batch(records, compression=codec)
+        assert len(list(decode_batches(data, ON_BROKER, max_batch_bytes=limit))) == 1
+        with pytest.raises(MalformedMessage, match="decompresses to more"):
+            list(decode_batches(data, ON_BROKER, max_batch_bytes=limit - 1))
+
+
+def test_the_header_has_the_size_that_brokers_write() -> None:
+    assert BATCH_HEADER.size == 61

@@ -1,0 +1,106 @@
+"""The local folder: what is durable, what is atomic, and what its errors say."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from services.errors import AlreadyRunning, StorageError
+from services.topic_backup.folder import LocalFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> LocalFolder:
+    return LocalFolder.create(tmp_path / "backup" / "topic")
+
+
+def test_a_file_is_written_on_from_where_it_is_told(folder: LocalFolder) -> None:
+    for at, content in ((0, b"0123456789"), (4, b"ab")):
+        file = folder.append("f", at)
+        file.write(content)
+        file.sync()
+        file.close()
+    assert (folder.path / "f").read_bytes() == b"0123ab"
+
+
+def test_a_write_that_failed_can_be_tried_again(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk takes half of a write; the next attempt puts all of it in the same place."""
+    real, full = os.pwrite, [True]
+
+    def pwrite(descriptor: int, data: bytes, at: int) -> int:
+        if at >= 3 and full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data[:3] if full[0] else data, at)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    file = folder.append("f", 0)
+    with pytest.raises(StorageError, match="No space left on device; free space"):
+        file.write(b"abcdef")
+    full[0] = False
+    file.write(b"abcdef")
+    file.close()
+    assert (folder.path / "f").read_bytes() == b"abcdef"
+
+
+def test_an_fsync_that_failed_is_never_believed_again(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = folder.append("f", 0)
+    file.write(b"x")
+    with monkeypatch.context() as patch:
+
+        def fsync(descriptor: int) -> None:
+            raise OSError(errno.EIO, "Input/output error")
+
+        patch.setattr(os, "fsync", fsync)
+        with pytest.raises(StorageError, match="Input/output error"):
+            file.sync()
+    with pytest.raises(StorageError, match="an earlier fsync failed"):
+        file.sync()
+    file.close()
+
+
+def test_a_replaced_file_is_there_wholly_or_not_at_all(folder: LocalFolder) -> None:
+    folder.replace("f", [b"old"])
+
+    def breaks_off() -> list[bytes]:
+        raise StorageError("the source is gone")
+
+    with pytest.raises(StorageError):
+        folder.replace("f", (chunk for one in (1, 2) for chunk in breaks_off()))
+    assert folder.names() == ["f"]
+    assert (folder.path / "f").read_bytes() == b"old"
+
+
+def test_a_folder_has_one_writer(folder: LocalFolder) -> None:
+    with (
+        folder.lock(),
+        pytest.raises(AlreadyRunning, match="written by another process"),
+        LocalFolder(folder.path).lock(),
+    ):
+        pass
+    with LocalFolder(folder.path).lock():
+        pass
+
+
+def test_leftovers_of_a_killed_writer_are_removed_and_nothing_else(folder: LocalFolder) -> None:
+    for name in (".breakglass-0123.tmp", "f.tmp", ".breakglass-notes"):
+        (folder.path / name).write_bytes(b"")
+    folder.remove_leftovers()
+    assert sorted(folder.names()) == [".breakglass-notes", "f.tmp"]
+
+
+def test_an_error_names_the_file_and_what_to_do(folder: LocalFolder) -> None:
+    with pytest.raises(StorageError, match=f"{folder.path}/absent: No such file.*check the path"):
+        folder.open("absent")
+
+
+def test_a_file_where_a_folder_should_be_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"")
+    with pytest.raises(StorageError, match="check"):
+        LocalFolder.create(tmp_path / "f" / "topic")

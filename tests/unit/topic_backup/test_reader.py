@@ -1,0 +1,218 @@
+"""What is read of a backup, and what is left out with a word."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.errors import DamagedBackup, UnsupportedSchema
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.record import Record, encode
+from services.topic_backup.segment_index import Entry, encode_entry
+from services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION, read_segment
+from tests.unit.topic_backup.backups import (
+    INDEX,
+    RECORDS,
+    append_to,
+    as_the_originals,
+    back_up,
+    cut_to,
+    overwrite,
+    read,
+    reading,
+    segments,
+)
+from tests.unit.topic_backup.shapes import log, plain, run
+
+SIZE = len(encode(plain(0)))
+ROTATING = 4 * SIZE
+"""A limit that leaves four records in a segment."""
+
+
+def originals(root: Path, count: int = 5) -> Path:
+    return as_the_originals(back_up(root, run(0, count)))
+
+
+@given(records=log(), start=st.integers(0, 60), limit=st.sampled_from([1, 60, 2**30]))
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_range_of_offsets_is_read(
+    records: list[Record], start: int, limit: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    topic = back_up(tmp_path_factory.mktemp("b"), records, max_segment_bytes=limit)
+    end = start + 20
+    wanted = [record for record in records if start <= record.offset < end]
+    assert list(reading(topic).records(start, end)) == wanted
+    as_the_originals(topic)
+    assert list(reading(topic).records(start, end)) == wanted
+
+
+def test_records_longer_than_a_chunk_are_read(tmp_path: Path) -> None:
+    records = [plain(0), plain(1, value=bytes(3 * CHUNK_BYTES)), plain(2), *run(3, 50_000)]
+    assert read(back_up(tmp_path, records)) == records
+
+
+class TestWithoutManifest:
+    def test_bytes_behind_the_last_indexed_record_are_left_out_with_a_word(
+        self, tmp_path: Path
+    ) -> None:
+        topic = originals(tmp_path)
+        append_to(topic / RECORDS, encode(plain(5)))
+        reader = reading(topic)
+        assert list(reader.records()) == run(0, 5)
+        (left_out,) = reader.left_out
+        assert left_out.position == FIRST_POSITION + 5 * SIZE
+        assert left_out.size == SIZE
+        assert "behind the last indexed record" in str(left_out)
+
+    @pytest.mark.parametrize("index", [None, b"", b"\x02not an index", b"\x01" + b"\x7f" * 24])
+    def test_without_an_index_every_whole_record_is_read(
+        self, tmp_path: Path, index: bytes | None
+    ) -> None:
+        topic = originals(tmp_path)
+        (topic / INDEX).unlink()
+        if index is not None:
+            (topic / INDEX).write_bytes(index)
+        append_to(topic / RECORDS, encode(plain(5))[:-1])
+        reader = reading(topic)
+        assert list(reader.records()) == run(0, 5)
+        assert [one.size for one in reader.left_out] == [SIZE - 1]
+
+    def test_a_stale_index_blocks_nothing(self, tmp_path: Path) -> None:
+        """One of another segment: its last entry is not true, so all of it is not believed."""
+        topic = originals(tmp_path)
+        lying = [Entry(number, 1 + 30 * number, 30) for number in range(4)]
+        (topic / INDEX).write_bytes(b"\x01" + b"".join(map(encode_entry, lying)))
+        assert read(topic) == run(0, 5)
+        assert list(reading(topic).records(3)) == run(3, 5)
+
+    def test_an_index_ahead_of_its_records_ends_where_they_do(self, tmp_path: Path) -> None:
+        topic = originals(tmp_path)
+        cut_to(topic / RECORDS, FIRST_POSITION + 4 * SIZE + 7)
+        reader = reading(topic)
+        assert list(reader.records()) == run(0, 4)
+        assert [(one.size, one.reason) for one in reader.left_out] == [
+            (SIZE - 7, "named by the index and not there"),
+            (7, "behind the last indexed record"),
+        ]
+
+    def test_missing_or_wrong_partition_indexes_block_nothing(self, tmp_path: Path) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 9), max_segment_bytes=ROTATING))
+        (topic / "index_partition_000").write_bytes(b"\x01garbage")
+        assert read(topic) == run(0, 9)
+        (topic / "index_partition_000").unlink()
+        assert read(topic) == run(0, 9)
+
+    def test_segments_deleted_from_the_oldest_on_are_simply_gone(self, tmp_path: Path) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 12), max_segment_bytes=ROTATING))
+        for path in topic.glob(f"{segments(topic)[0]}_*"):
+            path.unlink()
+        assert read(topic) == run(4, 12)
+
+    def test_damage_within_the_indexed_records_is_an_error_with_its_place(
+        self, tmp_path: Path
+    ) -> None:
+        topic = originals(tmp_path)
+        at = FIRST_POSITION + 2 * SIZE
+        overwrite(topic / RECORDS, at + 8, struct.pack(">i", 77))
+        records = reading(topic).records()
+        assert [next(records), next(records)] == run(0, 2)
+        with pytest.raises(
+            DamagedBackup, match=f"{RECORDS}, byte {at + 8}: a timestamp type cannot be 77"
+        ):
+            next(records)
+
+    def test_a_length_past_the_end_is_an_error_not_a_torn_end(self, tmp_path: Path) -> None:
+        """The index says that more records follow, so nothing is quietly dropped."""
+        topic = originals(tmp_path)
+        at = FIRST_POSITION + 2 * SIZE
+        overwrite(topic / RECORDS, at + 20, struct.pack(">i", 2**31 - 1))
+        with pytest.raises(DamagedBackup, match=f"byte {at}: the key goes"):
+            read(topic)
+
+    def test_a_repeated_offset_is_an_error(self, tmp_path: Path) -> None:
+        """What the original leaves when it resumes behind stray bytes."""
+        topic = originals(tmp_path)
+        (topic / INDEX).unlink()
+        append_to(topic / RECORDS, encode(plain(4)))
+        with pytest.raises(DamagedBackup, match="offset 4 follows offset 4"):
+            read(topic)
+
+    def test_segments_that_overlap_are_an_error(self, tmp_path: Path) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 8), max_segment_bytes=ROTATING))
+        first, second = segments(topic)
+        for kind in ("records", "index"):
+            (topic / f"{first}_{kind}").write_bytes((topic / f"{second}_{kind}").read_bytes())
+        with pytest.raises(DamagedBackup, match="offset 4 follows offset 7"):
+            read(topic)
+
+    def test_another_version_is_refused(self, tmp_path: Path) -> None:
+        topic = originals(tmp_path)
+        overwrite(topic / RECORDS, 0, b"\x02")
+        with pytest.raises(UnsupportedSchema, match="not version 1 of the Kafka Backup format"):
+            read(topic)
+
+    def test_an_empty_file_holds_nothing(self, tmp_path: Path) -> None:
+        topic = originals(tmp_path)
+        cut_to(topic / RECORDS, 0)
+        assert read(topic) == []
+
+
+class TestWithManifest:
+    def test_what_is_not_committed_is_left_out_with_a_word(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(0, 5), max_segment_bytes=ROTATING)
+        for path in originals(tmp_path / "other", 9).glob("segment_*"):
+            name = path.name.replace("offset_0000000000", "offset_0000000009")
+            (topic / name).write_bytes(path.read_bytes())
+        append_to(topic / f"{segments(topic)[1]}_records", b"stray")
+        reader = reading(topic)
+        assert list(reader.records()) == run(0, 5)
+        assert sorted(one.size for one in reader.left_out) == [5, FIRST_POSITION + 9 * SIZE]
+        assert {one.reason for one in reader.left_out} == {"not committed"}
+
+    @pytest.mark.parametrize("spoil", [Path.unlink, lambda path: cut_to(path, 30)])
+    def test_indexes_do_not_matter(self, tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+        topic = back_up(tmp_path, run(0, 9))
+        spoil(topic / INDEX)
+        reader = reading(topic)
+        assert list(reader.records()) == run(0, 9)
+        assert list(reader.records(7)) == run(7, 9)
+        assert reader.left_out == []
+
+    def test_fewer_bytes_than_committed_are_an_error_after_what_is_there(
+        self, tmp_path: Path
+    ) -> None:
+        topic = back_up(tmp_path, run(0, 5))
+        cut_to(topic / RECORDS, FIRST_POSITION + 3 * SIZE)
+        records = reading(topic).records()
+        assert [next(records) for _ in range(3)] == run(0, 3)
+        with pytest.raises(DamagedBackup, match="the file should have"):
+            next(records)
+
+    def test_a_deleted_oldest_segment_is_told(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(0, 12), max_segment_bytes=ROTATING)
+        (topic / f"{segments(topic)[0]}_records").unlink()
+        reader = reading(topic)
+        assert list(reader.records()) == run(4, 12)
+        assert [one.reason for one in reader.left_out] == ["deleted"]
+
+    def test_a_segment_missing_between_others_is_an_error(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(0, 12), max_segment_bytes=ROTATING)
+        (topic / f"{segments(topic)[1]}_records").unlink()
+        with pytest.raises(DamagedBackup, match="the manifest has this segment"):
+            reading(topic)
+
+
+def test_a_part_of_a_segment_is_read_by_position(tmp_path: Path) -> None:
+    topic = originals(tmp_path)
+    start, end = FIRST_POSITION + SIZE, FIRST_POSITION + 3 * SIZE
+    placed = list(read_segment(LocalFolder(topic), RECORDS, start=start, end=end))
+    assert [one.record for one in placed] == run(1, 3)
+    assert [(one.position, one.length, one.end) for one in placed] == [
+        (start, SIZE, start + SIZE),
+        (start + SIZE, SIZE, end),
+    ]

@@ -1,0 +1,271 @@
+"""After a writer was killed: what is whole is kept, the torn end is cut off, damage is an error."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.errors import DamagedBackup
+from services.model import TopicPartition
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.layout import MANIFEST, records_name, segment_index_name
+from services.topic_backup.partition_writer import PartitionWriter
+from services.topic_backup.record import Record, encode
+from services.topic_backup.segment_reader import FIRST_POSITION
+from services.topic_backup.summary import GapReason
+from services.topic_backup.topic_writer import TopicWriter
+from tests.unit.topic_backup.backups import (
+    INDEX,
+    ORDERS,
+    RECORDS,
+    append_to,
+    as_the_originals,
+    back_up,
+    committed,
+    cut_to,
+    overwrite,
+    read,
+    segments,
+)
+from tests.unit.topic_backup.shapes import log, plain, run
+
+ORDERS_0 = TopicPartition("orders", 0)
+SIZE = len(encode(plain(0)))
+ENTRY = 24
+
+
+def resume(root: Path, records: list[Record]) -> Path:
+    """Open the backup again, write on from where it says, commit."""
+    with TopicWriter(root, ORDERS) as writer:
+        partition = writer.partition(0)
+        start = partition.next_offset or 0
+        for record in records:
+            if record.offset >= start:
+                assert partition.append(record)
+        writer.commit()
+    return root / "orders"
+
+
+def originals_files(topic: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in topic.iterdir() if path.name != MANIFEST}
+
+
+@given(records=log(min_size=1), data=st.data())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_wherever_a_writer_was_killed_the_result_is_the_same(
+    records: list[Record], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Records reach the disk first, so a kill leaves any part of them, and less of the index."""
+    root = tmp_path_factory.mktemp("b")
+    unharmed = originals_files(back_up(root / "unharmed", records))
+    done = data.draw(st.integers(0, len(records)), label="committed records")
+    back_up(root, records[:done])
+    topic = back_up(root / "all", records)
+    whole = sum(len(encode(record)) for record in records)
+    at_least = FIRST_POSITION + sum(len(encode(record)) for record in records[:done])
+    there = data.draw(st.integers(at_least, FIRST_POSITION + whole), label="bytes of records")
+    covered = sum(
+        FIRST_POSITION + sum(len(encode(one)) for one in records[: number + 1]) <= there
+        for number in range(len(records))
+    )
+    indexed = data.draw(st.integers(done * ENTRY, covered * ENTRY), label="bytes of index")
+    cut_to(topic / RECORDS, there)
+    cut_to(topic / INDEX, FIRST_POSITION + indexed)
+    for name in (RECORDS, INDEX):
+        shutil.copy(topic / name, root / "orders" / name)
+    assert originals_files(resume(root, records)) == unharmed
+    assert read(root / "orders") == records
+
+
+class TestOriginals:
+    """Backups without a manifest."""
+
+    def test_whole_indexed_records_are_kept(self, tmp_path: Path) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 5)))
+        writer = PartitionWriter(LocalFolder(topic), ORDERS_0, None)
+        assert (writer.cuts, writer.next_offset) == ((), 5)
+        writer.close()
+
+    def test_they_are_counted_and_hashed_as_if_written_here(self, tmp_path: Path) -> None:
+        records = [*run(0, 3), *run(10, 20)]
+        ours = back_up(tmp_path / "ours", records, max_segment_bytes=4 * SIZE)
+        as_the_originals(back_up(tmp_path, records, max_segment_bytes=4 * SIZE))
+        assert committed(resume(tmp_path, [])) == committed(ours)
+
+    @pytest.mark.parametrize("garbage", [b"\x00" * 10, bytes(100), b"\xff" * 64, encode(plain(5))])
+    def test_stray_bytes_behind_the_index_are_cut_off(self, tmp_path: Path, garbage: bytes) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 5)))
+        append_to(topic / RECORDS, garbage)
+        writer = PartitionWriter(LocalFolder(topic), ORDERS_0, None)
+        assert [cut.size for cut in writer.cuts] == [len(garbage)]
+        writer.close()
+        assert read(topic) == run(0, 5)
+
+    def test_an_index_that_was_lost_is_written_anew_over_every_whole_record(
+        self, tmp_path: Path
+    ) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 5)))
+        index = (topic / INDEX).read_bytes()
+        for name in (INDEX, "index_partition_000"):
+            (topic / name).unlink()
+        append_to(topic / RECORDS, encode(plain(5))[:-3])
+        PartitionWriter(LocalFolder(topic), ORDERS_0, None).close()
+        assert (topic / INDEX).read_bytes() == index
+        assert (topic / "index_partition_000").stat().st_size == 57
+        assert read(topic) == run(0, 5)
+
+    def test_a_wrong_index_entry_costs_no_record(self, tmp_path: Path) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 5)))
+        index = (topic / INDEX).read_bytes()
+        overwrite(topic / INDEX, FIRST_POSITION + 2 * ENTRY, struct.pack(">q", 99))
+        writer = PartitionWriter(LocalFolder(topic), ORDERS_0, None)
+        assert writer.next_offset == 5
+        writer.close()
+        assert (topic / INDEX).read_bytes() == index
+
+    def test_damage_that_the_index_covers_is_an_error_and_nothing_is_cut(
+        self, tmp_path: Path
+    ) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 5)))
+        overwrite(topic / RECORDS, FIRST_POSITION + 2 * SIZE + 8, b"\x7f")
+        before = originals_files(topic)
+        with pytest.raises(DamagedBackup, match="timestamp type"):
+            PartitionWriter(LocalFolder(topic), ORDERS_0, None)
+        assert originals_files(topic) == before
+
+    def test_an_empty_records_file_begins_anew(self, tmp_path: Path) -> None:
+        topic = as_the_originals(back_up(tmp_path, []))
+        for name in (RECORDS, INDEX, "index_partition_000"):
+            cut_to(topic / name, 0)
+        assert read(resume(tmp_path, list(run(0, 3)))) == run(0, 3)
+
+    def test_an_index_without_records_is_removed(self, tmp_path: Path) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 3)))
+        lone = topic / "segment_partition_000_from_offset_0000000009_index"
+        lone.write_bytes(b"\x01")
+        PartitionWriter(LocalFolder(topic), ORDERS_0, None).close()
+        assert not lone.exists()
+
+    def test_segments_that_overlap_are_an_error(self, tmp_path: Path) -> None:
+        topic = as_the_originals(back_up(tmp_path, run(0, 8), max_segment_bytes=4 * SIZE))
+        first, second = segments(topic)
+        for kind in ("records", "index"):
+            shutil.copy(topic / f"{second}_{kind}", topic / f"{first}_{kind}")
+        with pytest.raises(DamagedBackup, match="offset 4 follows offset 7"):
+            PartitionWriter(LocalFolder(topic), ORDERS_0, None)
+
+
+class TestCommitted:
+    """Backups with a manifest."""
+
+    def test_records_the_original_added_since_are_kept(self, tmp_path: Path) -> None:
+        back_up(tmp_path, run(0, 3))
+        longer = back_up(tmp_path / "longer", [*run(0, 3), *run(5, 9)])
+        for name in (RECORDS, INDEX):
+            shutil.copy(longer / name, tmp_path / "orders" / name)
+        topic = resume(tmp_path, [])
+        assert read(topic) == [*run(0, 3), *run(5, 9)]
+        partition = committed(topic)
+        assert partition is not None
+        assert partition.next_offset == 9
+        assert partition.segments[0].missing == {GapReason.UNKNOWN: 2}
+
+    def test_bytes_that_changed_since_the_commit_are_an_error(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(0, 3))
+        overwrite(topic / RECORDS, FIRST_POSITION + SIZE + 31, b"X")
+        with pytest.raises(DamagedBackup, match="SHA-256 differs"):
+            resume(tmp_path, [])
+
+    def test_fewer_bytes_than_committed_are_an_error(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(0, 3))
+        cut_to(topic / RECORDS, FIRST_POSITION + SIZE)
+        with pytest.raises(DamagedBackup, match="121 bytes were committed, 41 are there"):
+            resume(tmp_path, [])
+
+    def test_an_index_shorter_than_the_commit_is_written_anew(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(0, 5))
+        index = (topic / INDEX).read_bytes()
+        cut_to(topic / INDEX, FIRST_POSITION + 2 * ENTRY)
+        resume(tmp_path, [])
+        assert (topic / INDEX).read_bytes() == index
+
+    def test_segments_may_be_gone_from_the_oldest_on_and_only_so(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(0, 12), max_segment_bytes=4 * SIZE)
+        first, second, _ = segments(topic)
+        for name in (records_name(first), segment_index_name(first)):
+            (topic / name).unlink()
+        assert read(resume(tmp_path, [])) == run(4, 12)
+        (topic / records_name(second)).rename(topic / records_name(first))
+        with pytest.raises(DamagedBackup, match="it was committed and is not there"):
+            resume(tmp_path, [])
+
+    def test_the_position_survives_where_no_record_marks_it(self, tmp_path: Path) -> None:
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            writer.partition(0).append(plain(0))
+            writer.partition(0).skip_to(10, GapReason.CONTROL)
+            writer.commit()
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            assert writer.partition(0).next_offset == 10
+
+
+ENDLESS = """
+import sys
+from pathlib import Path
+from services.topic_backup.topic_writer import TopicWriter
+from tests.unit.topic_backup.backups import ORDERS
+from tests.unit.topic_backup.shapes import plain
+
+with TopicWriter(Path(sys.argv[1]), ORDERS, max_segment_bytes=300_000) as writer:
+    partition = writer.partition(0)
+    offset = partition.next_offset or 0
+    print("begun", flush=True)
+    while True:
+        for _ in range(3_000):
+            partition.append(plain(offset))
+            offset += 1
+        writer.commit()
+"""
+
+
+def test_a_writer_killed_again_and_again_loses_nothing_and_repeats_nothing(
+    tmp_path: Path,
+) -> None:
+    for kill in range(6):
+        process = subprocess.Popen(
+            [sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        with process.stdout as output:
+            assert output.readline() == "begun\n"
+            wait_for_growth(tmp_path / "orders", 50_000 + 37_000 * kill)
+            process.send_signal(signal.SIGKILL)
+        process.wait()
+        partition = committed(tmp_path / "orders")
+        if partition is not None:
+            assert read(tmp_path / "orders") == run(0, partition.next_offset or 0)
+    with TopicWriter(tmp_path, ORDERS) as writer:
+        end = writer.partition(0).next_offset or 0
+        writer.commit()
+    assert read(tmp_path / "orders") == run(0, end)
+    assert end > 6_000
+
+
+def wait_for_growth(topic: Path, size: int) -> None:
+    """Return once the topic's records have grown by *size* bytes."""
+    deadline = time.monotonic() + 30
+    start = total(topic)
+    while total(topic) < start + size:
+        assert time.monotonic() < deadline, "the writer writes nothing"
+
+
+def total(topic: Path) -> int:
+    return sum(path.stat().st_size for path in topic.glob("*_records"))

@@ -1,0 +1,391 @@
+"""How a partition is written: rotation, repeated and missing offsets, the order on disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.errors import (
+    AlreadyRunning,
+    ConflictingRecord,
+    StorageError,
+    UsageError,
+    WrongCluster,
+)
+from services.model import TopicPartition
+from services.topic_backup.folder import AppendFile, LocalFolder
+from services.topic_backup.layout import MANIFEST
+from services.topic_backup.manifest import TopicIdentity
+from services.topic_backup.partition_writer import PartitionWriter
+from services.topic_backup.record import Record, encode
+from services.topic_backup.summary import EpochStart, Gap, GapReason, SegmentSummary
+from services.topic_backup.topic_writer import TopicWriter
+from tests.unit.topic_backup.backups import (
+    FIRST,
+    INDEX,
+    ORDERS,
+    RECORDS,
+    back_up,
+    committed,
+    manifest_of,
+    read,
+    segments,
+)
+from tests.unit.topic_backup.shapes import log, plain, run
+
+SIZE = len(encode(plain(0)))
+
+
+class Recorder(LocalFolder):
+    """A folder that keeps the order in which things reach its disk."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.steps: list[str] = []
+
+    def append(self, name: str, at: int) -> AppendFile:
+        return RecordedFile(super().append(name, at), name, self.steps)
+
+    def replace(self, name: str, chunks: Iterable[bytes]) -> None:
+        super().replace(name, chunks)
+        self.steps.append(f"replace {name}")
+
+
+class RecordedFile:
+    def __init__(self, file: AppendFile, name: str, steps: list[str]) -> None:
+        self._file, self._name, self._steps = file, name, steps
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self._steps.append(f"write {self._name}")
+
+    def sync(self) -> None:
+        self._file.sync()
+        self._steps.append(f"sync {self._name}")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def only_segment(topic: Path) -> SegmentSummary:
+    partition = committed(topic)
+    assert partition is not None
+    (segment,) = partition.segments
+    return segment
+
+
+class TestRotation:
+    def test_a_segment_is_left_when_it_is_larger_than_the_limit(self, tmp_path: Path) -> None:
+        """The check comes before the record and counts the magic byte: one record over."""
+        topic = back_up(tmp_path, run(0, 7), max_segment_bytes=3 * SIZE)
+        assert [prefix[-10:] for prefix in segments(topic)] == [
+            "0000000000", "0000000003", "0000000006"
+        ]  # fmt: skip
+
+    def test_a_segment_as_large_as_the_limit_is_not_left(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(0, 4), max_segment_bytes=3 * SIZE + 1)
+        assert segments(topic) == [FIRST]
+
+    def test_the_first_segment_is_named_zero_wherever_records_begin(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(1_000_000, 1_000_003))
+        assert segments(topic) == [FIRST]
+
+    def test_with_a_limit_of_zero_the_first_segment_stays_empty(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(5, 7), max_segment_bytes=0)
+        assert [prefix[-2:] for prefix in segments(topic)] == ["00", "05", "06"]
+        assert (topic / RECORDS).read_bytes() == b"\x01"
+
+    def test_past_ten_digits_records_stay_in_order(self, tmp_path: Path) -> None:
+        records = run(10**10 - 3, 10**10 + 3)
+        assert read(back_up(tmp_path, records, max_segment_bytes=1)) == records
+
+
+class TestRepeatedOffsets:
+    def test_an_equal_record_is_passed_over(self, tmp_path: Path) -> None:
+        with TopicWriter(tmp_path, ORDERS, max_segment_bytes=2 * SIZE) as writer:
+            partition = writer.partition(0)
+            assert all(partition.append(record) for record in run(0, 9))
+            assert not any(partition.append(record) for record in run(2, 9))
+            assert partition.append(plain(9))
+            assert not partition.append(plain(9))
+            writer.commit()
+        assert read(tmp_path / "orders") == run(0, 10)
+
+    @given(records=log(min_size=1), again=st.data(), limit=st.sampled_from([1, 90, 2**30]))
+    @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_records_may_come_again_in_any_order(
+        self,
+        records: list[Record],
+        again: st.DataObject,
+        limit: int,
+        tmp_path_factory: pytest.TempPathFactory,
+    ) -> None:
+        root = tmp_path_factory.mktemp("b")
+        with TopicWriter(root, ORDERS, max_segment_bytes=limit) as writer:
+            partition = writer.partition(0)
+            for number, record in enumerate(records):
+                assert partition.append(record)
+                repeated = again.draw(st.lists(st.sampled_from(records[: number + 1]), max_size=3))
+                assert not any(partition.append(one) for one in repeated)
+            writer.commit()
+        assert read(root / "orders") == records
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            plain(3, value=b"other"),
+            plain(3, key=None),
+            plain(3)._replace(timestamp=0),
+            plain(3)._replace(headers=((b"h", None),)),
+        ],
+    )
+    def test_another_record_at_the_same_offset_is_an_error(
+        self, tmp_path: Path, other: Record
+    ) -> None:
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            partition = writer.partition(0)
+            for record in run(0, 9):
+                partition.append(record)
+            with pytest.raises(ConflictingRecord, match=r"orders-0: .* other content at offset 3"):
+                partition.append(other)
+            assert not partition.append(plain(3))
+
+    def test_a_record_in_what_was_said_to_be_missing_is_an_error(self, tmp_path: Path) -> None:
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            partition = writer.partition(0)
+            partition.append(plain(0))
+            partition.skip_to(5, GapReason.CONTROL)
+            partition.append(plain(5))
+            with pytest.raises(ConflictingRecord, match="no record at offset 2"):
+                partition.append(plain(2))
+
+
+class TestSummary:
+    def test_a_segment_is_counted(self, tmp_path: Path) -> None:
+        records = [plain(3), plain(4)._replace(timestamp=9), plain(8)._replace(timestamp=5)]
+        segment = only_segment(back_up(tmp_path, records))
+        assert segment.count == 3
+        assert (segment.first_offset, segment.last_offset) == (3, 8)
+        assert (segment.first_timestamp, segment.last_timestamp) == (1_700_000_000_003, 5)
+        assert segment.max_timestamp == 1_700_000_000_003
+        assert segment.records_bytes == (tmp_path / "orders" / RECORDS).stat().st_size
+
+    def test_holes_are_told_with_their_reason(self, tmp_path: Path) -> None:
+        compacted = TopicIdentity("orders", config={"cleanup.policy": "compact,delete"})
+        with TopicWriter(tmp_path, compacted) as writer:
+            partition = writer.partition(0)
+            partition.skip_to(100, GapReason.NOT_TAKEN)
+            partition.append(plain(102))
+            partition.skip_to(104, GapReason.CONTROL)
+            partition.skip_to(105, GapReason.CONTROL)
+            partition.skip_to(105, GapReason.LOST)
+            writer.commit()
+        segment = only_segment(tmp_path / "orders")
+        assert segment.gaps == (
+            Gap(100, 102, GapReason.COMPACTION),
+            Gap(103, 105, GapReason.CONTROL),
+        )
+        assert segment.missing == {"compaction": 2, "control": 2}
+        assert manifest_of(tmp_path / "orders").partitions[0].next_offset == 105
+
+    def test_a_thousand_holes_are_counted_and_a_hundred_listed(self, tmp_path: Path) -> None:
+        segment = only_segment(back_up(tmp_path, run(0, 2000)[::2]))
+        assert len(segment.gaps) == 100
+        assert segment.missing == {"unknown": 999}
+
+    def test_every_segment_knows_the_epoch_it_starts_under(self, tmp_path: Path) -> None:
+        with TopicWriter(tmp_path, ORDERS, max_segment_bytes=2 * SIZE) as writer:
+            for offset, epoch in enumerate([4, 4, 7, 7, 9]):
+                writer.partition(0).append(plain(offset), leader_epoch=epoch)
+            summaries = writer.commit().partitions[0].segments
+        assert [one.epochs for one in summaries] == [
+            (EpochStart(4, 0),),
+            (EpochStart(7, 2),),
+            (EpochStart(9, 4),),
+        ]
+
+    def test_an_empty_partition_is_a_segment_without_records(self, tmp_path: Path) -> None:
+        segment = only_segment(back_up(tmp_path, []))
+        assert (segment.count, segment.first_offset, segment.records_bytes) == (0, None, 1)
+
+
+class TestOrderOnDisk:
+    def test_records_then_segment_index_then_partition_index_each_synced(
+        self, tmp_path: Path
+    ) -> None:
+        folder = Recorder(tmp_path)
+        writer = PartitionWriter(folder, TopicPartition("orders", 0), None)
+        writer.append(plain(0))
+        writer.sync()
+        assert folder.steps == [
+            f"write {RECORDS}",
+            f"sync {RECORDS}",
+            f"write {INDEX}",
+            f"sync {INDEX}",
+            "write index_partition_000",
+            "sync index_partition_000",
+        ]
+        writer.close()
+
+    def test_no_index_entry_is_written_before_its_record_is_safe(self, tmp_path: Path) -> None:
+        folder = Recorder(tmp_path)
+        writer = PartitionWriter(folder, TopicPartition("orders", 0), None)
+        for record in run(0, 30_000):
+            writer.append(record)
+        assert f"write {RECORDS}" in folder.steps
+        assert f"write {INDEX}" not in folder.steps
+        writer.close()
+
+    def test_the_manifest_comes_last(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Everything is there by the time the manifest takes its name."""
+        seen: list[set[str]] = []
+        real = LocalFolder.replace
+
+        def replace(folder: LocalFolder, name: str, chunks: Iterable[bytes]) -> None:
+            seen.append(set(folder.names()))
+            real(folder, name, chunks)
+
+        monkeypatch.setattr(LocalFolder, "replace", replace)
+        back_up(tmp_path, run(0, 3))
+        assert seen == [{RECORDS, INDEX, "index_partition_000"}]
+
+    def test_what_was_not_committed_is_no_part_of_the_backup(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, run(0, 3))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            writer.partition(0).append(plain(3))
+            writer.partition(0).sync()
+        assert read(topic) == run(0, 3)
+
+
+class TestFullDisk:
+    @pytest.fixture
+    def disk(self, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+        """Put True into the list, and every write finds the disk full."""
+        full: list[bool] = []
+        real = os.pwrite
+
+        def pwrite(descriptor: int, data: bytes, at: int) -> int:
+            if full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return real(descriptor, data, at)
+
+        monkeypatch.setattr(os, "pwrite", pwrite)
+        return full
+
+    def test_the_committed_part_stays_and_the_rest_can_follow(
+        self, tmp_path: Path, disk: list[bool]
+    ) -> None:
+        topic = back_up(tmp_path, run(0, 3))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            partition = writer.partition(0)
+            disk.append(True)
+            partition.append(plain(3))
+            with pytest.raises(StorageError, match="No space left on device; free space"):
+                writer.commit()
+            assert read(topic) == run(0, 3)
+            disk.clear()
+            assert not partition.append(plain(3))
+            partition.append(plain(4))
+            writer.commit()
+        assert read(topic) == run(0, 5)
+
+    def test_a_record_whose_write_failed_is_not_taken_twice(
+        self, tmp_path: Path, disk: list[bool]
+    ) -> None:
+        huge = plain(0, value=bytes(1_000_000))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            partition = writer.partition(0)
+            disk.append(True)
+            with pytest.raises(StorageError):
+                partition.append(huge)
+            disk.clear()
+            assert not partition.append(huge)
+            writer.commit()
+        assert read(tmp_path / "orders") == [huge]
+
+    def test_rotation_can_be_tried_again(self, tmp_path: Path, disk: list[bool]) -> None:
+        with TopicWriter(tmp_path, ORDERS, max_segment_bytes=SIZE) as writer:
+            partition = writer.partition(0)
+            partition.append(plain(0))
+            disk.append(True)
+            with pytest.raises(StorageError):
+                partition.append(plain(1))
+            disk.clear()
+            assert partition.append(plain(1))
+            writer.commit()
+        assert read(tmp_path / "orders") == run(0, 2)
+
+    def test_one_partition_that_fails_leaves_the_others_to_be_committed(
+        self, tmp_path: Path, disk: list[bool]
+    ) -> None:
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            for number in (0, 1):
+                writer.partition(number).append(plain(number))
+            disk.append(True)
+            with pytest.raises(StorageError):
+                writer.finish(1)
+            disk.clear()
+            manifest = writer.commit()
+        assert [one.partition for one in manifest.partitions] == [0]
+
+
+class TestTopic:
+    def test_a_commit_takes_in_finished_and_open_partitions_and_earlier_ones(
+        self, tmp_path: Path
+    ) -> None:
+        topic = back_up(tmp_path, run(0, 3))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            writer.partition(2).append(plain(7))
+            writer.finish(2)
+            writer.partition(1).append(plain(8))
+            manifest = writer.commit()
+        assert [one.partition for one in manifest.partitions] == [0, 1, 2]
+        assert [one.next_offset for one in manifest.partitions] == [3, 9, 8]
+        assert manifest_of(topic) == manifest
+        assert manifest.commit == 2
+
+    def test_a_finished_partition_can_be_written_on(self, tmp_path: Path) -> None:
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            for record in run(0, 4):
+                writer.partition(0).append(record)
+                writer.finish(0)
+            writer.commit()
+        assert read(tmp_path / "orders") == run(0, 4)
+
+    def test_a_folder_has_one_writer(self, tmp_path: Path) -> None:
+        with (
+            TopicWriter(tmp_path, ORDERS),
+            pytest.raises(AlreadyRunning),
+            TopicWriter(tmp_path, ORDERS),
+        ):
+            pass
+        with TopicWriter(tmp_path, ORDERS):
+            pass
+
+    def test_a_folder_of_another_cluster_is_refused(self, tmp_path: Path) -> None:
+        back_up(tmp_path, [], identity=TopicIdentity("orders", cluster_id="one"))
+        with pytest.raises(WrongCluster, match="cluster one, this is cluster two"):
+            TopicWriter(tmp_path, TopicIdentity("orders", cluster_id="two"))
+
+    def test_a_folder_of_the_topic_before_it_was_recreated_is_refused(self, tmp_path: Path) -> None:
+        old, new = UUID(int=1), UUID(int=2)
+        back_up(tmp_path, [], identity=TopicIdentity("orders", topic_id=old))
+        with pytest.raises(UsageError, match="created anew"):
+            TopicWriter(tmp_path, TopicIdentity("orders", topic_id=new))
+        with TopicWriter(tmp_path, ORDERS) as writer:
+            assert writer.commit().identity.topic_id == old
+
+    def test_leftovers_of_a_killed_commit_are_removed(self, tmp_path: Path) -> None:
+        topic = back_up(tmp_path, [])
+        (topic / ".breakglass-77.tmp").write_bytes(b"half a manifest")
+        back_up(tmp_path, [])
+        assert {path.name for path in topic.iterdir()} == {
+            RECORDS, INDEX, "index_partition_000", MANIFEST
+        }  # fmt: skip
