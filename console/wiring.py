@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from console.output import say
 from services.errors import ReadOnly, UsageError
 
 if TYPE_CHECKING:
     from services.kafka.election_client import ElectionClient
     from services.kafka.read_client import ReadClient
     from services.kafka.sender import Sender
+    from services.kafka.settings import ConnectionSettings
     from services.kafka.sources import ConnectionOptions
 
 
@@ -37,7 +39,10 @@ class Connection:
         """A client that can read, closed at the end."""
         from services.kafka.read_client import ReadClient
 
-        client = ReadClient(self._sender(frozenset()))
+        settings = self._settings()
+        for note in settings.notes:
+            say(note)
+        client = ReadClient(self._sender(settings, frozenset()), settings.listener)
         try:
             yield client
         finally:
@@ -63,24 +68,24 @@ class Connection:
         from services.kafka import api_keys
         from services.kafka.election_client import ElectionClient
 
-        sender = self._sender(api_keys.ELECT)
+        sender = self._sender(self._settings(), api_keys.ELECT)
         try:
             yield ElectionClient(sender)
         finally:
             sender.close()
 
-    def _sender(self, more: frozenset[int]) -> Sender:
-        from console.output import say
+    def _settings(self) -> ConnectionSettings:
+        from services.kafka.sources import connection_settings
+
+        return connection_settings(self.options)
+
+    def _sender(self, settings: ConnectionSettings, more: frozenset[int]) -> Sender:
+        """A sender that lets out reads, KIP-1275's read where it may be used, and *more*."""
         from services.kafka import api_keys
         from services.kafka.native_rpc import native_key
         from services.kafka.security import ClientSecurity
         from services.kafka.sender import Sender
-        from services.kafka.sources import connection_settings
 
-        settings = connection_settings(self.options)
-        if not more:
-            for note in settings.notes:
-                say(note)
         key = native_key(self.native_rpc)
         native = frozenset() if key is None else frozenset({key})
         return Sender(
@@ -89,4 +94,5 @@ class Connection:
             api_keys.READ | native | more,
             client_id=settings.client_id,
             broker_addresses=settings.broker_addresses,
+            connect_seconds=settings.connect_timeout_ms / 1000,
         )

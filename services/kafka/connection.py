@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from services.errors import (
     AuthenticationFailed,
     ConnectFailed,
+    MalformedMessage,
     TimedOut,
     UnsupportedByCluster,
 )
@@ -63,10 +64,15 @@ class BrokerConnection:
         self._socket = self._connect(address, security, deadline)
         try:
             self.api_versions = self._ask_api_versions(deadline)
-            self._authenticate(security, address.host, deadline)
+            self._authenticate(security, address.certified_name, deadline)
         except BaseException:
             self.close()
             raise
+
+    @property
+    def closed(self) -> bool:
+        """It broke or was closed: what is asked next needs a new connection."""
+        return self._socket.fileno() < 0
 
     @property
     def expired(self) -> bool:
@@ -88,8 +94,10 @@ class BrokerConnection:
         Raises:
             UnsupportedByCluster: the broker lacks the api or every version of it we speak.
             TimedOut: no answer before *deadline*; the connection is closed, because a late
-                answer would be taken for the next one's.
+                answer would be taken for the next one's. Left open where nothing was sent,
+                because the broker asked for more silence than there is time.
             ConnectFailed: the connection broke.
+            MalformedMessage: the answer is none of that api and version.
         """
         version = self._choose_version(request, max_version)
         self._wait_out_throttle(deadline)
@@ -125,7 +133,7 @@ class BrokerConnection:
             raise self._translate(error) from error
         try:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return security.wrap(sock, address.host)
+            return security.wrap(sock, address.certified_name)
         except (OSError, ssl.SSLError) as error:
             sock.close()
             raise self._translate(error) from error
@@ -212,7 +220,19 @@ class BrokerConnection:
             raise ConnectFailed(
                 f"{self._where} answered out of order: check that it is a Kafka broker"
             )
-        return response_class.decode(frame, version=version, header=True)
+        return self._decode(response_class, frame, version)
+
+    def _decode(self, response_class: Any, frame: bytes, version: int) -> Any:
+        from services.kafka.messages.message import UNREADABLE
+
+        try:
+            return response_class.decode(frame, version=version, header=True)
+        except (*UNREADABLE, AssertionError) as error:
+            self.close()
+            raise MalformedMessage(
+                f"{self._where} answered {response_class.name} v{version} with other bytes "
+                f"({error}): check that it is a Kafka broker"
+            ) from error
 
     def _read_frame(self, deadline: Deadline) -> bytes:
         (size,) = struct.unpack(">i", self._read_exactly(4, deadline))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from services.kafka.connection import Security
 from services.kafka.deadline import Deadline
 from services.kafka.describe_cluster import describe_cluster, describe_quorum
-from services.kafka.endpoint import Endpoint
+from services.kafka.listeners import read_listener
 from services.kafka.log_dirs import read_log_dirs
 from services.kafka.messages.replica_log_info import ReplicaLogInfoMessages
 from services.kafka.partitions import read_partitions
@@ -31,10 +30,14 @@ from services.model import (
 
 
 class ReadClient:
-    """Reads through one `Sender`, whose allow-list decides what this session may ever send."""
+    """Reads through one `Sender`, whose allow-list decides what this session may ever send.
 
-    def __init__(self, sender: Sender) -> None:
+    With *listener* every broker is reached on its listener of that name, as it advertises it.
+    """
+
+    def __init__(self, sender: Sender, listener: str | None = None) -> None:
         self.sender = sender
+        self._listener = listener
 
     def describe(self, deadline: Deadline) -> ClusterDescription:
         """Brokers and cluster id; learns the brokers' addresses.
@@ -44,6 +47,9 @@ class ReadClient:
         """
         description = describe_cluster(self.sender, deadline)
         self.sender.learn(description.brokers)
+        if self._listener is not None:
+            asked = [one.id for one in description.brokers if one.fenced is not True]
+            self.sender.override(read_listener(self.sender, asked, self._listener, deadline))
         return description
 
     def snapshot(self, deadline: Deadline, topics: Sequence[str] = ()) -> ClusterSnapshot:
@@ -99,26 +105,6 @@ class ReadClient:
     def close(self) -> None:
         """Close every connection, ending waits in other threads."""
         self.sender.close()
-
-
-def read_client(
-    bootstrap: tuple[Endpoint, ...],
-    security: Security,
-    allowed: frozenset[int],
-    *,
-    client_id: str = "breakglass",
-    broker_addresses: Mapping[int, Endpoint] | None = None,
-) -> ReadClient:
-    """A ReadClient with a sender of its own."""
-    return ReadClient(
-        Sender(
-            bootstrap,
-            security,
-            allowed,
-            client_id=client_id,
-            broker_addresses=broker_addresses,
-        )
-    )
 
 
 def _with_reassignments(

@@ -16,6 +16,9 @@ from services.model import Broker
 ANY_BROKER = -1
 """The broker that answered the bootstrap."""
 
+CONNECT_SECONDS = 10.0
+"""Kafka's default of socket.connection.setup.timeout.ms."""
+
 KNOWN_BROKER_SECONDS = 1.0
 """How long the bootstrap broker may take to answer again before the others are tried."""
 
@@ -36,11 +39,13 @@ class Sender:
         *,
         client_id: str = "breakglass",
         broker_addresses: Mapping[int, Endpoint] | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
     ) -> None:
         self._bootstrap = bootstrap
         self._security = security
         self._allowed = allowed
         self._client_id = client_id
+        self._connect_seconds = connect_seconds
         self._overrides = dict(broker_addresses or {})
         self._addresses: dict[int, Endpoint] = dict(self._overrides)
         self._slots: dict[tuple[int, str], _Slot] = {}
@@ -55,8 +60,18 @@ class Sender:
     def learn(self, brokers: Iterable[Broker]) -> None:
         """Remember where *brokers* listen; addresses given by the operator win."""
         for broker in brokers:
-            known = Endpoint(broker.host, broker.port)
-            self._addresses[broker.id] = self._overrides.get(broker.id, known)
+            override = self._overrides.get(broker.id)
+            self._addresses[broker.id] = (
+                Endpoint(broker.host, broker.port)
+                if override is None
+                else override.standing_for(broker.host)
+            )
+
+    def override(self, addresses: Mapping[int, Endpoint]) -> None:
+        """Reach brokers at *addresses* from now on, unless the operator gave one for them."""
+        for broker, address in addresses.items():
+            if broker not in self._overrides:
+                self._overrides[broker] = self._addresses[broker] = address
 
     def reaches(self, broker: int) -> bool:
         """Whether an address of *broker* is known."""
@@ -87,6 +102,7 @@ class Sender:
             ReadOnly: the api key is not in the allow-list; nothing was sent.
             Unreachable: no connection, or no answer before *deadline*.
             UnsupportedByCluster: the broker lacks the api.
+            MalformedMessage: the request was sent, and its answer cannot be read.
         """
         if request.API_KEY not in self._allowed:
             raise ReadOnly(
@@ -134,7 +150,8 @@ class Sender:
         return connection
 
     def _connect(self, address: Endpoint, deadline: Deadline) -> BrokerConnection:
-        return BrokerConnection(address, self._security, self._client_id, deadline)
+        limit = deadline.sooner(self._connect_seconds)
+        return BrokerConnection(address, self._security, self._client_id, limit)
 
     def _slot(self, broker: int, lane: str) -> _Slot:
         with self._lock:
@@ -146,6 +163,7 @@ class _Slot:
 
     def __init__(self, broker: int) -> None:
         self._broker = broker
+        self._name = "the bootstrap broker" if broker == ANY_BROKER else f"b{broker}"
         self._lock = threading.Lock()
         self._connection: BrokerConnection | None = None
 
@@ -154,7 +172,7 @@ class _Slot:
 
     def acquire(self, sender: Sender, deadline: Deadline) -> BrokerConnection:
         if not self._lock.acquire(timeout=deadline.remaining()):
-            raise TimedOut(f"b{self._broker} is still busy with an earlier request: try again")
+            raise TimedOut(f"{self._name} is still busy with an earlier request: try again")
         try:
             if self._connection is None or self._connection.expired:
                 self.close()
@@ -164,9 +182,9 @@ class _Slot:
             self._lock.release()
             raise
 
-    def release(self, *, broken: bool) -> None:
-        if broken:
-            self.close()
+    def release(self) -> None:
+        if self._connection is not None and self._connection.closed:
+            self._connection = None
         self._lock.release()
 
     def close(self) -> None:
@@ -176,7 +194,7 @@ class _Slot:
 
 
 class _Use:
-    """Holds a slot for one call; a failed call costs the connection."""
+    """Holds a slot for one call."""
 
     def __init__(self, slot: _Slot, sender: Sender, deadline: Deadline) -> None:
         self._slot, self._sender, self._deadline = slot, sender, deadline
@@ -184,5 +202,5 @@ class _Use:
     def __enter__(self) -> BrokerConnection:
         return self._slot.acquire(self._sender, self._deadline)
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._slot.release(broken=kind is not None and issubclass(kind, Unreachable))
+    def __exit__(self, *_: object) -> None:
+        self._slot.release()
