@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from services.errors import LabError, Unreachable
-from services.lab.distribution import DEFAULT_VERSION, Distribution, distribution
+from services.lab.distribution import DEFAULT_VERSION, Distribution
 from services.lab.layout import (
     LAYOUT_FILE,
     TRUTH_FILE,
@@ -27,6 +27,8 @@ from services.lab.layout import (
 from services.lab.node import Node
 from services.lab.observe import read_fenced, read_partitions
 from services.lab.planning import new_broker, new_cluster
+from services.lab.preparation import prepared
+from services.lab.process import end_recorded
 from services.lab.wire import Conversation
 from services.model import PartitionState, TopicPartition
 
@@ -36,6 +38,24 @@ UP_SECONDS = 60.0
 WAIT_SECONDS = 30.0
 ASK_SECONDS = 2.0
 POLL_SECONDS = 0.05
+
+
+class Options(TypedDict, total=False):
+    """What `Cluster.plan` may be told of a new lab."""
+
+    brokers: int
+    controllers: int
+    kafka_version: str
+    overrides: Mapping[str, str] | None
+    """Kafka settings of every node."""
+    racks: Sequence[str] | None
+    """Dealt out to the brokers in turn."""
+    log_dirs: int
+    """Log directories of each broker."""
+    secured: bool
+    """SASL_SSL on the CLIENT listeners, and the authorizer."""
+    tethered: bool
+    """The nodes die with the thread that starts them: for test fixtures."""
 
 
 class Cluster:
@@ -63,11 +83,10 @@ class Cluster:
     ) -> Cluster:
         """Choose ports and folders and write ``lab.json``; nothing is started yet.
 
-        *racks* are dealt out to the brokers in turn. *tethered* nodes die with the thread
-        that starts them: for test fixtures.
+        The options are those of `Options`.
 
         Raises:
-            LabError: a lab runs in *state_dir*, or the folder holds something else.
+            LabError: a lab runs in *state_dir*.
         """
         state_dir = state_dir.absolute()
         _clear(state_dir)
@@ -87,34 +106,12 @@ class Cluster:
         return cls(layout)
 
     @classmethod
-    def up(
-        cls,
-        state_dir: Path,
-        *,
-        brokers: int = 3,
-        controllers: int = 1,
-        kafka_version: str = DEFAULT_VERSION,
-        overrides: Mapping[str, str] | None = None,
-        racks: Sequence[str] | None = None,
-        log_dirs: int = 1,
-        secured: bool = False,
-        tethered: bool = False,
-    ) -> Cluster:
+    def up(cls, state_dir: Path, **options: Unpack[Options]) -> Cluster:
         """Plan a lab and start it; back when every broker is unfenced and says so itself.
 
         Whatever goes wrong on the way, Ctrl-C included, leaves no process behind.
         """
-        cluster = cls.plan(
-            state_dir,
-            brokers=brokers,
-            controllers=controllers,
-            kafka_version=kafka_version,
-            overrides=overrides,
-            racks=racks,
-            log_dirs=log_dirs,
-            secured=secured,
-            tethered=tethered,
-        )
+        cluster = cls.plan(state_dir, **options)
         cluster.start()
         return cluster
 
@@ -137,7 +134,7 @@ class Cluster:
     @cached_property
     def kafka(self) -> Distribution:
         """The jars and the Java of this lab, fetched when they are first needed."""
-        return distribution(self.layout.kafka_version)
+        return prepared(self.layout.kafka_version)
 
     @property
     def state_dir(self) -> Path:
@@ -215,12 +212,12 @@ class Cluster:
                     node.start()
             self._wait_ready(self.nodes, timeout)
         except BaseException:
-            self._stop_nodes()
+            self._end_processes()
             raise
 
     def down(self, *, keep: bool = False) -> None:
-        """End every process and remove the state folder; *keep* leaves data and logs."""
-        self._stop_nodes()
+        """End every process and remove what the lab made; *keep* leaves layout, data and logs."""
+        self._end_processes()
         if not keep:
             _remove(self.layout)
 
@@ -375,12 +372,8 @@ class Cluster:
         self.layout = self.layout.with_node(node)
         save_layout(self.layout)
 
-    def _stop_nodes(self) -> None:
-        """Kill all before any is awaited: an impatient second Ctrl-C finds them dying."""
-        for node in self.nodes:
-            node.send_kill()
-        for node in self.nodes:
-            node.kill()
+    def _end_processes(self) -> None:
+        end_recorded(node.folder for node in self.layout.nodes)
 
 
 def _joined(nodes: Iterable[NodeLayout], listener: Listener) -> str:
@@ -401,21 +394,19 @@ def _list(ids: Iterable[int]) -> str:
 
 
 def _clear(state_dir: Path) -> None:
-    """Make room for a new lab, never removing what is not the lab's own."""
-    if not state_dir.exists() or not any(state_dir.iterdir()):
-        return
+    """Remove what an earlier lab left in *state_dir*; what is not the lab's own stays."""
     if not (state_dir / LAYOUT_FILE).exists():
-        raise LabError(f"{state_dir} holds something other than a lab: name an empty folder.")
-    old = Cluster.load(state_dir)
-    if any(node.running for node in old.nodes):
+        return
+    old = load_layout(state_dir)
+    if any(Cluster(old).node(node.id).running for node in old.nodes):
         raise LabError(f"A lab runs in {state_dir}: end it by `lab down` or name another folder.")
-    _remove(old.layout)
+    _remove(old)
 
 
 def _remove(layout: ClusterLayout) -> None:
     for node in layout.nodes:
         shutil.rmtree(node.folder, ignore_errors=True)
-    for file in (TRUTH_FILE, LAYOUT_FILE):
-        (layout.state_dir / file).unlink(missing_ok=True)
+    for name in (TRUTH_FILE, LAYOUT_FILE):
+        (layout.state_dir / name).unlink(missing_ok=True)
     if layout.state_dir.exists() and not any(layout.state_dir.iterdir()):
         layout.state_dir.rmdir()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +37,8 @@ class Distribution:
     version: str
     java: Path
     jars: tuple[Path, ...]
+    node_options: tuple[str, ...] = ()
+    """Options of the node processes' JVM, which Kafka's own tools are run without."""
 
     @property
     def classpath(self) -> str:
@@ -65,8 +69,20 @@ def distribution(version: str = DEFAULT_VERSION, cache: Path | None = None) -> D
         LabError: no Java, no such version, no network, or the extra ``lab`` is missing.
     """
     folder = cache or kafka_cache()
-    jars = _remembered(folder, version) or _resolve(folder, version)
+    jars = _remembered(folder, version)
+    if jars is None:
+        with cache_lock(folder):
+            jars = _remembered(folder, version) or _resolve(folder, version)
     return Distribution(version, find_java(), jars)
+
+
+@contextmanager
+def cache_lock(folder: Path) -> Iterator[None]:
+    """Keep other processes from making the same files in *folder* meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _classpath_file(cache: Path, version: str) -> Path:
@@ -90,7 +106,6 @@ def _remember(cache: Path, version: str, jars: Iterable[Path]) -> None:
 
 
 def _resolve(cache: Path, version: str) -> tuple[Path, ...]:
-    cache.mkdir(parents=True, exist_ok=True)
     jars = _jars(_build(cache, "+".join(coordinates(version)), version))
     if not jars:
         raise LabError(f"Kafka {version} resolved to no jars: remove {cache} and try again.")

@@ -50,6 +50,7 @@ def node_command(kafka: Distribution, node: NodeLayout) -> list[str]:
     option = "log4j2.configurationFile" if kafka.major >= 4 else "log4j.configuration"
     return [
         str(kafka.java),
+        *kafka.node_options,
         "-Xms32m",
         "-Xmx256m",
         "-Xss512k",

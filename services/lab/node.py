@@ -23,7 +23,6 @@ from services.lab.properties import render, server_properties
 from services.lab.storage import format_controller, format_folder
 
 STOP_SECONDS = 30
-KILL_SECONDS = 10
 TAIL_LINES = 15
 
 
@@ -114,11 +113,7 @@ class Node:
         Raises:
             LabError: the process survives the signal.
         """
-        self._end(signal.SIGKILL, KILL_SECONDS)
-
-    def send_kill(self) -> None:
-        """SIGKILL without waiting for the end."""
-        self._signal(signal.SIGKILL)
+        self._end(signal.SIGKILL, process.KILL_SECONDS)
 
     def stop(self, timeout: float = STOP_SECONDS) -> None:
         """SIGTERM: controlled shutdown. A paused node is resumed to hear it.

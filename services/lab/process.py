@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,6 +16,8 @@ import psutil
 from services.errors import LabError
 
 POLL_SECONDS = 0.02
+KILL_SECONDS = 10.0
+EXEC_SECONDS = 1.0
 SAME_START_SECONDS = 1.0
 """psutil derives a start time from the boot time, which clock corrections shift a little."""
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
@@ -109,6 +111,22 @@ def wait_ended(record: ProcessRecord, seconds: float) -> bool:
     return True
 
 
+def end_recorded(folders: Iterable[Path]) -> None:
+    """Kill every process whose record is in one of *folders*: nodes, and proxies before them.
+
+    All are killed before any is awaited: an impatient second Ctrl-C finds them dying.
+
+    Raises:
+        LabError: one survives the signal.
+    """
+    found = (load_record(path) for folder in folders for path in folder.glob("*.json"))
+    records = [record for record in found if record is not None]
+    killed = [record for record in records if send(record, signal.SIGKILL)]
+    for record in killed:
+        if not wait_ended(record, KILL_SECONDS):
+            raise LabError(f"Process {record.pid} survives SIGKILL: it hangs in the kernel.")
+
+
 def save_record(record: ProcessRecord, path: Path) -> None:
     """Keep *record* for a later command."""
     path.write_text(json.dumps(asdict(record)) + "\n", encoding="utf-8")
@@ -131,11 +149,16 @@ def load_record(path: Path) -> ProcessRecord | None:
 
 
 def _same(process: psutil.Process, record: ProcessRecord) -> bool:
-    if abs(process.create_time() - record.started) >= SAME_START_SECONDS:
-        return False
-    words = process.cmdline()
-    replacing_its_program = not words
-    return replacing_its_program or record.argument in words
+    same_start = abs(process.create_time() - record.started) < SAME_START_SECONDS
+    return same_start and record.argument in _command_line(process)
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    """Its words; for an instant, while a process replaces its program, it has none."""
+    give_up = time.monotonic() + EXEC_SECONDS
+    while not (words := process.cmdline()) and time.monotonic() < give_up:
+        time.sleep(POLL_SECONDS)
+    return list(words)
 
 
 def _inherited() -> dict[str, str]:

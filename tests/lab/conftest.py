@@ -1,0 +1,41 @@
+"""Real clusters for tests: one that stays whole, and fresh ones to damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol, Unpack
+
+import pytest
+
+from services.lab.cluster import Cluster, Options
+
+
+class FreshCluster(Protocol):
+    """Starts a cluster for one test; takes what `Cluster.up` takes, but for the folder."""
+
+    def __call__(self, **options: Unpack[Options]) -> Cluster: ...
+
+
+@pytest.fixture(scope="session")
+def three_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three whole brokers of the newest Kafka: nobody may damage them, topics are shared."""
+    with Cluster.up(tmp_path_factory.mktemp("three-brokers"), tethered=True) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def fresh_cluster(tmp_path: Path) -> Iterator[FreshCluster]:
+    """Makes clusters that the test may damage; they end with it."""
+    made: list[Cluster] = []
+
+    def make(**options: Unpack[Options]) -> Cluster:
+        options.setdefault("tethered", True)
+        cluster = Cluster.plan(tmp_path / f"lab-{len(made)}", **options)
+        made.append(cluster)
+        cluster.start()
+        return cluster
+
+    yield make
+    for cluster in made:
+        cluster.down()

@@ -1,0 +1,119 @@
+"""One node of the lab: lost, hung, stopped, with new disks, and back again.
+
+One cluster, damaged step by step; each test leaves every broker running behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from services.errors import LabError, Unreachable
+from services.lab.cluster import Cluster
+from services.lab.layout import Listener
+from services.lab.produce import produce
+from services.lab.topics import create_topic
+from services.lab.wire import Conversation
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three brokers with the topic `orders`, on all of them, b1 leading."""
+    with Cluster.up(tmp_path_factory.mktemp("nodes"), tethered=True) as cluster:
+        create_topic(cluster, "orders", [[1, 2, 3]])
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def whole(cluster: Cluster) -> Iterator[None]:
+    """Every broker runs again after the test."""
+    yield
+    for node in cluster.brokers:
+        if node.paused:
+            node.resume()
+        elif not node.running:
+            node.start()
+    cluster.wait_ready()
+
+
+def test_a_killed_broker_is_fenced_and_keeps_port_and_data(cluster: Cluster) -> None:
+    node = cluster.broker(1)
+    address, written = node.address(), produce(cluster, "orders", 0, 25)
+    node.kill()
+    assert not node.running
+    cluster.wait_fenced(1)
+    node.start()
+    cluster.wait_unfenced(1)
+    assert node.address() == address
+    cluster.wait_partition("orders", 0, lambda one: 1 in one.isr, "b1 in sync")
+    assert produce(cluster, "orders", 0, 1).offsets == (written.end,)
+
+
+def test_a_paused_broker_hangs_and_goes_on(cluster: Cluster) -> None:
+    node = cluster.broker(2)
+    node.pause()
+    assert node.running
+    assert node.paused
+    with pytest.raises(Unreachable):
+        Conversation(node.address(Listener.LAB), 0.5)
+    cluster.wait_fenced(2)
+    node.resume()
+    cluster.wait_unfenced(2)
+    assert not node.paused
+
+
+def test_a_paused_broker_can_be_killed(cluster: Cluster) -> None:
+    cluster.broker(2).pause()
+    cluster.broker(2).kill()
+    assert not cluster.broker(2).running
+
+
+def test_a_stopped_broker_hands_its_leadership_over(cluster: Cluster) -> None:
+    state = cluster.wait_partition("orders", 0, lambda one: one.leader is not None, "a leader")
+    leader = state.leader
+    assert leader is not None
+    cluster.broker(leader).stop()
+    after = cluster.partition("orders", 0)
+    assert after.leader not in (None, leader)
+    assert "shut down completed" in cluster.broker(leader).log_file.read_text()
+
+
+def test_replaced_disks_are_empty(cluster: Cluster) -> None:
+    node = cluster.broker(3)
+    with pytest.raises(LabError, match="runs: kill or stop it"):
+        node.replace_disks()
+    node.kill()
+    assert node.partition_folder("orders", 0)
+    node.replace_disks()
+    assert node.partition_folder("orders", 0) is None
+    node.start()
+    cluster.wait_ready()
+    cluster.wait_partition("orders", 0, lambda one: 3 in one.isr, "b3 in sync")
+
+
+def test_a_broker_can_be_added(cluster: Cluster) -> None:
+    node = cluster.add_broker()
+    node.start()
+    cluster.wait_ready()
+    assert cluster.fenced()[node.id] is False
+
+
+def test_settings_of_one_node_hold_from_its_next_start(cluster: Cluster) -> None:
+    cluster.configure(3, {"log.retention.ms": "123456"})
+    assert Cluster.load(cluster.state_dir).layout.node(3).overrides
+    cluster.broker(3).kill()
+    cluster.broker(3).start()
+    cluster.wait_ready()
+    assert "log.retention.ms = 123456" in cluster.broker(3).log_file.read_text()
+
+
+def test_a_node_that_runs_is_not_started_twice(cluster: Cluster) -> None:
+    with pytest.raises(LabError, match="runs already"):
+        cluster.broker(1).start()
+
+
+def test_a_second_lab_in_the_same_folder_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(LabError, match="A lab runs in"):
+        Cluster.plan(cluster.state_dir)
+    assert all(node.running for node in cluster.nodes)
