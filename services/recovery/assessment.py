@@ -66,7 +66,8 @@ class Assessment:
     verdict: Verdict
     action: Action
     designee: int | None
-    """Whom an election now should choose; None if nobody can be recommended."""
+    """Whom an election now should choose; None where none should be held: nobody can be elected,
+    something else must be put right first, or only the operator can decide (FORK)."""
     ranking: Ranking
     loss: Loss | None
     """The loss of electing the designee."""
@@ -86,6 +87,12 @@ class Assessment:
     @property
     def partition(self) -> TopicPartition:
         return self.evidence.partition
+
+    @property
+    def best(self) -> int | None:
+        """Who leads the ranking, be an election advisable or not."""
+        winner = self.ranking.winner
+        return None if winner is None else winner.broker
 
     @property
     def automatable(self) -> bool:

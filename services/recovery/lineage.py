@@ -26,9 +26,10 @@ _NEW_EPOCH = sys.maxsize
 def divergence(one: ReplicaLog, other: ReplicaLog) -> int | Unknown:
     """The first offset at which *one* and *other* stop being the same log.
 
-    A log that is a prefix of the other diverges at its own end. Logs that share no epoch
-    diverge at the first offset that both hold (at or before it, but nothing of both is left
-    below). A log without records diverges at its end, as brokers have it. Symmetric.
+    A log that is a prefix of the other diverges at its own end. Where the divergence is below
+    one log's start, it is known only if they share an epoch; otherwise it is given as the first
+    offset that both hold, below which nothing of both is left. A log without records diverges
+    at its end, as brokers have it. Symmetric.
 
     Unknown when an end or a history could not be read, when the histories do not reach back
     to a common epoch, or when the logs share neither offsets nor an order of epochs.
@@ -69,7 +70,8 @@ def _between_strangers(
     one: ReplicaLog, ours: EpochHistory, other: ReplicaLog, theirs: EpochHistory
 ) -> int | Unknown:
     first, second = sorted((ours.ranges, theirs.ranges), key=lambda ranges: ranges[-1].end)
-    shared_start = max(first[0].start, second[0].start)
+    starts = [log.log_start for log in (one, other) if isinstance(log.log_start, int)]
+    shared_start = max(first[0].start, second[0].start, *starts)
     if shared_start < first[-1].end:
         return shared_start
     if first[-1].epoch < second[0].epoch:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
 from services.recovery.json_text import parse_json, read_text
 from services.recovery.partition_file import Election, elections_of
-from services.recovery.plan import SCHEMA, Entry, PlanEvidence, Plan
+from services.recovery.plan import SCHEMA, Entry, Plan, PlanEvidence
 
 
 def read_plan(path: Path) -> Plan:

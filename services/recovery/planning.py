@@ -12,9 +12,9 @@ from services.recovery.plan import (
     Approval,
     ChosenBy,
     Entry,
-    PlanEvidence,
     PartitionRecord,
     Plan,
+    PlanEvidence,
     record_of,
 )
 from services.recovery.precedence import recovery_order

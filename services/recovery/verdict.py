@@ -29,7 +29,7 @@ def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) 
         raise ValueError(f"{evidence.partition} has a leader")
     case = case_of(evidence, circumstances)
     finding = _find(case)
-    against = tuple(barriers(case)) if finding.designee is not None else ()
+    against = tuple(barriers(case)) if case.winner is not None else ()
     if finding.verdict in _NEVER_AUTOMATED:
         against = (finding.reason, *against)
     return Assessment(
@@ -56,7 +56,8 @@ class _Finding(NamedTuple):
     verdict: Verdict
     action: Action
     reason: str
-    designee: int | None
+    designee: int | None = None
+    """The best replica, where electing it is of use."""
     restorers: tuple[int, ...] = ()
 
 
@@ -79,7 +80,7 @@ def _without_quorum(case: Case) -> _Finding | None:
     danger = _danger(case)
     if danger:
         reason += f"; before that stop b{danger[0].broker}: {danger[1]}"
-    return _Finding(Verdict.STUCK, Action(Verb.NO_QUORUM), reason, case.winner)
+    return _Finding(Verdict.STUCK, Action(Verb.NO_QUORUM), reason)
 
 
 def _bomb(case: Case) -> _Finding | None:
@@ -146,7 +147,8 @@ def _waiting(case: Case) -> _Finding | None:
     verb, cure = _cure(chosen)
     reason = f"b{chosen.broker} is {ROLE_WORDS[chosen.role]} and would bring it back whole: {cure}"
     restorers = tuple([replica.broker for replica in absent])
-    return _Finding(Verdict.WAIT, Action(verb, chosen.broker), reason, case.winner, restorers)
+    best = None if _stuck(case) else case.winner
+    return _Finding(Verdict.WAIT, Action(verb, chosen.broker), reason, best, restorers)
 
 
 def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
@@ -166,10 +168,10 @@ def _stuck(case: Case) -> _Finding | None:
             f"{named(evidence.unregistered)} in the assignment is not registered, so the "
             "controller refuses a reorder"
         )
-        return _Finding(Verdict.STUCK, Action(Verb.UNREGISTERED), reason, case.winner)
+        return _Finding(Verdict.STUCK, Action(Verb.UNREGISTERED), reason)
     if isinstance(evidence.state.reassignment, Reassignment):
         reason = "a reassignment is under way, which a reorder would alter: finish or cancel it"
-        return _Finding(Verdict.STUCK, Action(Verb.REASSIGNMENT), reason, case.winner)
+        return _Finding(Verdict.STUCK, Action(Verb.REASSIGNMENT), reason)
     return None
 
 
@@ -180,7 +182,7 @@ def _election(case: Case) -> _Finding:
     winner = loss.candidate
     forked = _fork(loss)
     if forked:
-        return _Finding(Verdict.FORK, Action(Verb.DECIDE), forked, winner)
+        return _Finding(Verdict.FORK, Action(Verb.DECIDE), forked)
     lost = _lost(case, loss)
     if lost:
         return _Finding(Verdict.LOSS, Action(Verb.ELECT, winner), lost, winner)
@@ -193,9 +195,9 @@ def _nobody(case: Case) -> _Finding:
     replicas = case.evidence.replicas
     if not any(isinstance(replica.log_end, int) for replica in replicas):
         reason = f"no replica answers: start one of {named(case.evidence.state.assignment)}"
-        return _Finding(Verdict.STUCK, Action(Verb.NO_ANSWER), reason, None)
+        return _Finding(Verdict.STUCK, Action(Verb.NO_ANSWER), reason)
     why = "; ".join([one.eligibility.reason for one in case.ranking.candidates])
-    return _Finding(Verdict.STUCK, Action(Verb.INELIGIBLE), f"nobody can be elected: {why}", None)
+    return _Finding(Verdict.STUCK, Action(Verb.INELIGIBLE), f"nobody can be elected: {why}")
 
 
 def _fork(loss: Loss) -> str:
