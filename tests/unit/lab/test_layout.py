@@ -1,0 +1,113 @@
+"""The layout of a lab: planned, kept in lab.json, read back."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from services.errors import LabError
+from services.lab.layout import (
+    FIRST_CONTROLLER,
+    LAYOUT_FILE,
+    Address,
+    load_layout,
+    save_layout,
+)
+from services.lab.planning import new_broker, new_cluster
+from services.lab.ports import LOWEST, free_ports
+from services.lab.storage import format_folder, kafka_uuid
+
+
+def test_a_layout_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    layout = new_cluster(
+        tmp_path, brokers=2, controllers=1, kafka_version="4.3.1", racks=("a",), log_dirs=2
+    )
+    proxied = replace(
+        layout.node(2),
+        advertised=Address("127.0.0.1", 1),
+        controller_links={FIRST_CONTROLLER: Address("127.0.0.1", 2)},
+        overrides={"num.io.threads": "2"},
+    )
+    changed = replace(layout.with_node(proxied), overrides={"a": "b"}, secured=True)
+    save_layout(changed)
+    assert load_layout(tmp_path) == changed
+
+
+def test_every_listener_has_a_port_of_its_own(tmp_path: Path) -> None:
+    layout = new_cluster(tmp_path, brokers=3, controllers=3, kafka_version="4.3.1")
+    ports = [port for node in layout.nodes for port in node.ports.values()]
+    assert len(set(ports)) == len(ports) == 9
+    assert [node.id for node in layout.nodes] == [1, 2, 3, 101, 102, 103]
+
+
+def test_a_new_broker_is_like_the_others(tmp_path: Path) -> None:
+    layout = new_cluster(tmp_path, brokers=2, controllers=1, kafka_version="4.3.1", log_dirs=2)
+    added = new_broker(layout, rack="west")
+    assert (added.id, added.rack, len(added.log_dirs)) == (3, "west", 2)
+    taken = {port for node in layout.nodes for port in node.ports.values()}
+    assert not taken & set(added.ports.values())
+
+
+@pytest.mark.parametrize(("brokers", "controllers"), [(0, 1), (1, 0), (101, 1)])
+def test_counts_that_make_no_cluster_are_refused(
+    tmp_path: Path, brokers: int, controllers: int
+) -> None:
+    with pytest.raises(LabError):
+        new_cluster(tmp_path, brokers=brokers, controllers=controllers, kafka_version="4.3.1")
+
+
+def test_a_node_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    layout = new_cluster(tmp_path, brokers=1, controllers=1, kafka_version="4.3.1")
+    with pytest.raises(LabError, match="no node 7: choose one of 1, 101"):
+        layout.node(7)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "There is no lab in"),
+        ("{", "cannot be read"),
+        ('{"schema": 99}', "another release"),
+    ],
+)
+def test_a_folder_without_a_readable_lab_says_what_to_do(
+    tmp_path: Path, text: str | None, said: str
+) -> None:
+    if text is not None:
+        (tmp_path / LAYOUT_FILE).write_text(text)
+    with pytest.raises(LabError, match=said):
+        load_layout(tmp_path)
+
+
+def test_a_port_that_is_taken_is_not_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        offered = iter([port, *range(LOWEST, LOWEST + 100)])
+        monkeypatch.setattr("services.lab.ports.random.randint", lambda low, high: next(offered))
+        assert port not in free_ports(2)
+
+
+def test_too_few_free_ports_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("services.lab.ports._free", lambda port: False)
+    with pytest.raises(LabError, match="ports"):
+        free_ports(1)
+
+
+def test_ids_are_as_kafka_writes_them() -> None:
+    ids = {kafka_uuid() for _ in range(300)}
+    assert len(ids) == 300
+    assert all(len(one) == 22 and not one.startswith("-") for one in ids)
+
+
+def test_a_formatted_folder_stays_as_it_is(tmp_path: Path) -> None:
+    format_folder(tmp_path / "data", cluster_id="c", node_id=1)
+    meta = (tmp_path / "data" / "meta.properties").read_text()
+    assert "cluster.id=c\n" in meta
+    assert "node.id=1\n" in meta
+    format_folder(tmp_path / "data", cluster_id="other", node_id=2)
+    assert (tmp_path / "data" / "meta.properties").read_text() == meta
