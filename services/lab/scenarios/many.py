@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST, QUICK_TO_FENCE
 from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
 from services.lab.truth import Expectation, Verdict
-from services.model import TopicPartition
 
 TOPIC = "events"
 PARTITIONS = "partitions"
@@ -19,9 +16,9 @@ ORDERS = ((3, 1, 2), (3, 2, 1))
 def _script(stage: Stage) -> Script:
     count = stage.number(PARTITIONS)
     partitions = stage.create(TOPIC, [ORDERS[number % 2] for number in range(count)])
-    _write(stage, partitions, 2)
+    stage.write_bulk(partitions, 2)
     yield B2_LOST
-    _write(stage, partitions, 1)
+    stage.write_bulk(partitions, 1)
     yield B1_LOST
     yield LAST_LOST
     return [
@@ -35,12 +32,6 @@ def _script(stage: Stage) -> Script:
         )
         for partition in partitions
     ]
-
-
-def _write(stage: Stage, partitions: Sequence[TopicPartition], count: int) -> None:
-    """Committed all the same: acks=all is slow with one request for each partition."""
-    stage.write(partitions, count, acks="1", committed=True)
-    stage.wait_replicated(partitions)
 
 
 SCENARIO = Scenario(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from services.errors import LabError
+from services.lab.bulk import produce_bulk
 from services.lab.cluster import Cluster
 from services.lab.losses import count_choices
 from services.lab.produce import Pattern, Produced, produce_each
@@ -66,14 +67,21 @@ class Stage:
 
         *committed* says whether every member of the ISR gets them; with acks=all it is so.
         """
-        topics = {partition.topic for partition in partitions}
-        states = {state.partition: state for state in self.cluster.partitions(*topics)}
+        states = self._states(partitions)
         pattern = Pattern(start=max(self._written_to(partition) for partition in partitions))
         counts = dict.fromkeys(partitions, count)
         for partition, produced in produce_each(
             self.cluster, counts, acks=acks, pattern=pattern
         ).items():
             self._remember(produced, states[partition], committed)
+
+    def write_bulk(self, partitions: Sequence[TopicPartition], count: int) -> None:
+        """`write` for thousands of partitions, which hold equally many records, by few requests."""
+        states = self._states(partitions)
+        wanted = [states[partition] for partition in partitions]
+        start = self._written_to(partitions[0])
+        for partition, produced in produce_bulk(self.cluster, wanted, count, start=start).items():
+            self._remember(produced, states[partition], committed=True)
 
     def wait_leader(self, partition: TopicPartition, broker: int) -> None:
         """Wait until *broker* leads the partition."""
@@ -93,29 +101,13 @@ class Stage:
             f"brokers {brokers} to be in sync",
         )
 
-    def wait_replicated(self, partitions: Sequence[TopicPartition]) -> None:
-        """Wait until every running replica has what was written to the partitions."""
-        ends = {partition: self._written[partition][-1].end for partition in partitions}
-        self._wait_ends(ends)
-
     def wait_log_end(self, partition: TopicPartition, end: int) -> None:
         """Wait until the log of every running replica ends at *end*."""
-        self._wait_ends({partition: end})
-
-    def _wait_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         running = [node.id for node in self.cluster.brokers if node.running]
-        behind = [(broker, partition) for broker in running for partition in ends]
-
-        def reached() -> bool:
-            behind[:] = [
-                (broker, partition)
-                for broker, partition in behind
-                if self._folder(broker, partition) is not None
-                and self._log(broker, partition).end != ends[partition]
-            ]
-            return not behind
-
-        self.cluster.wait_until(reached, f"{len(ends)} logs to end where they should")
+        self.cluster.wait_until(
+            lambda: all(self._log(broker, partition).end == end for broker in running),
+            f"every log of {partition} to end at {end}",
+        )
 
     def mark_disk(self, broker: int, state: str, partition: TopicPartition | None = None) -> None:
         """Note that a disk was ``replaced`` or ``failed``, for one partition or all."""
@@ -124,6 +116,10 @@ class Stage:
     def record(self, partition: TopicPartition, written: Written) -> None:
         """Remember records that were acknowledged, and written by other means than `write`."""
         self._written.setdefault(partition, []).append(written)
+
+    def _states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, PartitionState]:
+        topics = {partition.topic for partition in partitions}
+        return {state.partition: state for state in self.cluster.partitions(*topics)}
 
     def _written_to(self, partition: TopicPartition) -> int:
         return sum(len(one.keys) for one in self._written.get(partition, ()))
