@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.lab.cluster import Cluster
 from services.lab.controller_link import ControllerLink
 from services.lab.scenarios.damage import wait_gone
-from services.lab.scenarios.logs import wait_log_end
+from services.lab.scenarios.logs import wait_high_watermark
 from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
 from services.lab.truth import Expectation, Verdict
@@ -30,7 +30,7 @@ def _script(stage: Stage) -> list[Expectation]:
     stage.write(partitions, 35)
     # Nothing between brokers is cut: the leader goes on serving a follower that is fenced.
     for partition in partitions:
-        wait_log_end(cluster, partition, 135, CUT_OFF)
+        wait_high_watermark(cluster, partition, 135, CUT_OFF)
     cluster.broker(2).kill()
     cluster.broker(1).start()
     cluster.wait_unfenced(1)

@@ -9,7 +9,8 @@ from services.lab.topics import reassign
 from services.lab.truth import Expectation, Verdict
 
 TOPIC = "shipments"
-FROM, TO = (3, 1), (1, 2)
+FROM, TO = (3, 1), (2, 1)
+"""The replica that is being added comes first: an election by order would choose it, empty."""
 
 
 def _script(stage: Stage) -> Script:

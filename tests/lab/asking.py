@@ -1,0 +1,170 @@
+"""What tests ask the lab's brokers directly, apart from the product's clients."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, NamedTuple
+
+from services.lab.cluster import Cluster
+from services.lab.wire import Conversation
+from services.model import TopicPartition
+
+DEBUGGING = -2
+CONSUMER = -1
+LATEST = -1
+ANSWER_SECONDS = 20.0
+NO_LOG = logging.getLogger("librdkafka of the tests")
+NO_LOG.addHandler(logging.NullHandler())
+
+
+class Listed(NamedTuple):
+    """One answer to ListOffsets."""
+
+    error: int
+    offset: int
+    epoch: int
+
+
+def list_offset(
+    cluster: Cluster,
+    broker: int,
+    partition: TopicPartition,
+    timestamp: int = LATEST,
+    *,
+    replica: int = DEBUGGING,
+) -> Listed:
+    """What *broker* tells of its replica."""
+    from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    wanted = topic.ListOffsetsPartition(partition_index=partition.partition, timestamp=timestamp)
+    request = ListOffsetsRequest(
+        replica_id=replica, topics=[topic(name=partition.topic, partitions=[wanted])]
+    )
+    answer = cluster.read(lambda node: node.ask(request, ListOffsetsResponse), via=broker)
+    told = answer.topics[0].partitions[0]
+    return Listed(told.error_code, told.offset, told.leader_epoch)
+
+
+def reassignments(cluster: Cluster) -> dict[TopicPartition, tuple[list[int], list[int], list[int]]]:
+    """Replicas, adding and removing, of what is being reassigned."""
+    from kafka.protocol.admin import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    )
+
+    request = ListPartitionReassignmentsRequest(timeout_ms=5_000, topics=None)
+    answer = cluster.command(request, ListPartitionReassignmentsResponse)
+    return {
+        TopicPartition(topic.name, one.partition_index): (
+            one.replicas,
+            one.adding_replicas,
+            one.removing_replicas,
+        )
+        for topic in answer.topics
+        for one in topic.partitions
+    }
+
+
+def reassign_code(
+    cluster: Cluster, partition: TopicPartition, replicas: list[int] | None
+) -> tuple[int, str | None]:
+    """The answer to one AlterPartitionReassignments; None cancels what is under way."""
+    from kafka.protocol.admin import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+    )
+
+    topic = AlterPartitionReassignmentsRequest.ReassignableTopic
+    wanted = topic.ReassignablePartition(partition_index=partition.partition, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(
+        timeout_ms=5_000, topics=[topic(name=partition.topic, partitions=[wanted])]
+    )
+    answer = cluster.command(request, AlterPartitionReassignmentsResponse)
+    assert answer.error_code == 0
+    result = answer.responses[0].partitions[0]
+    return result.error_code, result.error_message
+
+
+def election_code(cluster: Cluster, partition: TopicPartition) -> tuple[int, str | None]:
+    """The answer to one unclean ElectLeaders."""
+    answer = cluster.command(*unclean_election(partition))
+    assert answer.error_code == 0
+    result = answer.replica_election_results[0].partition_result[0]
+    return result.error_code, result.error_message
+
+
+def unclean_election(partition: TopicPartition) -> tuple[Any, Any]:
+    """The request, and the class of its answer."""
+    from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
+
+    topic = ElectLeadersRequest.TopicPartitions(
+        topic=partition.topic, partitions=[partition.partition]
+    )
+    request = ElectLeadersRequest(election_type=1, topic_partitions=[topic], timeout_ms=5_000)
+    return request, ElectLeadersResponse
+
+
+def quorum_question() -> tuple[Any, Any]:
+    """A DescribeQuorum request, and the class of its answer."""
+    from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+
+    topic = DescribeQuorumRequest.TopicData
+    wanted = topic(
+        topic_name="__cluster_metadata", partitions=[topic.PartitionData(partition_index=0)]
+    )
+    return DescribeQuorumRequest(topics=[wanted]), DescribeQuorumResponse
+
+
+def open_transactions(cluster: Cluster, broker: int, partition: TopicPartition) -> dict[int, int]:
+    """First offset of the open transaction of each producer that has one."""
+    from kafka.protocol.admin import DescribeProducersRequest, DescribeProducersResponse
+
+    topic = DescribeProducersRequest.TopicRequest(
+        name=partition.topic, partition_indexes=[partition.partition]
+    )
+    request = DescribeProducersRequest(topics=[topic])
+    answer = cluster.read(lambda node: node.ask(request, DescribeProducersResponse), via=broker)
+    told = answer.topics[0].partitions[0]
+    assert told.error_code == 0
+    return {
+        producer.producer_id: producer.current_txn_start_offset
+        for producer in told.active_producers
+        if producer.current_txn_start_offset >= 0
+    }
+
+
+def consume(
+    cluster: Cluster, partition: TopicPartition, *, isolation: str = "read_uncommitted"
+) -> dict[int, str]:
+    """Keys by offset of all that a consumer gets to read."""
+    from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka import TopicPartition as Position
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.lab_bootstrap,
+            "group.id": "tests",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+        },
+        logger=NO_LOG,
+    )
+    read: dict[int, str] = {}
+    try:
+        consumer.assign([Position(partition.topic, partition.partition, 0)])
+        while (message := consumer.poll(ANSWER_SECONDS)) is not None:
+            error = message.error()
+            if error is not None and error.code() == KafkaError._PARTITION_EOF:
+                return read
+            assert error is None, error
+            read[int(message.offset() or 0)] = (message.key() or b"").decode()
+    finally:
+        consumer.close()
+    raise AssertionError(f"{partition} did not come to an end; so far {len(read)} records")
+
+
+def client_conversation(cluster: Cluster, broker: int) -> Conversation:
+    """A conversation by the listener that clients use."""
+    return Conversation(cluster.broker(broker).address(), ANSWER_SECONDS)

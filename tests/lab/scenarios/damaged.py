@@ -1,0 +1,58 @@
+"""A lab on which scenarios were played, with the truth about it; gone after the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from services.lab.cluster import Cluster
+from services.lab.scenarios import find_scenarios
+from services.lab.scenarios.play import play, raise_lab
+from services.lab.truth import PartitionTruth, Truth
+from services.model import PartitionState, TopicPartition
+from tests.lab.asking import list_offset
+
+
+class Damaged(NamedTuple):
+    """A lab and what is known about it."""
+
+    cluster: Cluster
+    truth: Truth
+
+    def state(self, partition: TopicPartition) -> PartitionState:
+        return self.cluster.partition(partition.topic, partition.partition)
+
+    def truth_of(self, partition: TopicPartition) -> PartitionTruth:
+        return self.truth.partition(partition.topic, partition.partition)
+
+
+@contextmanager
+def damaged(folder: Path, *names: str) -> Iterator[Damaged]:
+    """The lab after the scenarios of these names."""
+    scenarios = find_scenarios(names)
+    with raise_lab(folder, scenarios, tethered=True) as cluster:
+        yield Damaged(cluster, play(cluster, scenarios))
+
+
+def ends_told(lab: Damaged) -> dict[TopicPartition, dict[int, int]]:
+    """Where the replicas end that can be read, as their brokers tell."""
+    return {
+        one.partition: {
+            replica.broker: list_offset(lab.cluster, replica.broker, one.partition).offset
+            for replica in one.replicas
+            if replica.readable
+        }
+        for one in lab.truth.partitions
+    }
+
+
+def ends_on_disk(lab: Damaged) -> dict[TopicPartition, dict[int, int]]:
+    """The same, as the truth has it."""
+    return {
+        one.partition: {
+            replica.broker: replica.log_end for replica in one.replicas if replica.readable
+        }
+        for one in lab.truth.partitions
+    }
