@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from console.offsets import count
 from console.output import inert, say
 from console.stop_signal import StopSignal
 from console.wiring import Connection
-from services.consent import Price, consent_phrase, total_price
+from services.consent import ConsentGroup, Price, Stake, consent_groups
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.run import Limits
 from services.recovery.execution.target import Outcome, Result, Target, exit_code
@@ -26,35 +26,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A target with what electing it loses."""
+    """A target with what electing it costs."""
 
     target: Target
-    price: Price
-    alone_because: str = ""
-    """Why it is consented to on its own (internal topic, loss unknown); empty for the bulk."""
+    stake: Stake
 
 
 def priced(evidence: PartitionEvidence, target: Target) -> Priced:
     """*target* with its price, and whether it needs a consent of its own."""
     loss = loss_of(evidence, target.designee)
-    return Priced(
-        target,
-        Price(loss.total, loss.approximate),
-        own_consent(evidence, target.designee),
-    )
+    why_alone = own_consent(evidence, target.designee)
+    price = Price(loss.total, loss.approximate)
+    return Priced(target, Stake(target.partition, price, why_alone))
 
 
-def consent_groups(wanted: Sequence[Priced]) -> list[list[Priced]]:
-    """Those that need their own consent one by one, then the rest together."""
-    alone = [[one] for one in wanted if one.alone_because]
-    bulk = [one for one in wanted if not one.alone_because]
-    return [*alone, bulk] if bulk else alone
+def report(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Print *outcomes*: successes on stdout, the others on stderr; returns them."""
+    told = list(outcomes)
+    for one in told:
+        line = f"{one.partition}  {_words(one)}"
+        if one.succeeded:
+            print(inert(line), flush=True)
+        else:
+            say(line)
+    return told
 
 
-def phrase_of(group: Sequence[Priced]) -> str:
-    """What an operator types for one group."""
-    price = total_price([one.price for one in group])
-    return consent_phrase([one.target.partition for one in group], price)
+def _words(one: Outcome) -> str:
+    if one.result is Result.ELECTED:
+        kept = {True: "", False: ", assignment order not put back", None: ""}[one.order_restored]
+        return f"elected b{one.leader} (epoch {count(one.leader_epoch)}), {one.rung}{kept}"
+    reason = f": {one.reason}" if one.reason else ""
+    return f"{one.result}{reason}"
 
 
 @dataclass(slots=True)
@@ -68,6 +71,8 @@ class Electing:
     choose_route: RouteChoice
     rescue: Rescue = nothing_rescued
     limits: Limits = field(default_factory=Limits)
+    tell: Callable[[Sequence[Outcome]], list[Outcome]] = report
+    """Prints the outcomes of a batch and returns them."""
     outcomes: list[Outcome] = field(default_factory=list)
 
     def run(self, wanted: Sequence[Priced], consent: Consent, digest: str = "") -> None:
@@ -82,7 +87,10 @@ class Electing:
             return
         doing = "electing leaders"
         self.connection.require_write(doing)
-        phrases = consent.require([phrase_of(group) for group in consent_groups(wanted)])
+        groups = consent_groups(one.stake for one in wanted)
+        if not consent.implied:
+            _say_what_stands_alone(groups)
+        phrases = consent.require([group.phrase for group in groups])
         from services.journal import Journal
 
         with Journal.open(self.cluster_id) as journal, self.connection.arm(doing) as armed:
@@ -100,12 +108,10 @@ class Electing:
                 self.limits,
                 lambda: self.stop.requested,
             )
-            ended = [
-                outcome
-                for batch in recovery.run([one.target for one in wanted])
-                for outcome in report(batch)
-            ]
-            self.outcomes += ended
+            before = len(self.outcomes)
+            for batch in recovery.run([one.target for one in wanted]):
+                self.outcomes += self.tell(batch)
+            ended = self.outcomes[before:]
             journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
 
     @property
@@ -129,30 +135,16 @@ class Electing:
             )
 
 
-def report(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Print *outcomes*: successes on stdout, the others on stderr; returns them."""
-    told = list(outcomes)
-    for one in told:
-        line = f"{one.partition}  {_words(one)}"
-        if one.succeeded:
-            print(inert(line), flush=True)
-        else:
-            say(line)
-    return told
-
-
-def _words(one: Outcome) -> str:
-    if one.result is Result.ELECTED:
-        kept = {True: "", False: ", assignment order not put back", None: ""}[one.order_restored]
-        return f"elected b{one.leader} (epoch {count(one.leader_epoch)}), {one.rung}{kept}"
-    reason = f": {one.reason}" if one.reason else ""
-    return f"{one.result}{reason}"
-
-
 def _planned(one: Priced) -> dict[str, object]:
     return {
         "designee": one.target.designee,
         "log_end": one.target.log_end,
         "leader_epoch": one.target.leader_epoch,
-        "price": str(one.price),
+        "price": str(one.stake.price),
     }
+
+
+def _say_what_stands_alone(groups: Sequence[ConsentGroup]) -> None:
+    for group in groups:
+        if group.why_alone:
+            say(f"{group.phrase}: needs a consent of its own, because {group.why_alone}")

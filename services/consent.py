@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from services.errors import ConsentMissing
@@ -32,6 +32,46 @@ def total_price(prices: Sequence[Price]) -> Price:
             return price
         records += price.records
     return Price(records, any(price.approximate for price in prices))
+
+
+@dataclass(frozen=True, slots=True)
+class Stake:
+    """One partition that is to be changed, and what that costs."""
+
+    partition: TopicPartition
+    price: Price
+    why_alone: str = ""
+    """Why it is agreed to on its own (internal topic, loss unknown); empty for the bulk."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsentGroup:
+    """Partitions that one phrase agrees to."""
+
+    partitions: tuple[TopicPartition, ...]
+    price: Price
+    why_alone: str = ""
+    """Why this one partition needs a phrase of its own; empty for the bulk."""
+
+    @property
+    def phrase(self) -> str:
+        """What has to be typed."""
+        return consent_phrase(self.partitions, self.price)
+
+
+def consent_groups(stakes: Iterable[Stake]) -> tuple[ConsentGroup, ...]:
+    """One group for each of *stakes* that stands alone, in their order, then one for the rest."""
+    alone: list[ConsentGroup] = []
+    bulk: list[Stake] = []
+    for one in stakes:
+        if one.why_alone:
+            alone.append(ConsentGroup((one.partition,), one.price, one.why_alone))
+        else:
+            bulk.append(one)
+    if not bulk:
+        return tuple(alone)
+    partitions = tuple([one.partition for one in bulk])
+    return (*alone, ConsentGroup(partitions, total_price([one.price for one in bulk])))
 
 
 def consent_phrase(targets: Sequence[TopicPartition], price: Price) -> str:

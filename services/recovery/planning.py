@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.consent import Price, consent_phrase, total_price
+from services import consent
+from services.consent import ConsentGroup, Price, Stake, total_price
 from services.model import TopicPartition
 from services.recovery.assessment import Assessment, Verdict
 from services.recovery.plan import (
@@ -91,20 +92,6 @@ def approve(plan: Plan, by: str, at_ms: int) -> Plan:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ConsentGroup:
-    """Elections that one phrase agrees to."""
-
-    partitions: tuple[TopicPartition, ...]
-    price: Price
-    why_alone: str = ""
-    """Why this partition is consented to on its own; empty for the bulk."""
-
-    @property
-    def phrase(self) -> str:
-        return consent_phrase(self.partitions, self.price)
-
-
 def consent_groups(plan: Plan) -> tuple[ConsentGroup, ...]:
     """The consents that *plan* needs: first one by one those that need their own, then the rest.
 
@@ -112,19 +99,14 @@ def consent_groups(plan: Plan) -> tuple[ConsentGroup, ...]:
     """
     if plan.breakglass is None:
         raise ValueError("a bare plan needs evidence before consent")
-    alone: list[ConsentGroup] = []
-    bulk: list[tuple[TopicPartition, Price]] = []
-    for partition, leader in plan.leaders.items():
-        record = plan.records[partition]
-        why, price = own_consent(record.evidence, leader), _price(record, leader)
-        if why:
-            alone.append(ConsentGroup((partition,), price, why))
-        else:
-            bulk.append((partition, price))
-    if not bulk:
-        return tuple(alone)
-    together = total_price([price for _, price in bulk])
-    return (*alone, ConsentGroup(tuple([one for one, _ in bulk]), together))
+    return consent.consent_groups(
+        _stake(plan.records[partition], leader) for partition, leader in plan.leaders.items()
+    )
+
+
+def _stake(record: PartitionRecord, leader: int) -> Stake:
+    why_alone = own_consent(record.evidence, leader)
+    return Stake(record.partition, _price(record, leader), why_alone)
 
 
 def plan_price(plan: Plan) -> Price:

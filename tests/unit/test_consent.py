@@ -1,0 +1,71 @@
+"""What an operator has to type: one phrase for the bulk, one each for what stands alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.consent import (
+    ConsentGroup,
+    Price,
+    Stake,
+    consent_groups,
+    consent_phrase,
+    require_consent,
+    total_price,
+)
+from services.errors import ConsentMissing
+from services.model import TopicPartition, Unknown
+
+SILENT = Price(Unknown("b1 does not answer"))
+
+
+def orders(number: int) -> TopicPartition:
+    return TopicPartition("orders", number)
+
+
+def stake(number: int, price: Price, why_alone: str = "") -> Stake:
+    return Stake(orders(number), price, why_alone)
+
+
+def test_one_phrase_agrees_to_everything_that_needs_no_consent_of_its_own() -> None:
+    groups = consent_groups([stake(0, Price(50)), stake(1, Price(1_200, approximate=True))])
+    assert [one.phrase for one in groups] == ["2 partitions lose ~1,250"]
+
+
+def test_what_stands_alone_comes_first_in_its_order_and_the_rest_together() -> None:
+    stakes = [stake(0, Price(0)), stake(1, SILENT, "loss unknown"), stake(2, Price(7), "internal")]
+    assert consent_groups(stakes) == (
+        ConsentGroup((orders(1),), SILENT, "loss unknown"),
+        ConsentGroup((orders(2),), Price(7), "internal"),
+        ConsentGroup((orders(0),), Price(0)),
+    )
+
+
+def test_the_price_of_a_partition_that_stands_alone_does_not_taint_the_bulk() -> None:
+    groups = consent_groups([stake(0, Price(3)), stake(1, SILENT, "loss unknown")])
+    assert [one.phrase for one in groups] == ["orders-1 lose unknown", "orders-0 lose 3"]
+
+
+def test_nothing_at_stake_needs_no_consent() -> None:
+    assert consent_groups([]) == ()
+
+
+def test_a_sum_with_an_unknown_part_is_unknown() -> None:
+    assert total_price([Price(3), SILENT]) == SILENT
+
+
+def test_there_is_no_phrase_for_nothing() -> None:
+    with pytest.raises(ValueError, match="target"):
+        consent_phrase([], Price(0))
+
+
+@pytest.mark.parametrize("given", [None, "orders-3 lose 5", "orders-3 lose 50 "])
+def test_anything_but_the_phrase_is_refused_and_the_refusal_carries_it(given: str | None) -> None:
+    with pytest.raises(ConsentMissing) as refused:
+        require_consent(given, "orders-3 lose 50")
+    assert refused.value.phrase == "orders-3 lose 50"
+    assert refused.value.exit_code == 3
+
+
+def test_the_phrase_itself_is_enough() -> None:
+    require_consent("orders-3 lose 50", "orders-3 lose 50")
