@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from console.electing import Electing, Priced
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
-    from services.model import ClusterSnapshot, PartitionState, TopicPartition
+    from services.model import TopicPartition
     from services.recovery.choice import Choice
+    from services.recovery.selection import Selection
     from services.recovery.triage import Triage
 
 app = new_app()
@@ -184,48 +185,14 @@ class Request:
 def recover(connection: Connection, wanted: Request, consent: Consent) -> int:
     """Carry out one call; returns the exit code."""
     from console.stop_signal import StopSignal
+    from services.recovery.partition_file import read_partitions
+    from services.recovery.selection import select
 
+    named = None if wanted.path is None else read_partitions(wanted.path)
     with StopSignal() as stop, connection.reading() as client:
-        selection = select(client, wanted.path)
+        selection = select(client, named)
         call = _Call(connection, client, wanted, selection, stop, consent)
         return call.run()
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The partitions of one call."""
-
-    snapshot: ClusterSnapshot
-    offline: tuple[PartitionState, ...]
-    online: tuple[PartitionState, ...]
-    """Named, but they have a leader: a success."""
-    missing: tuple[TopicPartition, ...]
-    """Named, but the cluster has no such partition."""
-
-
-def select(client: ReadClient, path: Path | None) -> Selection:
-    """The partitions named in the file at *path*, or every offline one.
-
-    Raises:
-        MalformedInput: the file is not what it should be.
-    """
-    from services.kafka.deadline import Deadline
-    from services.recovery.partition_file import read_partitions
-    from services.recovery.triage import SNAPSHOT_SECONDS
-
-    named = None if path is None else read_partitions(path)
-    topics = sorted({one.topic for one in named or ()})
-    snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics)
-    if named is None:
-        return Selection(snapshot, snapshot.offline, (), ())
-    states = {one.partition: one for one in snapshot.partitions}
-    found = [states[one] for one in named if one in states]
-    return Selection(
-        snapshot,
-        tuple(one for one in found if one.offline),
-        tuple(one for one in found if not one.offline),
-        tuple(one for one in named if one not in states),
-    )
 
 
 @dataclass(slots=True)

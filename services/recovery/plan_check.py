@@ -12,6 +12,7 @@ from services.recovery.eligibility import Standing, eligibility, replica_eligibi
 from services.recovery.loss import loss_of
 from services.recovery.plan import PartitionRecord, Plan
 from services.recovery.ranking import rank
+from services.recovery.replica_choice import refusal
 from services.recovery.succession import hazards
 
 
@@ -27,11 +28,20 @@ class CheckStatus(StrEnum):
     """It has a leader by now: nothing to do, a success."""
     GONE = "gone"
     """The partition no longer exists."""
+    REFUSED = "refused"
+    """Nothing changed, but this leader cannot be elected; a hand wrote the file."""
+    NEW = "new"
+    """An election of a bare plan, which rested on nothing until now."""
 
     @property
     def goes_on(self) -> bool:
         """Whether the election is still to be held."""
-        return self is CheckStatus.UNCHANGED or self is CheckStatus.RERANKED
+        return self in (CheckStatus.UNCHANGED, CheckStatus.RERANKED, CheckStatus.NEW)
+
+    @property
+    def fine(self) -> bool:
+        """Whether the partition ends as planned: it can be elected, or has a leader already."""
+        return self.goes_on or self is CheckStatus.ONLINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,9 @@ def check_one(record: PartitionRecord, leader: int, now: PartitionEvidence | Non
     changes = "; ".join(_changes(then, now, leader)) or _worse(then, now, leader)
     if changes:
         return Checked(partition, leader, CheckStatus.CHANGED, changes)
+    barred = refusal(now, leader)
+    if barred:
+        return Checked(partition, leader, CheckStatus.REFUSED, barred)
     moved = _moved(then, now)
     return Checked(
         partition, leader, CheckStatus.RERANKED if moved else CheckStatus.UNCHANGED, moved

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from services.errors import Refused, UsageError
@@ -16,32 +16,46 @@ from services.recovery.replica_choice import choices, refusal
 Choice = Callable[[PartitionRecord, int], int | str | None]
 """A rule: from a record and its leader to another leader, a reason to leave it out, or None."""
 
+BY_HAND = "left out by hand"
+
 
 def set_leader(plan: Plan, partition: TopicPartition, broker: int) -> Plan:
-    """*plan* with *broker* designated for *partition*, which may have been left out before.
+    """`set_leaders` for one partition."""
+    return set_leaders(plan, {partition: broker})
+
+
+def set_leaders(plan: Plan, leaders: Mapping[TopicPartition, int]) -> Plan:
+    """*plan* with *leaders* designated for partitions that may have been left out before.
 
     A replica that could not be read may be set; its election then needs a consent of its own
     that says ``lose unknown`` (R16).
 
     Raises:
-        UsageError: the plan has no evidence for the partition.
-        Refused: the replica cannot be elected.
+        UsageError: the plan has no evidence for one of the partitions.
+        Refused: one of the replicas cannot be elected.
     """
-    record = _record(plan, partition)
-    reason = refusal(record.evidence, broker)
-    if reason:
-        raise Refused(f"b{broker} cannot lead {partition}: {reason}.")
-    return _changed(plan, {partition: (broker, ChosenBy.HAND, "")})
+    for partition, broker in leaders.items():
+        reason = refusal(_record(plan, partition).evidence, broker)
+        if reason:
+            raise Refused(f"b{broker} cannot lead {partition}: {reason}.")
+    return _changed(
+        plan, {partition: (broker, ChosenBy.HAND, "") for partition, broker in leaders.items()}
+    )
 
 
-def exclude(plan: Plan, partition: TopicPartition, reason: str = "left out by hand") -> Plan:
-    """*plan* without the election of *partition*; its evidence is kept.
+def exclude(plan: Plan, partition: TopicPartition, reason: str = BY_HAND) -> Plan:
+    """`exclude_all` for one partition."""
+    return exclude_all(plan, [partition], reason)
+
+
+def exclude_all(plan: Plan, partitions: Iterable[TopicPartition], reason: str = BY_HAND) -> Plan:
+    """*plan* without the elections of *partitions*; their evidence is kept.
 
     Raises:
-        UsageError: the plan does not know the partition.
+        UsageError: the plan does not know one of them.
     """
-    _record(plan, partition)
-    return _changed(plan, {partition: (None, None, reason)})
+    known = [_record(plan, one).partition for one in partitions]
+    return _changed(plan, dict.fromkeys(known, (None, None, reason)))
 
 
 def prefer(plan: Plan, brokers: Collection[int]) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum, StrEnum
 from uuid import UUID
@@ -90,7 +90,7 @@ class Outcome:
 
     @property
     def succeeded(self) -> bool:
-        return self.result in (Result.ELECTED, Result.ALREADY_ONLINE)
+        return self.result in _SUCCESSES
 
     def with_rung(self, rung: Rung) -> Outcome:
         """The same, seen to have climbed to *rung*."""
@@ -98,12 +98,20 @@ class Outcome:
 
 
 def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """0 all online, 4 something is unknown, 3 only guards said no, else 1."""
-    failed = [one.result for one in outcomes if not one.succeeded]
+    """`exit_code_of` their results."""
+    return exit_code_of([one.result for one in outcomes])
+
+
+def exit_code_of(results: Collection[Result]) -> int:
+    """0 all online, 4 something is unknown, 3 guards said no and nothing was changed, else 1."""
+    failed = [one for one in results if one not in _SUCCESSES]
     if not failed:
         return 0
     if Result.UNKNOWN in failed:
         return 4
-    if all(one is Result.REFUSED for one in failed):
+    if Result.ELECTED not in results and all(one is Result.REFUSED for one in failed):
         return 3
     return 1
+
+
+_SUCCESSES = (Result.ELECTED, Result.ALREADY_ONLINE)
