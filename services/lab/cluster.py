@@ -29,6 +29,7 @@ from services.lab.observe import read_fenced, read_partitions
 from services.lab.planning import new_broker, new_cluster
 from services.lab.preparation import prepared
 from services.lab.process import end_recorded
+from services.lab.security import make_certificates, security_folder
 from services.lab.wire import Conversation
 from services.model import PartitionState, TopicPartition
 
@@ -102,6 +103,8 @@ class Cluster:
             layout, overrides=dict(overrides or {}), secured=secured, tethered=tethered
         )
         state_dir.mkdir(parents=True, exist_ok=True)
+        if secured:
+            make_certificates(layout)
         save_layout(layout)
         return cls(layout)
 
@@ -404,8 +407,8 @@ def _clear(state_dir: Path) -> None:
 
 
 def _remove(layout: ClusterLayout) -> None:
-    for node in layout.nodes:
-        shutil.rmtree(node.folder, ignore_errors=True)
+    for folder in (*[node.folder for node in layout.nodes], security_folder(layout)):
+        shutil.rmtree(folder, ignore_errors=True)
     for name in (TRUTH_FILE, LAYOUT_FILE):
         (layout.state_dir / name).unlink(missing_ok=True)
     if layout.state_dir.exists() and not any(layout.state_dir.iterdir()):

@@ -20,6 +20,7 @@ from services.lab.layout import (
     NodeRole,
 )
 from services.lab.properties import render, server_properties
+from services.lab.security import security_settings
 from services.lab.storage import format_controller, format_folder
 
 STOP_SECONDS = 30
@@ -196,7 +197,7 @@ class Node:
             format_controller(
                 layout.metadata_dir, kafka, cluster_id=cluster.cluster_id, node_id=self.id
             )
-        text = render(server_properties(cluster, layout))
+        text = render(server_properties(cluster, layout, security_settings(cluster, layout)))
         layout.properties_file.write_text(text, encoding="utf-8")
         logging = layout.folder / "logging.properties"
         logging.write_text(jvm.logging_configuration(kafka, layout), encoding="utf-8")

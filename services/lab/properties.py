@@ -41,14 +41,11 @@ SMALL = {
 }
 """What keeps a node under 160 MB resident."""
 
-SUPER_USERS = "User:ANONYMOUS;User:admin"
-"""ANONYMOUS is whoever comes by a plaintext listener: the nodes and the lab itself."""
-
 
 def server_properties(
     cluster: ClusterLayout, node: NodeLayout, security: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The settings of *node*, later sources winning: defaults, security, cluster, node."""
+    """The settings of *node*, later sources winning: defaults, *security*, cluster, node."""
     role = _broker(node) if node.role is NodeRole.BROKER else _controller(node)
     return {
         **QUICK,
@@ -57,7 +54,6 @@ def server_properties(
         **_replication(len(cluster.brokers)),
         **_common(cluster, node),
         **role,
-        **(_authorizer() if cluster.secured else {}),
         **(security or {}),
         **cluster.overrides,
         **node.overrides,
@@ -129,12 +125,4 @@ def _replication(brokers: int) -> dict[str, str]:
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.replication.factor": factor,
         "share.coordinator.state.topic.min.isr": "1",
-    }
-
-
-def _authorizer() -> dict[str, str]:
-    return {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": SUPER_USERS,
-        "allow.everyone.if.no.acl.found": "false",
     }

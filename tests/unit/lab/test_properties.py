@@ -10,6 +10,7 @@ import pytest
 from services.lab.layout import FIRST_CONTROLLER, Address, ClusterLayout, Listener
 from services.lab.planning import new_cluster
 from services.lab.properties import render, server_properties
+from services.lab.security import security_settings
 
 
 @pytest.fixture
@@ -87,3 +88,23 @@ def test_nothing_is_elected_uncleanly_unless_asked_for(layout: ClusterLayout) ->
 
 def test_values_are_escaped_as_java_reads_them() -> None:
     assert render({"b": "C:\\data", "a": "one\ntwo"}) == "a=one\\ntwo\nb=C:\\\\data\n"
+
+
+def test_an_open_lab_has_no_authorizer(layout: ClusterLayout) -> None:
+    assert security_settings(layout, layout.node(1)) == {}
+    assert "CLIENT:PLAINTEXT" in properties(layout, 1)["listener.security.protocol.map"]
+
+
+def test_a_guarded_lab_guards_the_listeners_of_clients_alone(layout: ClusterLayout) -> None:
+    guarded = replace(layout, secured=True)
+    told = security_settings(guarded, guarded.node(1))
+    assert told["authorizer.class.name"].endswith("StandardAuthorizer")
+    assert {name.split(".")[2] for name in told if name.startswith("listener.name.")} == {"client"}
+    controller = security_settings(guarded, guarded.node(FIRST_CONTROLLER))
+    assert set(controller) == {
+        "authorizer.class.name",
+        "super.users",
+        "allow.everyone.if.no.acl.found",
+    }
+    protocols = properties(guarded, 1)["listener.security.protocol.map"]
+    assert protocols == "CLIENT:SASL_SSL,LAB:PLAINTEXT,CONTROLLER:PLAINTEXT"

@@ -1,0 +1,194 @@
+"""Who may do what in a guarded lab: SCRAM users and ACLs, known to every broker on return."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from services.errors import LabError
+from services.lab.cluster import Cluster
+from services.lab.security import lab_password
+from services.lab.wire import Conversation
+
+ITERATIONS = 4096
+"""The fewest that Kafka takes (ScramMechanism.minIterations)."""
+SALT_BYTES = 16
+SCRAM_MECHANISMS = {"SCRAM-SHA-256": (1, "sha256"), "SCRAM-SHA-512": (2, "sha512")}
+NO_ERROR = 0
+LITERAL = 3
+ANY_HOST = "*"
+CLUSTER_NAME = "kafka-cluster"
+
+
+class Resource(IntEnum):
+    """What an ACL is about (org.apache.kafka.common.resource.ResourceType)."""
+
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+
+
+class Operation(IntEnum):
+    """What an ACL allows (org.apache.kafka.common.acl.AclOperation)."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+class Permission(IntEnum):
+    """Whether it allows or denies (org.apache.kafka.common.acl.AclPermissionType)."""
+
+    DENY = 2
+    ALLOW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Acl:
+    """One ACL on one resource by its literal name; ``*`` is every one."""
+
+    user: str
+    operation: Operation
+    resource: Resource
+    name: str = CLUSTER_NAME
+    permission: Permission = Permission.ALLOW
+
+    @property
+    def principal(self) -> str:
+        return f"User:{self.user}"
+
+
+def add_scram_user(cluster: Cluster, user: str, mechanism: str = "SCRAM-SHA-512") -> None:
+    """Make *user*, whose password is `lab_password`, known to every broker.
+
+    Raises:
+        LabError: the cluster refused.
+    """
+    from kafka.protocol.admin import (
+        AlterUserScramCredentialsRequest,
+        AlterUserScramCredentialsResponse,
+    )
+
+    number, digest = SCRAM_MECHANISMS[mechanism]
+    salt = secrets.token_bytes(SALT_BYTES)
+    salted = hashlib.pbkdf2_hmac(digest, lab_password(user).encode(), salt, ITERATIONS)
+    credential = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+        name=user, mechanism=number, iterations=ITERATIONS, salt=salt, salted_password=salted
+    )
+    request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[credential])
+    answer = cluster.command(request, AlterUserScramCredentialsResponse)
+    for result in answer.results:
+        _check(f"make the user {user}", result)
+    _wait_everywhere(cluster, lambda node: number in _mechanisms_of(node, user), f"the user {user}")
+
+
+def grant(cluster: Cluster, *acls: Acl) -> None:
+    """Add *acls*.
+
+    Raises:
+        LabError: the cluster refused one.
+    """
+    from kafka.protocol.admin import CreateAclsRequest, CreateAclsResponse
+
+    creations = [
+        CreateAclsRequest.AclCreation(
+            resource_type=int(acl.resource),
+            resource_name=acl.name,
+            resource_pattern_type=LITERAL,
+            principal=acl.principal,
+            host=ANY_HOST,
+            operation=int(acl.operation),
+            permission_type=int(acl.permission),
+        )
+        for acl in acls
+    ]
+    answer = cluster.command(CreateAclsRequest(creations=creations), CreateAclsResponse)
+    for result in answer.results:
+        _check("add an ACL", result)
+    _wait_everywhere(cluster, lambda node: _hold(node, acls), "the ACLs")
+
+
+def revoke(cluster: Cluster, *acls: Acl) -> None:
+    """Remove *acls*; one that is not there is no error.
+
+    Raises:
+        LabError: the cluster refused one.
+    """
+    from kafka.protocol.admin import DeleteAclsRequest, DeleteAclsResponse
+
+    filters = [
+        DeleteAclsRequest.DeleteAclsFilter(
+            resource_type_filter=int(acl.resource),
+            resource_name_filter=acl.name,
+            pattern_type_filter=LITERAL,
+            principal_filter=acl.principal,
+            host_filter=ANY_HOST,
+            operation=int(acl.operation),
+            permission_type=int(acl.permission),
+        )
+        for acl in acls
+    ]
+    answer = cluster.command(DeleteAclsRequest(filters=filters), DeleteAclsResponse)
+    for result in answer.filter_results:
+        _check("remove an ACL", result)
+    _wait_everywhere(
+        cluster, lambda node: not any(_hold(node, [acl]) for acl in acls), "the ACLs' removal"
+    )
+
+
+def _hold(node: Conversation, acls: Any) -> bool:
+    return all(_holds(node, acl) for acl in acls)
+
+
+def _holds(node: Conversation, acl: Acl) -> bool:
+    from kafka.protocol.admin import DescribeAclsRequest, DescribeAclsResponse
+
+    request = DescribeAclsRequest(
+        resource_type_filter=int(acl.resource),
+        resource_name_filter=acl.name,
+        pattern_type_filter=LITERAL,
+        principal_filter=acl.principal,
+        host_filter=ANY_HOST,
+        operation=int(acl.operation),
+        permission_type=int(acl.permission),
+    )
+    answer = node.ask(request, DescribeAclsResponse)
+    _check("read the ACLs", answer)
+    return any(resource.acls for resource in answer.resources)
+
+
+def _mechanisms_of(node: Conversation, user: str) -> list[int]:
+    from kafka.protocol.admin import (
+        DescribeUserScramCredentialsRequest,
+        DescribeUserScramCredentialsResponse,
+    )
+
+    wanted = DescribeUserScramCredentialsRequest.UserName(name=user)
+    request = DescribeUserScramCredentialsRequest(users=[wanted])
+    answer = node.ask(request, DescribeUserScramCredentialsResponse)
+    return [info.mechanism for result in answer.results for info in result.credential_infos]
+
+
+def _wait_everywhere(cluster: Cluster, holds: Any, what: str) -> None:
+    brokers = [node.id for node in cluster.brokers if node.awake]
+    cluster.wait_until(
+        lambda: all(cluster.read(holds, via=broker) for broker in brokers),
+        f"{what} to be known to brokers {', '.join(map(str, brokers))}",
+    )
+
+
+def _check(what: str, result: Any) -> None:
+    if result.error_code != NO_ERROR:
+        raise LabError(f"The lab could not {what}: {result.error_message or result.error_code}")

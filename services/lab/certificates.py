@@ -1,0 +1,107 @@
+"""Keys and certificates for a lab with TLS: an authority of its own, and what it signs."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from services.lab.layout import LOOPBACK
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+VALID_DAYS = 30
+STORE_PASSWORD = "lab-store"  # noqa: S105 - guards nothing but a lab on loopback
+ALIAS = b"lab"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A key with its certificate."""
+
+    key: EllipticCurvePrivateKey
+    certificate: x509.Certificate
+
+
+def write_certificates(folder: Path, clients: tuple[str, ...]) -> None:
+    """Fill *folder* with what brokers and clients need.
+
+    ``ca.pem`` and ``ca.p12`` to trust, ``broker.pem`` for the brokers, and ``NAME.pem`` and
+    ``NAME.p12`` for each of *clients*. A ``.pem`` of an identity holds key and certificate;
+    the stores' password is `STORE_PASSWORD`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    authority = _identity("Breakglass lab", None)
+    _write(folder / "ca.pem", _certificate_pem(authority))
+    _write(folder / "ca.p12", _trust_store(authority))
+    for name in ("broker", *clients):
+        identity = _identity(name, authority)
+        _write(folder / f"{name}.pem", _key_pem(identity) + _certificate_pem(identity))
+        _write(folder / f"{name}.p12", _key_store(identity, authority))
+
+
+def _identity(name: str, issuer: Identity | None) -> Identity:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    hosts = [x509.IPAddress(ipaddress.ip_address(LOOPBACK)), x509.DNSName("localhost")]
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.certificate.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(days=VALID_DAYS))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName(hosts), critical=False)
+    )
+    signed = builder.sign(issuer.key if issuer else key, hashes.SHA256())
+    return Identity(key, signed)
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(content)
+
+
+def _certificate_pem(identity: Identity) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return identity.certificate.public_bytes(Encoding.PEM)
+
+
+def _key_pem(identity: Identity) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return identity.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def _trust_store(authority: Identity) -> bytes:
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    entry = pkcs12.PKCS12Certificate(authority.certificate, ALIAS)
+    return pkcs12.serialize_java_truststore(
+        [entry], BestAvailableEncryption(STORE_PASSWORD.encode())
+    )
+
+
+def _key_store(identity: Identity, authority: Identity) -> bytes:
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    return pkcs12.serialize_key_and_certificates(
+        ALIAS,
+        identity.key,
+        identity.certificate,
+        [authority.certificate],
+        BestAvailableEncryption(STORE_PASSWORD.encode()),
+    )
