@@ -87,8 +87,8 @@ def test_waiting_for_a_request_that_does_not_come_says_so(proxy: Proxy) -> None:
 
 def test_a_broker_that_is_down_looks_down(proxy: Proxy, echo_broker: SocketBroker) -> None:
     echo_broker.stop()
-    with connect(proxy) as client:
-        assert ended(client)
+    with pytest.raises(ConnectionResetError), connect(proxy) as client:
+        client.recv(1)
     proxy.assert_clean()
 
 
