@@ -13,6 +13,7 @@ from confluent_kafka import (
     TIMESTAMP_CREATE_TIME,
     TIMESTAMP_LOG_APPEND_TIME,
     Consumer,
+    KafkaError,
     Message,
     Producer,
     TopicPartition,
@@ -64,6 +65,12 @@ def topic() -> str:
     return f"live-{uuid.uuid4().hex[:8]}"
 
 
+def make(cluster: Cluster, topic: str, settings: Mapping[str, str] | None = None) -> None:
+    """Create *topic* with one partition, led by b1."""
+    # The records bear times long past, which retention would take for a reason to delete them.
+    create_topic(cluster, topic, [[1, 2, 3]], {"retention.ms": "-1", **(settings or {})})
+
+
 def producer(cluster: Cluster, **settings: Any) -> Producer:
     given = {name.replace("_", "."): value for name, value in settings.items()}
     return Producer(
@@ -92,6 +99,7 @@ def consumed(cluster: Cluster, topic: str) -> list[Record]:
             "group.id": "live-batches",
             "isolation.level": "read_uncommitted",
             "enable.partition.eof": True,
+            "auto.offset.reset": "error",
         },
         logger=LOG,
     )
@@ -106,7 +114,9 @@ def _until_end(consumer: Consumer) -> Iterator[Record]:
     while True:
         message = consumer.poll(SECONDS)
         assert message is not None, "the consumer got nothing more"
-        if message.error():
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
             return
         yield _record(message)
 
@@ -117,13 +127,13 @@ def _record(message: Message) -> Record:
     kind, stamp = message.timestamp()
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     named = tuple((key.encode(), value) for key, value in headers)
-    key, value = cast("bytes | None", message.key()), cast("bytes | None", message.value())
+    key, value = message.key(), message.value()
     return Record(offset, TYPES[kind], stamp, key, value, named)
 
 
 def fetched(cluster: Cluster, topic: str, *, max_bytes: int = FETCH_BYTES) -> list[Batch]:
     """Every batch of the partition, fetched bit by bit from its leader's raw log."""
-    end = cluster.read(lambda node: _end(node, topic), via=1)
+    end = log_end(cluster, topic)
     address = cluster.node(1).address(Listener.LAB)
     batches: list[Batch] = []
     with Conversation(address, SECONDS) as node:
@@ -135,6 +145,11 @@ def fetched(cluster: Cluster, topic: str, *, max_bytes: int = FETCH_BYTES) -> li
             max_bytes = max(max_bytes, cut or 0)
             assert len(batches) > before or cut
     return batches
+
+
+def log_end(cluster: Cluster, topic: str) -> int:
+    """The log end offset of the partition on its leader."""
+    return cluster.read(lambda node: _end(node, topic), via=1)
 
 
 def _end(node: Conversation, topic: str) -> int:
@@ -175,7 +190,7 @@ def data_records(batches: list[Batch]) -> list[Record]:
 def test_batches_a_producer_compressed(
     three_brokers: Cluster, topic: str, codec: Compression
 ) -> None:
-    create_topic(three_brokers, topic, [[1, 2, 3]])
+    make(three_brokers, topic)
     client = producer(three_brokers, compression_type=codec.name.lower())
     produce(client, topic, shapes(300))
     batches = fetched(three_brokers, topic)
@@ -191,7 +206,7 @@ def test_batches_a_broker_compressed_anew(
 ) -> None:
     """By Java's codecs, whose framing differs from librdkafka's."""
     name = codec.name.lower()
-    create_topic(three_brokers, topic, [[1, 2, 3]], {"compression.type": name})
+    make(three_brokers, topic, {"compression.type": name})
     produce(producer(three_brokers), topic, shapes(300))
     batches = fetched(three_brokers, topic)
     assert {one.header.compression for one in batches} == {codec}
@@ -199,8 +214,7 @@ def test_batches_a_broker_compressed_anew(
 
 
 def test_batches_under_log_append_time(three_brokers: Cluster, topic: str) -> None:
-    settings = {"message.timestamp.type": "LogAppendTime"}
-    create_topic(three_brokers, topic, [[1, 2, 3]], settings)
+    make(three_brokers, topic, {"message.timestamp.type": "LogAppendTime"})
     produce(producer(three_brokers), topic, shapes(50))
     records = data_records(fetched(three_brokers, topic))
     assert records == consumed(three_brokers, topic)
@@ -208,13 +222,15 @@ def test_batches_under_log_append_time(three_brokers: Cluster, topic: str) -> No
 
 
 def test_transactions_with_their_markers(three_brokers: Cluster, topic: str) -> None:
-    create_topic(three_brokers, topic, [[1, 2, 3]])
+    make(three_brokers, topic)
     client = producer(three_brokers, transactional_id=topic)
     client.init_transactions(SECONDS)
     for ending in (client.commit_transaction, client.abort_transaction):
         client.begin_transaction()
         produce(client, topic, shapes(5))
         ending(SECONDS)
+    # Markers are written after the coordinator has answered.
+    three_brokers.wait_until(lambda: log_end(three_brokers, topic) == 12, "both markers")
     batches = fetched(three_brokers, topic)
     assert data_records(batches) == consumed(three_brokers, topic)
     assert all(one.header.transactional for one in batches)
@@ -228,7 +244,7 @@ def test_transactions_with_their_markers(three_brokers: Cluster, topic: str) -> 
 def test_a_partition_taken_from_a_live_broker_reads_back_equal(
     three_brokers: Cluster, topic: str, tmp_path: Path
 ) -> None:
-    create_topic(three_brokers, topic, [[1, 2, 3]])
+    make(three_brokers, topic)
     produce(producer(three_brokers, compression_type="zstd"), topic, shapes(500))
     with TopicWriter(tmp_path, TopicIdentity(topic), max_segment_bytes=50_000) as writer:
         for batch in fetched(three_brokers, topic):
