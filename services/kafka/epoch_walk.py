@@ -39,9 +39,18 @@ class EpochWalk:
         self.question: int | None = first if log_end > 0 else None
 
     @property
-    def top(self) -> int | None:
-        """The last written epoch, once found."""
-        return self._found[0].epoch if self._found else None
+    def astray(self) -> bool:
+        """It ended without an epoch, on a log not known to be empty.
+
+        The replica's cache is empty, as of one that was out of its leader's range
+        (UnifiedLog.truncateFullyAndStartAt), or the log changed meanwhile.
+        """
+        return self.question is None and not self._found and not self._at_bottom
+
+    @property
+    def begun(self) -> bool:
+        """An epoch was found, or the log is known to hold no record."""
+        return bool(self._found) or self._at_bottom
 
     @property
     def history(self) -> EpochHistory:
@@ -70,6 +79,12 @@ class EpochWalk:
         else:
             self._search(asked, reply)
 
+    def start_at(self, log_start: int) -> None:
+        """Take the log's start from elsewhere: a walk that went astray cannot learn it."""
+        self._start = max(self._start, log_start)
+        if self._start >= self._end:
+            self._finish()
+
     def _search(self, asked: int, reply: EpochEnd | None) -> None:
         if reply is None:
             self._high = asked - 1
@@ -78,7 +93,7 @@ class EpochWalk:
             return
         else:
             self._low = asked
-        # Low meets high without a find only if the log changed during the walk.
+        # Low meets high without a find only in a log without epochs, or one that changed.
         middle = (self._low + self._high + 1) // 2
         self.question = middle if self._low < self._high else None
 

@@ -12,6 +12,7 @@ from services.kafka.deadline import Deadline
 from services.kafka.epoch_ends import EpochAnswer, read_epoch_ends
 from services.kafka.epoch_walk import EpochWalk
 from services.kafka.list_offsets import (
+    EARLIEST,
     EARLIEST_LOCAL,
     LATEST,
     MAX_TIMESTAMP,
@@ -27,7 +28,9 @@ from services.model import EpochHistory, Source, TopicPartition, Unknown
 FIRST_DEPTH = 8
 """Epochs read back from the newest at first; most replicas share one by then."""
 
-LOST_HIGH_WATERMARK = Unknown("reads 0 on a log with records: lost in an unclean stop")
+LOST_HIGH_WATERMARK = Unknown("reads as the start of a log with records: lost in an unclean stop")
+"""A broker without the checkpoint begins at 0, or the log's start (UnifiedLog.updateHighWatermark).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ class ReplicaReader:
         newest = list_offsets(self._sender, self._broker, held, MAX_TIMESTAMP, deadline)
         self._start_walks(ends, newest)
         self.deepen(held, FIRST_DEPTH, deadline)
+        self._find_starts(held, deadline)
         local_starts = self._local_starts(held, set(tiered), deadline)
         return {one: self._reading(one, end, newest, local_starts) for one, end in ends.items()}
 
@@ -111,9 +115,10 @@ class ReplicaReader:
             and len(self._walks[one].history.ranges) < depth
         }:
             answers = read_epoch_ends(self._sender, self._broker, questions, deadline)
-            for one, answer in answers.items():
-                self._take(one, answer)
-            if not answers:
+            told = [one for one in questions if one in answers]
+            for one in told:
+                self._take(one, answers[one])
+            if not told:
                 break
             left = [one for one in left if one in self._walks]
 
@@ -122,7 +127,9 @@ class ReplicaReader:
         walk = self._walks.get(partition)
         if walk is None:
             return self._refused.get(partition, Unknown(f"b{self._broker} was not asked"))
-        if walk.top is None and walk.history.ranges == () and walk.question is not None:
+        if walk.astray:
+            return Unknown(f"b{self._broker} knows no leader epoch of its records")
+        if not walk.begun:
             return Unknown(f"b{self._broker} left its epochs out of its answers")
         return walk.history
 
@@ -146,6 +153,15 @@ class ReplicaReader:
             self._high_watermarks[partition] = answer.high_watermark
             self._log_starts[partition] = answer.log_start
         self._walks[partition].answer(answer.epoch_end, answer.log_start)
+
+    def _find_starts(self, held: list[TopicPartition], deadline: Deadline) -> None:
+        """Where the epochs tell nothing, the log may hold no record: its start says so."""
+        astray = [one for one in held if one in self._walks and self._walks[one].astray]
+        starts = list_offsets(self._sender, self._broker, astray, EARLIEST, deadline)
+        for one, start in starts.items():
+            if isinstance(start, ListedOffset):
+                self._log_starts[one] = start.offset
+                self._walks[one].start_at(start.offset)
 
     def _local_starts(
         self, held: list[TopicPartition], tiered: set[str], deadline: Deadline
@@ -189,12 +205,14 @@ class ReplicaReader:
     def _high_watermark(self, one: TopicPartition, end: ListedOffset) -> int | Unknown:
         if end.offset == 0:
             return 0
+        start = self._log_starts.get(one)
+        if start == end.offset:
+            return end.offset
         mark = self._high_watermarks.get(one)
-        if mark is None:
+        if mark is None or start is None:
             untold = Unknown(f"b{self._broker} did not tell its high watermark")
             return self._refused.get(one, untold)
-        start = self._log_starts[one]
-        return LOST_HIGH_WATERMARK if mark == 0 and end.offset > start else mark
+        return LOST_HIGH_WATERMARK if mark <= start else mark
 
 
 def _newest(answer: ListedOffset | OffsetError) -> int | Unknown | None:
