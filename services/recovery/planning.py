@@ -87,9 +87,8 @@ def approve(plan: Plan, by: str, at_ms: int) -> Plan:
         raise ValueError("a bare plan has no evidence to approve")
     approval = Approval(by=by, at_ms=at_ms, digest=plan.digest)
     kept = (*plan.breakglass.approvals, approval)
-    return plan.model_copy(
-        update={"breakglass": plan.breakglass.model_copy(update={"approvals": kept})}
-    )
+    evidence = plan.breakglass.model_copy(update={"approvals": kept})
+    return Plan(entries=plan.entries, breakglass=evidence)
 
 
 def consent_groups(plan: Plan) -> tuple[ConsentGroup, ...]:
