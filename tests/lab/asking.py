@@ -34,6 +34,16 @@ def list_offset(
     replica: int = DEBUGGING,
 ) -> Listed:
     """What *broker* tells of its replica."""
+    question = offset_question(partition, timestamp, replica)
+    answer = cluster.read(lambda node: node.ask(*question), via=broker)
+    told = answer.topics[0].partitions[0]
+    return Listed(told.error_code, told.offset, told.leader_epoch)
+
+
+def offset_question(
+    partition: TopicPartition, timestamp: int, replica: int = DEBUGGING
+) -> tuple[Any, Any]:
+    """A ListOffsets request, and the class of its answer."""
     from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 
     topic = ListOffsetsRequest.ListOffsetsTopic
@@ -41,9 +51,7 @@ def list_offset(
     request = ListOffsetsRequest(
         replica_id=replica, topics=[topic(name=partition.topic, partitions=[wanted])]
     )
-    answer = cluster.read(lambda node: node.ask(request, ListOffsetsResponse), via=broker)
-    told = answer.topics[0].partitions[0]
-    return Listed(told.error_code, told.offset, told.leader_epoch)
+    return request, ListOffsetsResponse
 
 
 def reassignments(cluster: Cluster) -> dict[TopicPartition, tuple[list[int], list[int], list[int]]]:
@@ -163,6 +171,21 @@ def consume(
     finally:
         consumer.close()
     raise AssertionError(f"{partition} did not come to an end; so far {len(read)} records")
+
+
+def committed_offset(cluster: Cluster, group: str, partition: TopicPartition) -> int:
+    """What *group* committed."""
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Position
+
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.lab_bootstrap, "group.id": group}, logger=NO_LOG
+    )
+    try:
+        asked = [Position(partition.topic, partition.partition)]
+        return int(consumer.committed(asked, timeout=ANSWER_SECONDS)[0].offset)
+    finally:
+        consumer.close()
 
 
 def client_conversation(cluster: Cluster, broker: int) -> Conversation:
