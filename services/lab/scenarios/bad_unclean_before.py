@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from services.lab.cluster import Cluster
 from services.lab.scenarios.damage import bring_back, lose, lose_last, wait_checkpointed
+from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
 from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
 from services.lab.topics import configure_topic, elect_unclean
@@ -20,7 +21,7 @@ from services.model import TopicPartition, known
 
 TOPIC = "balances"
 MIN_ISR = "min.insync.replicas"
-OFTEN = {"replica.high.watermark.checkpoint.interval.ms": "500"}
+OFTEN = {**QUICK_TO_FENCE.overrides, "replica.high.watermark.checkpoint.interval.ms": "500"}
 
 
 def _script(stage: Stage) -> Sequence[Expectation]:

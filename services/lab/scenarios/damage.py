@@ -71,6 +71,10 @@ def bring_back_empty(cluster: Cluster, broker: int) -> None:
     """Start a lost broker with new, empty disks."""
     cluster.broker(broker).replace_disks()
     bring_back(cluster, broker)
+    cluster.wait_until(
+        lambda: not any(broker in state.offline_replicas for state in cluster.partitions()),
+        f"the new directories of broker {broker} to be known to the controller",
+    )
 
 
 def hold_followers(cluster: Cluster, leader: int, *followers: int) -> None:
@@ -86,9 +90,14 @@ def hold_followers(cluster: Cluster, leader: int, *followers: int) -> None:
     _park_fetch(cluster.broker(leader), led)
 
 
-def stop(cluster: Cluster, broker: int) -> None:
-    """Shut a broker down in order: it leaves every ISR at once, even the one it leads alone."""
-    cluster.broker(broker).stop()
+def make_patient(cluster: Cluster, seconds: int) -> None:
+    """Let brokers hang for *seconds* before they are fenced; the controllers start anew for it."""
+    settings = {"broker.session.timeout.ms": str(seconds * 1000)}
+    for controller in cluster.controllers:
+        cluster.configure(controller.id, settings)
+        controller.kill()
+        controller.start()
+    cluster.wait_until(lambda: cluster.read(_quorum_leads), "the controllers to be back")
 
 
 def hang(cluster: Cluster, broker: int) -> None:
@@ -146,6 +155,22 @@ def _park_fetch(node: Node, state: PartitionState) -> None:
     )
     with Conversation(node.address(Listener.LAB), SETTLE_SECONDS) as conversation:
         conversation.ask(request, FetchResponse)
+
+
+def _quorum_leads(node: Conversation) -> bool:
+    from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+
+    topic_class = DescribeQuorumRequest.TopicData
+    metadata = topic_class.PartitionData(partition_index=0)
+    request = DescribeQuorumRequest(
+        topics=[topic_class(topic_name="__cluster_metadata", partitions=[metadata])]
+    )
+    answer = node.ask(request, DescribeQuorumResponse)
+    return answer.error_code == 0 and all(
+        one.error_code == 0 and one.leader_id >= 0
+        for topic in answer.topics
+        for one in topic.partitions
+    )
 
 
 def _list(brokers: tuple[int, ...]) -> str:

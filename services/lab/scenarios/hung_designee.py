@@ -1,38 +1,35 @@
 """`hung-designee`: the best replica's broker hangs, and the controller has not noticed yet (R6).
 
-Elected now, it would be reported as the leader and serve nothing. The brokers are stopped, not
-killed, because the controller is to be so patient here that a death would take long to notice.
-With the option ``hang=no`` the last step is left to the test, which may read evidence before.
+Elected now, it would be reported as the leader and serve nothing. With the option ``hang=no``
+the last step is left to the test, which may read evidence before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from services.lab.scenarios.damage import bring_back, stop
-from services.lab.scenarios.scenario import Scenario, Shape, alone
+from services.lab.scenarios.damage import make_patient
+from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST, QUICK_TO_FENCE
+from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
 from services.lab.truth import Expectation, Verdict
 
 TOPIC = "payments"
 HANGS = "hang"
-PATIENCE = {"broker.session.timeout.ms": "45000"}
+PATIENCE_SECONDS = 60
 """How long the hung broker stays unfenced: what a test has to look and elect in."""
 
 
-def _script(stage: Stage) -> Sequence[Expectation]:
-    cluster = stage.cluster
+def _script(stage: Stage) -> Script:
     (partition,) = stage.create(TOPIC, [(3, 2, 1)])
     stage.write([partition], 40)
-    stop(cluster, 2)
+    yield B2_LOST
     stage.write([partition], 30)
-    stop(cluster, 1)
+    yield B1_LOST
     stage.write([partition], 8)
-    stop(cluster, 3)
-    bring_back(cluster, 1, 2)
+    yield LAST_LOST
+    make_patient(stage.cluster, PATIENCE_SECONDS)
     hangs = stage.options[HANGS] == "yes"
     if hangs:
-        cluster.broker(1).pause()
+        stage.cluster.broker(1).pause()
     return [
         Expectation(
             partition,
@@ -48,7 +45,7 @@ def _script(stage: Stage) -> Sequence[Expectation]:
 SCENARIO = Scenario(
     "hung-designee",
     "The best replica hangs, and the controller still takes it for alive.",
-    alone(_script),
-    shape=Shape(overrides=PATIENCE),
+    _script,
+    shape=QUICK_TO_FENCE,
     options={HANGS: "yes"},
 )

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.lab.scenarios.damage import lose, lose_last
+from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
 from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
 from services.lab.truth import Expectation, Verdict
 
 TOPIC = "accounts"
-NO_CHECKPOINT = {"replica.high.watermark.checkpoint.interval.ms": "3600000"}
+NO_CHECKPOINT = {
+    **QUICK_TO_FENCE.overrides,
+    "replica.high.watermark.checkpoint.interval.ms": "3600000",
+}
 
 
 def _script(stage: Stage) -> Sequence[Expectation]:

@@ -10,6 +10,7 @@ from services.lab.scenarios.last_leaders import (
     LAST_LOST,
     QUICK_TO_FENCE,
 )
+from services.lab.scenarios.logs import wait_log_end
 from services.lab.scenarios.scenario import Scenario, Script, Shape
 from services.lab.scenarios.stage import Stage
 from services.lab.truth import Expectation, Verdict
@@ -48,7 +49,7 @@ def _script_to_the_end(stage: Stage) -> Script:
     bombs = yield from _script(stage)
     for bomb in bombs:
         stage.wait_leader(bomb.partition, 4)
-        stage.wait_log_end(bomb.partition, 0)
+        wait_log_end(stage.cluster, bomb.partition, 0, 1, 2, 4)
     return [
         Expectation(bomb.partition, None, None, None, why="b4 leads, EMPTY; all followed it to 0")
         for bomb in bombs

@@ -101,14 +101,6 @@ class Stage:
             f"brokers {brokers} to be in sync",
         )
 
-    def wait_log_end(self, partition: TopicPartition, end: int) -> None:
-        """Wait until the log of every running replica ends at *end*."""
-        running = [node.id for node in self.cluster.brokers if node.running]
-        self.cluster.wait_until(
-            lambda: all(self._log(broker, partition).end == end for broker in running),
-            f"every log of {partition} to end at {end}",
-        )
-
     def mark_disk(self, broker: int, state: str, partition: TopicPartition | None = None) -> None:
         """Note that a disk was ``replaced`` or ``failed``, for one partition or all."""
         self._disks[broker, partition] = state
