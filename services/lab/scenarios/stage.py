@@ -33,6 +33,7 @@ class Stage:
         """Facts of this scenario for its tests."""
         self._written: dict[TopicPartition, list[Written]] = {}
         self._disks: dict[tuple[int, TopicPartition | None], str] = {}
+        self._compacted: set[str] = set()
 
     def number(self, option: str) -> int:
         """An option that is a positive number.
@@ -53,6 +54,8 @@ class Stage:
     ) -> tuple[TopicPartition, ...]:
         """Create *topic* with partition i on the brokers ``assignments[i]``, all in sync."""
         create_topic(self.cluster, topic, assignments, configs)
+        if "compact" in (configs or {}).get("cleanup.policy", ""):
+            self._compacted.add(topic)
         return tuple(TopicPartition(topic, number) for number in range(len(assignments)))
 
     def write(
@@ -142,10 +145,18 @@ class Stage:
             written=written,
             replicas=replicas,
             choices=count_choices(
-                {broker: log.identities for broker, log in logs.items()},
+                {broker: self._held(partition, log) for broker, log in logs.items()},
                 [replica.broker for replica in replicas if replica.readable],
                 written,
             ),
+        )
+
+    def _held(self, partition: TopicPartition, log: DiskLog) -> frozenset[tuple[int, int]]:
+        """What a replica holds; of a compacted log also what newer records in it replaced."""
+        if partition.topic not in self._compacted:
+            return log.identities
+        return frozenset(
+            (span.epoch, offset) for span in log.epochs for offset in range(span.start, span.end)
         )
 
     def _log(self, broker: int, partition: TopicPartition) -> DiskLog:
