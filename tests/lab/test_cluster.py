@@ -59,6 +59,12 @@ def test_a_new_cluster_has_eligible_leader_replicas(three_brokers: Cluster, topi
     assert known(three_brokers.partition(topic, 0).elr)
 
 
+def test_nodes_start_from_the_class_data_archive(three_brokers: Cluster) -> None:
+    for node in three_brokers.nodes:
+        mapped = {one.path for one in psutil.Process(node.pid).memory_maps()}
+        assert any(path.endswith(".jsa") and "kafka-4.3.1" in path for path in mapped)
+
+
 def test_what_is_acknowledged_is_told_exactly(three_brokers: Cluster, topic: str) -> None:
     first = produce(three_brokers, topic, 0, 3)
     second = produce(
@@ -160,7 +166,7 @@ def test_another_process_with_a_recorded_pid_is_never_signalled(tmp_path: Path) 
     folder.mkdir(parents=True)
     bystander = subprocess.Popen(["sleep", "60"])
     try:
-        started = psutil.Process(bystander.pid).create_time()
+        started = process.seconds_after_boot(psutil.Process(bystander.pid))
         for record in (
             process.ProcessRecord(bystander.pid, started, str(folder / "server.properties")),
             process.ProcessRecord(bystander.pid, started - 3600, "60"),

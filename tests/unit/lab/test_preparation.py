@@ -1,0 +1,58 @@
+"""What is made once of a Kafka version, where the making itself is not needed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from services.lab import preparation
+from services.lab.distribution import Distribution
+from services.lab.preparation import prepared
+
+
+@pytest.fixture
+def kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Distribution:
+    """A Kafka that is there, with a Java that is a file."""
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch()
+    found = Distribution("4.3.1", java, (tmp_path / "kafka.jar",))
+    monkeypatch.setattr(preparation, "distribution", lambda version, cache: found)
+    return found
+
+
+def archive_of(kafka: Distribution, cache: Path) -> Path:
+    return cache / f"kafka-4.3.1-{preparation._fingerprint(kafka)}.jsa"
+
+
+def test_an_archive_that_is_there_is_used(kafka: Distribution, tmp_path: Path) -> None:
+    archive = archive_of(kafka, tmp_path)
+    archive.write_bytes(b"classes")
+    assert prepared("4.3.1", tmp_path).node_options == (f"-XX:SharedArchiveFile={archive}",)
+
+
+def test_an_archive_stands_on_the_one_of_java_itself(kafka: Distribution, tmp_path: Path) -> None:
+    archive = archive_of(kafka, tmp_path)
+    base = archive.with_suffix(".base.jsa")
+    archive.write_bytes(b"classes")
+    base.write_bytes(b"java's")
+    assert prepared("4.3.1", tmp_path).node_options == (f"-XX:SharedArchiveFile={base}:{archive}",)
+
+
+def test_a_java_that_makes_no_archive_is_not_asked_twice(
+    kafka: Distribution, tmp_path: Path
+) -> None:
+    archive_of(kafka, tmp_path).touch()
+    assert prepared("4.3.1", tmp_path) == kafka
+
+
+def test_another_java_or_other_jars_need_another_archive(
+    kafka: Distribution, tmp_path: Path
+) -> None:
+    other_jars = replace(kafka, jars=(tmp_path / "other.jar",))
+    other_java = replace(kafka, java=tmp_path / "java2")
+    other_java.java.touch()
+    archives = {archive_of(one, tmp_path) for one in (kafka, other_jars, other_java)}
+    assert len(archives) == 3
