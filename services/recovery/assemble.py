@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from services.kafka.group_offsets import GroupOffsets
-from services.kafka.replica_reader import ReplicaReader, ReplicaReading
+from services.kafka.replica_reader import ReplicaReading
 from services.model import (
     ClusterDescription,
     LogDir,
@@ -30,8 +30,6 @@ class BrokerAnswer:
     readings: Mapping[TopicPartition, ReplicaReading]
     log_dirs: Mapping[TopicPartition, LogDir] | Unknown
     group_offsets: GroupOffsets | Unknown
-    reader: ReplicaReader
-    """Keeps the epoch walks, to read histories further back."""
 
 
 def assemble(
@@ -46,25 +44,88 @@ def assemble(
     *silent* maps brokers without an answer to the reason; their replicas are Unknown.
     """
     groups = _all_groups(answers)
+    assigned = {broker for state in partitions for broker in state.assignment}
+    witnesses = {
+        broker: _witness(broker, brokers, answers.get(broker), silent.get(broker))
+        for broker in assigned
+    }
+    unregistered = set(brokers.unregistered(tuple(assigned)))
     return tuple(
-        _evidence(state, brokers, settings.get(state.partition.topic, UNREAD_SETTINGS),
-                  answers, silent, groups)
-        for state in partitions
-    )  # fmt: skip
+        [
+            _evidence(
+                state,
+                settings.get(state.partition.topic, UNREAD_SETTINGS),
+                [witnesses[broker] for broker in state.assignment],
+                groups,
+                unregistered,
+            )
+            for state in partitions
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Witness:
+    """One broker: what holds for all its replicas is worked out once."""
+
+    broker: int
+    fenced: bool | Unknown
+    answer: BrokerAnswer | None
+    unread: ReplicaReading
+    """Of every replica that it did not tell of."""
+    no_log_dir: Unknown
+
+    def replica(self, state: PartitionState) -> ReplicaLog:
+        """The broker's replica of one partition."""
+        reading, log_dir = self._told(state.partition)
+        return ReplicaLog(
+            broker=self.broker,
+            role=state.role(self.broker),
+            fenced=self.fenced,
+            reachable=self.answer is not None,
+            log_start=reading.log_start,
+            high_watermark=reading.high_watermark,
+            log_end=reading.log_end,
+            leader_epoch=reading.leader_epoch,
+            epochs=reading.epochs,
+            newest_ms=reading.newest_ms,
+            log_dir_online=_online(reading, log_dir),
+            log_dir=log_dir,
+            source=reading.source,
+            observed_at_ms=reading.observed_at_ms,
+        )
+
+    def _told(self, partition: TopicPartition) -> tuple[ReplicaReading, LogDir | Unknown]:
+        if self.answer is None:
+            return self.unread, self.no_log_dir
+        reading = self.answer.readings.get(partition, self.unread)
+        dirs = self.answer.log_dirs
+        if isinstance(dirs, Unknown):
+            return reading, dirs
+        return reading, dirs.get(partition, self.no_log_dir)
+
+
+def _witness(
+    broker: int, brokers: ClusterDescription, answer: BrokerAnswer | None, silence: str | None
+) -> _Witness:
+    if answer is None:
+        reason = silence or f"b{broker} was not asked"
+        no_log_dir = Unknown(reason)
+    else:
+        reason = f"b{broker} left this partition out of its answers"
+        no_log_dir = Unknown(f"no online log directory of b{broker} holds it")
+    unread = ReplicaReading.unread(reason)
+    return _Witness(broker, brokers.fenced(broker), answer, unread, no_log_dir)
 
 
 def _evidence(
     state: PartitionState,
-    brokers: ClusterDescription,
     settings: TopicSettings,
-    answers: Mapping[int, BrokerAnswer],
-    silent: Mapping[int, str],
+    witnesses: Sequence[_Witness],
     groups: GroupOffsets | Unknown,
+    unregistered: set[int],
 ) -> PartitionEvidence:
-    replicas = tuple(
-        _replica(state, broker, brokers.fenced(broker), answers.get(broker), silent.get(broker))
-        for broker in state.assignment
-    )
+    replicas = tuple([one.replica(state) for one in witnesses])
     committed = groups if isinstance(groups, Unknown) else groups.get(state.partition, {})
     floor, source = _floor(replicas, committed)
     return PartitionEvidence(
@@ -74,48 +135,8 @@ def _evidence(
         unread_floor=floor,
         unread_floor_source=source,
         group_offsets=committed,
-        unregistered=brokers.unregistered(state.assignment),
+        unregistered=tuple([one for one in state.assignment if one in unregistered]),
     )
-
-
-def _replica(
-    state: PartitionState,
-    broker: int,
-    fenced: bool | Unknown,
-    answer: BrokerAnswer | None,
-    silence: str | None,
-) -> ReplicaLog:
-    if answer is None:
-        reading = ReplicaReading.unread(silence or f"b{broker} was not asked")
-        log_dir: LogDir | Unknown = Unknown(silence or f"b{broker} was not asked")
-    else:
-        untold = ReplicaReading.unread(f"b{broker} left this partition out of its answers")
-        reading = answer.readings.get(state.partition, untold)
-        log_dir = _log_dir(state.partition, broker, answer)
-    epochs = reading.epochs if answer is None else answer.reader.history(state.partition)
-    return ReplicaLog(
-        broker=broker,
-        role=state.role(broker),
-        fenced=fenced,
-        reachable=answer is not None,
-        log_start=reading.log_start,
-        high_watermark=reading.high_watermark,
-        log_end=reading.log_end,
-        leader_epoch=reading.leader_epoch,
-        epochs=epochs if known(reading.log_end) else reading.epochs,
-        newest_ms=reading.newest_ms,
-        log_dir_online=_online(reading, log_dir),
-        log_dir=log_dir,
-        source=reading.source,
-        observed_at_ms=reading.observed_at_ms,
-    )
-
-
-def _log_dir(partition: TopicPartition, broker: int, answer: BrokerAnswer) -> LogDir | Unknown:
-    if isinstance(answer.log_dirs, Unknown):
-        return answer.log_dirs
-    absent = Unknown(f"no online log directory of b{broker} holds it")
-    return answer.log_dirs.get(partition, absent)
 
 
 def _online(reading: ReplicaReading, log_dir: LogDir | Unknown) -> bool | Unknown:
@@ -146,13 +167,16 @@ def _floor(
     replicas: Sequence[ReplicaLog], committed: Mapping[str, int] | Unknown
 ) -> tuple[int | Unknown, str]:
     """The highest offset that is known to have existed, and what tells so (R11)."""
-    bounds = [
-        (log.high_watermark, f"high watermark of b{log.broker}")
-        for log in replicas
-        if isinstance(log.high_watermark, int)
-    ]
+    floor, broker = -1, 0
+    for log in replicas:
+        if isinstance(log.high_watermark, int) and log.high_watermark > floor:
+            floor, broker = log.high_watermark, log.broker
+    source = f"high watermark of b{broker}"
     if not isinstance(committed, Unknown):
-        bounds += [(offset, f"group {group}") for group, offset in committed.items()]
-    if not bounds:
-        return Unknown("no high watermark and no committed offset is known"), ""
-    return max(bounds)
+        for group, offset in committed.items():
+            if offset > floor:
+                floor, source = offset, f"group {group}"
+    return (floor, source) if floor >= 0 else (_NO_FLOOR, "")
+
+
+_NO_FLOOR = Unknown("no high watermark and no committed offset is known")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from services.errors import BreakglassError, Unreachable
@@ -103,6 +103,8 @@ class _Gathering:
                 self._held.setdefault(broker, {})[state.partition] = state.topic_id
         self._running = set(self._held)
         self._answers: dict[int, BrokerAnswer] = {}
+        self._readers: dict[int, ReplicaReader] = {}
+        """They keep the epoch walks, to read histories further back."""
         self._failures: dict[int, str] = {}
         self._finished: queue.SimpleQueue[_Finished] = queue.SimpleQueue()
         self._brokers = snapshot.description
@@ -182,13 +184,13 @@ class _Gathering:
         held = self._held[broker]
         deadline = self._deadline.sooner(ATTEMPT_SECONDS)
         reader = self._client.replicas_on(broker, self._native.log_info)
+        self._readers[broker] = reader
         tiered = [name for name, one in self._snapshot.settings.items() if one.tiered is True]
         readings = reader.read(held, deadline, tiered=tiered)
         return BrokerAnswer(
             readings=readings,
             log_dirs=self._log_dirs(broker, list(held), deadline),
             group_offsets=self._group_offsets(broker, deadline),
-            reader=reader,
         )
 
     def _log_dirs(
@@ -227,16 +229,18 @@ class _Gathering:
             if not lonely or self._deadline.passed:
                 break
             changed = True
-            for broker, answer in self._answers.items():
-                self._deepen_on(
-                    answer.reader, [one for one in self._held[broker] if one in lonely], depth
-                )
+            for broker in self._answers:
+                self._deepen_on(broker, [one for one in self._held[broker] if one in lonely], depth)
             partitions = self._assemble({})
         return changed
 
-    def _deepen_on(self, reader: ReplicaReader, held: Sequence[TopicPartition], depth: int) -> None:
+    def _deepen_on(self, broker: int, lonely: Sequence[TopicPartition], depth: int) -> None:
+        """Go on with the epoch walks of *lonely* replicas, and put what they tell in place."""
+        reader, answer = self._readers[broker], self._answers[broker]
         try:
-            reader.deepen(held, depth, self._deadline)
+            reader.deepen(lonely, depth, self._deadline)
         except BreakglassError:
             # The broker went away meanwhile: what it told before still stands.
             return
+        deeper = {one: replace(answer.readings[one], epochs=reader.history(one)) for one in lonely}
+        self._answers[broker] = replace(answer, readings={**answer.readings, **deeper})
