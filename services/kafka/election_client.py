@@ -10,8 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.errors import OutcomeUnknown, Unreachable, UsageError
-from services.kafka.broker_errors import ELECTION_NOT_NEEDED, cluster_error, describe_error
+from services.errors import MalformedMessage, OutcomeUnknown, Unreachable, UsageError
+from services.kafka.broker_errors import (
+    ELECTION_NOT_NEEDED,
+    REQUEST_TIMED_OUT,
+    cluster_error,
+    describe_error,
+    retriable,
+)
 from services.kafka.deadline import Deadline
 from services.kafka.grouping import by_topic
 from services.kafka.messages.elect_leaders import (
@@ -43,8 +49,20 @@ class Reply:
         """The partition has a leader: there was nothing to elect."""
         return self.code == ELECTION_NOT_NEEDED
 
+    @property
+    def unsettled(self) -> bool:
+        """It may or may not have happened: the brokers have to be asked."""
+        return self.code == REQUEST_TIMED_OUT or self == LEFT_OUT
+
+    @property
+    def transient(self) -> bool:
+        """It did not happen, and may if it is asked for again."""
+        return not self.unsettled and retriable(self.code)
+
     def __str__(self) -> str:
-        return "accepted" if self.accepted else describe_error(self.code, self.message or None)
+        if self.accepted:
+            return "accepted"
+        return self.message if self == LEFT_OUT else describe_error(self.code, self.message or None)
 
 
 LEFT_OUT = Reply(-1, "the controller left this partition out of its answer")
@@ -91,12 +109,9 @@ class ElectionClient:
             allow_replication_factor_change=False,
             topics=by_topic(assignments, topic),
         )
-        answer = self._send(request, AlterPartitionReassignmentsResponse, "reordering", deadline)
-        if answer.error_code:
-            raise cluster_error(
-                answer.error_code, "reordering assignments", "ALTER on CLUSTER",
-                answer.error_message,
-            )  # fmt: skip
+        doing = "reordering assignments"
+        answer = self._send(request, AlterPartitionReassignmentsResponse, doing, deadline)
+        whole = _whole(answer.error_code, doing, answer.error_message or "")
         replies = {
             TopicPartition(one.name, held.partition_index): Reply(
                 held.error_code, held.error_message or ""
@@ -104,7 +119,7 @@ class ElectionClient:
             for one in answer.responses
             for held in one.partitions
         }
-        return {one: replies.get(one, LEFT_OUT) for one in assignments}
+        return {one: whole or replies.get(one, LEFT_OUT) for one in assignments}
 
     def elect(
         self, election: ElectionType, partitions: Iterable[TopicPartition], deadline: Deadline
@@ -147,9 +162,9 @@ class ElectionClient:
     def _hold(
         self, request: Any, wanted: Iterable[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, Reply]:
-        answer = self._send(request, ElectLeadersResponse, "electing leaders", deadline)
-        if answer.error_code:
-            raise cluster_error(answer.error_code, "electing leaders", "ALTER on CLUSTER")
+        doing = "electing leaders"
+        answer = self._send(request, ElectLeadersResponse, doing, deadline)
+        whole = _whole(answer.error_code, doing)
         replies = {
             TopicPartition(one.topic, held.partition_id): Reply(
                 held.error_code, held.error_message or ""
@@ -157,17 +172,34 @@ class ElectionClient:
             for one in answer.replica_election_results
             for held in one.partition_result
         }
-        return {one: replies.get(one, LEFT_OUT) for one in wanted}
+        return {one: whole or replies.get(one, LEFT_OUT) for one in wanted}
 
     def _send(self, request: Any, response_class: Any, doing: str, deadline: Deadline) -> Any:
         self._sender.offers(ANY_BROKER, request.API_KEY, deadline)
         try:
             return self._sender.call(ANY_BROKER, request, response_class, deadline)
-        except Unreachable as error:
+        except (Unreachable, MalformedMessage) as error:
+            heard = error.reason if isinstance(error, Unreachable) else "it cannot be read"
             raise OutcomeUnknown(
-                f"no answer while {doing} ({error.reason}): it may or may not have happened; "
+                f"no answer while {doing} ({heard}): it may or may not have happened; "
                 "run `breakglass triage` to see who leads now"
             ) from error
+
+
+def _whole(code: int, doing: str, message: str = "") -> Reply | None:
+    """The reply that an error at the top of an answer is to each partition; None without one.
+
+    A broker that waits in vain for the controller answers REQUEST_TIMED_OUT at the top
+    (ForwardingManager.scala).
+
+    Raises:
+        ClusterError: the error is no transient one.
+    """
+    if not code:
+        return None
+    if not retriable(code):
+        raise cluster_error(code, doing, "ALTER on CLUSTER", message)
+    return Reply(code, message)
 
 
 def _check_size(partitions: Iterable[TopicPartition] | Mapping[TopicPartition, Any]) -> None:

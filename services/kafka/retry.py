@@ -22,9 +22,10 @@ def until(deadline: Deadline, read: Callable[[], T]) -> T:
     """
     from tenacity import Retrying, retry_if_exception, wait_random_exponential
 
+    pause = wait_random_exponential(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
     attempts = Retrying(
         retry=retry_if_exception(lambda e: isinstance(e, BreakglassError) and e.retriable),
-        wait=wait_random_exponential(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS),
+        wait=lambda state: min(pause(state), deadline.remaining()),
         stop=lambda _: deadline.remaining() < FIRST_PAUSE_SECONDS,
         reraise=True,
     )

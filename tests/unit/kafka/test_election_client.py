@@ -1,0 +1,297 @@
+"""What an armed session sends, and what each kind of answer, or none, amounts to."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+
+from services.errors import (
+    ClusterError,
+    NotAuthorized,
+    OutcomeUnknown,
+    ReadOnly,
+    Unreachable,
+    UnsupportedByCluster,
+    UsageError,
+)
+from services.kafka import api_keys
+from services.kafka.deadline import Deadline
+from services.kafka.election_client import LEFT_OUT, ElectionClient, Reply
+from services.kafka.endpoint import Endpoint
+from services.kafka.messages.elect_leaders import (
+    ElectionType,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+from services.kafka.security import ClientSecurity
+from services.kafka.sender import Sender
+from services.kafka.settings import ConnectionSettings
+from services.model import TopicPartition
+from tests.fake_broker import FakeBroker, HangUp, Raw
+
+PATIENCE = 10.0
+A, B, C = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+Codes = Mapping[TopicPartition, int | None]
+NOT_NEEDED, TIMED_OUT, NOT_CONTROLLER, NOT_ALLOWED = 84, 7, 41, 31
+
+Act = Callable[..., Any]
+
+
+def reordering(client: ElectionClient, seconds: float = PATIENCE) -> Any:
+    return client.reorder({A: (1, 2), C: (2, 1)}, Deadline.after(seconds))
+
+
+def electing(client: ElectionClient, seconds: float = PATIENCE) -> Any:
+    return client.elect(ElectionType.UNCLEAN, [A, C], Deadline.after(seconds))
+
+
+def designating(client: ElectionClient, seconds: float = PATIENCE) -> Any:
+    return client.designate({A: 1, C: 2}, Deadline.after(seconds))
+
+
+ACTS = pytest.mark.parametrize("act", [reordering, electing, designating])
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    """Accepts every election and every order."""
+    with FakeBroker() as broker:
+        answer_elections(broker)
+        answer_orders(broker)
+        yield broker
+
+
+@pytest.fixture
+def client(broker: FakeBroker) -> Iterator[ElectionClient]:
+    with closing(sender_to(broker.endpoint)) as sender:
+        yield ElectionClient(sender)
+
+
+def sender_to(
+    *servers: Endpoint, allowed: frozenset[int] = api_keys.READ | api_keys.ELECT
+) -> Sender:
+    return Sender(servers, ClientSecurity(ConnectionSettings(servers)), allowed)
+
+
+def answer_elections(broker: FakeBroker, codes: Codes | None = None, *, top: int = 0) -> None:
+    """Answer elections with *codes* by partition, the rest with *top*; None leaves one out."""
+    result_class = ElectLeadersResponse.ReplicaElectionResult
+
+    def answer(request: Any) -> Any:
+        return ElectLeadersResponse(
+            error_code=top,
+            replica_election_results=[
+                result_class(
+                    topic=topic.topic,
+                    partition_result=[
+                        result_class.PartitionResult(partition_id=one, error_code=code)
+                        for one, code in replied(topic.topic, topic.partitions, codes, top)
+                    ],
+                )
+                for topic in request.topic_partitions
+            ],
+        )
+
+    broker.serve(ElectLeadersRequest, answer)
+
+
+def answer_orders(broker: FakeBroker, codes: Codes | None = None, *, top: int = 0) -> None:
+    """The same for reassignments."""
+    topic_class = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+
+    def answer(request: Any) -> Any:
+        return AlterPartitionReassignmentsResponse(
+            error_code=top,
+            responses=[
+                topic_class(
+                    name=topic.name,
+                    partitions=[
+                        topic_class.ReassignablePartitionResponse(
+                            partition_index=one, error_code=code
+                        )
+                        for one, code in replied(
+                            topic.name,
+                            [one.partition_index for one in topic.partitions],
+                            codes,
+                            top,
+                        )
+                    ],
+                )
+                for topic in request.topics
+            ],
+        )
+
+    broker.serve(AlterPartitionReassignmentsRequest, answer)
+
+
+def replied(
+    topic: str, asked: list[int], codes: Codes | None, top: int
+) -> Iterator[tuple[int, int]]:
+    """Partition numbers and codes of one topic's answer."""
+    for one in asked:
+        code = (codes or {}).get(TopicPartition(topic, one), top)
+        if code is not None:
+            yield one, code
+
+
+def answer_all(broker: FakeBroker, codes: Codes | None = None, *, top: int = 0) -> None:
+    answer_elections(broker, codes, top=top)
+    answer_orders(broker, codes, top=top)
+
+
+class TestWhatIsSent:
+    def test_r23_each_partition_is_named_with_its_whole_order(
+        self, broker: FakeBroker, client: ElectionClient
+    ) -> None:
+        client.reorder({B: (2, 1), A: (3, 1, 2), C: (1, 3)}, Deadline.after(PATIENCE))
+        (request,) = broker.requests(AlterPartitionReassignmentsRequest)
+        assert request.allow_replication_factor_change is False
+        assert {
+            TopicPartition(topic.name, one.partition_index): one.replicas
+            for topic in request.topics
+            for one in topic.partitions
+        } == {A: [3, 1, 2], B: [2, 1], C: [1, 3]}
+
+    @pytest.mark.parametrize("election", [ElectionType.PREFERRED, ElectionType.UNCLEAN])
+    def test_r23_an_election_names_its_partitions_and_its_kind(
+        self, broker: FakeBroker, client: ElectionClient, election: ElectionType
+    ) -> None:
+        client.elect(election, [C, A], Deadline.after(PATIENCE))
+        (request,) = broker.requests(ElectLeadersRequest)
+        assert request.election_type == election
+        assert [(topic.topic, topic.partitions) for topic in request.topic_partitions] == [
+            ("a", [0]),
+            ("b", [0]),
+        ]
+
+    @pytest.mark.parametrize("count", [0, 1_001])
+    def test_r23_nothing_and_too_much_are_refused_before_they_are_sent(
+        self, broker: FakeBroker, client: ElectionClient, count: int
+    ) -> None:
+        """A null list would be every partition of the cluster; it cannot even be written."""
+        many = [TopicPartition("a", number) for number in range(count)]
+        deadline = Deadline.after(PATIENCE)
+        acts: tuple[Callable[[], Any], ...] = (
+            lambda: client.elect(ElectionType.UNCLEAN, many, deadline),
+            lambda: client.reorder(dict.fromkeys(many, (1, 2)), deadline),
+            lambda: client.designate(dict.fromkeys(many, 1), deadline),
+        )
+        for act in acts:
+            with pytest.raises(UsageError, match=f"{count} partitions"):
+                act()
+        assert broker.frames == 0
+
+    @ACTS
+    def test_a_sender_that_may_only_read_lets_nothing_out(
+        self, broker: FakeBroker, act: Act
+    ) -> None:
+        with (
+            closing(sender_to(broker.endpoint, allowed=api_keys.READ)) as sender,
+            pytest.raises(ReadOnly),
+        ):
+            act(ElectionClient(sender))
+        assert broker.received == []
+
+    def test_designees_never_go_where_they_would_be_ignored(
+        self, broker: FakeBroker, client: ElectionClient
+    ) -> None:
+        """Version 2 would make it an unclean election by order."""
+        broker.serve(ElectLeadersRequest, lambda _: None, (0, 2))
+        with pytest.raises(UnsupportedByCluster, match="--native-rpc off"):
+            designating(client)
+        assert broker.received == []
+
+
+class TestAnswers:
+    @ACTS
+    def test_each_partition_has_a_reply_of_its_own(
+        self, broker: FakeBroker, client: ElectionClient, act: Act
+    ) -> None:
+        answer_all(broker, {C: NOT_NEEDED})
+        assert act(client) == {A: Reply(0), C: Reply(NOT_NEEDED)}
+        assert act(client)[C].already_online
+
+    @ACTS
+    def test_a_partition_left_out_is_unsettled_not_refused(
+        self, broker: FakeBroker, client: ElectionClient, act: Act
+    ) -> None:
+        answer_all(broker, {A: None})
+        replies = act(client)
+        assert replies == {A: LEFT_OUT, C: Reply(0)}
+        assert replies[A].unsettled
+        assert not replies[A].transient
+
+    @ACTS
+    def test_a_broker_that_waited_in_vain_for_the_controller_leaves_all_unsettled(
+        self, broker: FakeBroker, client: ElectionClient, act: Act
+    ) -> None:
+        """ForwardingManager.scala answers REQUEST_TIMED_OUT after it has passed the request on."""
+        answer_all(broker, top=TIMED_OUT)
+        replies = act(client)
+        assert all(reply.unsettled and not reply.transient for reply in replies.values())
+
+    @ACTS
+    def test_a_transient_error_of_the_whole_is_one_of_each(
+        self, broker: FakeBroker, client: ElectionClient, act: Act
+    ) -> None:
+        answer_all(broker, {A: 0}, top=NOT_CONTROLLER)
+        replies = act(client)
+        assert [reply.code for reply in replies.values()] == [NOT_CONTROLLER, NOT_CONTROLLER]
+        assert all(reply.transient and not reply.accepted for reply in replies.values())
+
+    @ACTS
+    def test_r22_a_missing_acl_is_named(
+        self, broker: FakeBroker, client: ElectionClient, act: Act
+    ) -> None:
+        answer_all(broker, top=NOT_ALLOWED)
+        with pytest.raises(NotAuthorized, match="ALTER on CLUSTER"):
+            act(client)
+
+    @ACTS
+    def test_any_other_error_of_the_whole_is_raised(
+        self, broker: FakeBroker, client: ElectionClient, act: Act
+    ) -> None:
+        answer_all(broker, top=42)
+        with pytest.raises(ClusterError, match="INVALID_REQUEST"):
+            act(client)
+
+
+def hang_up(_: Any) -> Any:
+    raise HangUp
+
+
+def alien(_: Any) -> Any:
+    """The second answer of a connection, of bytes that are no answer to anything."""
+    return Raw(b"\0\0\0\x06" + b"\0\0\0\x02" + b"\xff\xff")
+
+
+class TestNoAnswer:
+    """Once a request may have left, nothing but "unknown" is true of it."""
+
+    @ACTS
+    @pytest.mark.parametrize("silence", [lambda _: None, hang_up, alien])
+    def test_the_outcome_is_unknown_and_it_is_sent_once(
+        self, broker: FakeBroker, client: ElectionClient, act: Act, silence: Any
+    ) -> None:
+        broker.serve(ElectLeadersRequest, silence)
+        broker.serve(AlterPartitionReassignmentsRequest, silence)
+        with pytest.raises(OutcomeUnknown, match="may or may not have happened"):
+            act(client, 0.3)
+        assert len(broker.received) == 1
+
+    @ACTS
+    def test_without_a_connection_nothing_was_sent_and_it_is_no_unknown_outcome(
+        self, act: Act
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            dead = Endpoint(*listener.getsockname()[:2])
+        with closing(sender_to(dead)) as sender, pytest.raises(Unreachable):
+            act(ElectionClient(sender))

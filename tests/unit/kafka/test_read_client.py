@@ -1,0 +1,283 @@
+"""The cluster as a read-only session sees it: every page, and Unknown for what nobody tells."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from services.errors import NotAuthorized, TimedOut, Unreachable
+from services.kafka import describe_cluster, reassignments
+from services.kafka.deadline import Deadline
+from services.kafka.group_offsets import read_group_offsets
+from services.kafka.read_client import ReadClient
+from services.kafka.retry import until
+from services.model import LogDir, Reassignment, TopicPartition, TopicSettings, Unknown, known
+from tests.fake_cluster import FakeCluster, partitions_of
+from tests.fake_metadata import CLUSTER_ID, CONTROLLER
+
+PATIENCE = 10.0
+DENIED = 29
+CLUSTER_DENIED = 31
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """Three brokers and `orders-0`, which is offline."""
+    with FakeCluster(3) as cluster:
+        cluster.story.offline(ORDERS, (3, 1, 2), elr=(3,), last=(3,))
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[ReadClient]:
+    with closing(cluster.client()) as client:
+        yield client
+
+
+def soon() -> Deadline:
+    return Deadline.after(PATIENCE)
+
+
+def serve_everywhere(cluster: FakeCluster, request_class: Any, respond: Any) -> None:
+    for broker in cluster.brokers.values():
+        broker.serve(request_class, respond)
+
+
+class TestPartitions:
+    def test_all_pages_are_followed(self, cluster: FakeCluster, client: ReadClient) -> None:
+        for topic in ("events", "ledger"):
+            for one in partitions_of(topic, 25):
+                cluster.story.offline(one)
+        cluster.story.page = 10
+        found = client.partitions([], soon())
+        assert [one.partition for one in found] == sorted(cluster.story.states)
+        assert len(cluster.brokers[1].requests(DescribeTopicPartitionsRequest)) == 6
+
+    def test_each_is_told_as_the_controller_has_it(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        moving = replace(cluster.story.states[ORDERS], offline_replicas=(3,))
+        cluster.story.states[ORDERS] = moving
+        assert client.partitions(["orders"], soon()) == (moving,)
+
+    def test_a_topic_that_does_not_exist_is_absent(self, client: ReadClient) -> None:
+        assert [one.partition for one in client.partitions(["orders", "none"], soon())] == [ORDERS]
+
+    def test_r22_a_named_topic_that_may_not_be_described_is_an_error_that_names_it(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        topic = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+        answer = DescribeTopicPartitionsResponse(
+            topics=[topic(error_code=DENIED, name="orders", partitions=[])]
+        )
+        cluster.brokers[1].serve(DescribeTopicPartitionsRequest, lambda _: answer)
+        with pytest.raises(NotAuthorized, match="DESCRIBE on topic orders"):
+            client.partitions(["orders"], soon())
+
+    def test_a_cluster_before_elr_says_so_instead_of_an_empty_set(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        old = replace(cluster.story.states[ORDERS], elr=Unknown(""), last_known_elr=Unknown(""))
+        cluster.story.states[ORDERS] = old
+        (state,) = client.partitions(["orders"], soon())
+        assert isinstance(state.elr, Unknown)
+        assert isinstance(state.last_known_elr, Unknown)
+
+    def test_a_cluster_without_the_api_is_asked_for_its_metadata(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        topic = MetadataResponse.MetadataResponseTopic
+        partition = topic.MetadataResponsePartition(
+            partition_index=0, leader_id=-1, leader_epoch=5, replica_nodes=[3, 1], isr_nodes=[3]
+        )
+        answer = MetadataResponse(topics=[topic(name="orders", partitions=[partition])])
+        broker = cluster.brokers[1]
+        broker.serve(MetadataRequest, lambda _: answer, (12, 12))
+        broker.serve(DescribeTopicPartitionsRequest, lambda _: None, (9, 9))
+        (state,) = client.partitions(["orders"], soon())
+        assert (state.offline, state.assignment, state.isr) == (True, (3, 1), (3,))
+        assert isinstance(state.elr, Unknown)
+        (asked,) = broker.requests(MetadataRequest)
+        assert asked.allow_auto_topic_creation is False
+
+
+class TestSnapshot:
+    def test_it_holds_brokers_quorum_partitions_and_settings(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        cluster.story.fenced = {3}
+        cluster.story.settings["orders"] = {"min.insync.replicas": "2", "cleanup.policy": "compact"}
+        snapshot = client.snapshot(soon())
+        assert snapshot.cluster_id == CLUSTER_ID
+        assert [one.fenced for one in snapshot.brokers] == [False, False, True]
+        assert known(snapshot.quorum)
+        assert snapshot.quorum.leader == CONTROLLER
+        assert [one.partition for one in snapshot.offline] == [ORDERS]
+        assert snapshot.settings == {"orders": TopicSettings(2, False, True, False)}
+
+    def test_r12_reassignments_are_part_of_the_partition(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        cluster.story.reassignments[ORDERS] = Reassignment((2,), (3,))
+        (state,) = client.snapshot(soon()).offline
+        assert state.reassignment == Reassignment((2,), (3,))
+
+    def test_r20_a_controller_that_does_not_answer_makes_unknown_what_it_alone_tells(
+        self, cluster: FakeCluster, client: ReadClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The rest is there, and late by no more than the one wait."""
+        monkeypatch.setattr(describe_cluster, "QUORUM_SECONDS", 0.3)
+        monkeypatch.setattr(reassignments, "REASSIGNMENT_SECONDS", 0.3)
+        serve_everywhere(cluster, DescribeQuorumRequest, lambda _: None)
+        serve_everywhere(cluster, ListPartitionReassignmentsRequest, lambda _: None)
+        began = time.monotonic()
+        snapshot = client.snapshot(soon())
+        assert time.monotonic() - began < 1.5
+        assert isinstance(snapshot.quorum, Unknown)
+        assert "does not answer" in snapshot.quorum.reason
+        assert isinstance(snapshot.offline[0].reassignment, Unknown)
+
+    def test_r22_reassignments_that_may_not_be_listed_are_unknown_with_the_acl(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        answer = ListPartitionReassignmentsResponse(error_code=CLUSTER_DENIED, topics=[])
+        cluster.brokers[1].serve(ListPartitionReassignmentsRequest, lambda _: answer)
+        (state,) = client.snapshot(soon()).offline
+        assert isinstance(state.reassignment, Unknown)
+        assert "grant DESCRIBE on CLUSTER" in state.reassignment.reason
+
+    def test_a_quorum_without_leader_is_known_as_that(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        cluster.story.quorum_leader = -1
+        quorum = client.snapshot(soon()).quorum
+        assert known(quorum)
+        assert quorum.leader is None
+
+    def test_settings_are_read_for_topics_with_offline_partitions_alone(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        well = TopicPartition("well", 0)
+        cluster.story.states[well] = replace(cluster.story.offline(well), leader=1)
+        client.snapshot(soon())
+        (asked,) = cluster.brokers[1].requests(DescribeConfigsRequest)
+        assert [one.resource_name for one in asked.resources] == ["orders"]
+
+    def test_r22_settings_that_may_not_be_read_are_unknown_with_the_acl(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        result = DescribeConfigsResponse.DescribeConfigsResult
+        denied = result(error_code=DENIED, resource_type=2, resource_name="orders", configs=[])
+        answer = DescribeConfigsResponse(results=[denied])
+        cluster.brokers[1].serve(DescribeConfigsRequest, lambda _: answer)
+        missing = Unknown("not allowed: needs DESCRIBE_CONFIGS on topic orders")
+        assert client.snapshot(soon()).settings == {
+            "orders": TopicSettings(missing, missing, missing, missing)
+        }
+
+    def test_an_old_cluster_leaves_fenced_brokers_out_and_that_is_taken_for_fenced(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        cluster.brokers[1].serve(
+            DescribeClusterRequest, cluster.apis(1)[DescribeClusterRequest], (0, 1)
+        )
+        del cluster.story.addresses[3]
+        description = client.describe(soon())
+        assert not description.names_fenced
+        assert (description.fenced(1), description.fenced(3)) == (False, True)
+        assert description.unregistered((1, 3)) == ()
+
+
+class TestLogDirs:
+    def test_r21_each_replica_with_its_directory(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        cluster.hold(1, ORDERS, (0, 3))
+        held = client.log_dirs(1, [ORDERS, TopicPartition("orders", 9)], soon())
+        assert held == {ORDERS: LogDir("/logs", online=True, size=1_000)}
+
+    @pytest.mark.parametrize("code", [0, CLUSTER_DENIED])
+    def test_r22_no_answer_at_all_is_a_missing_acl_in_old_brokers_and_new(
+        self, cluster: FakeCluster, client: ReadClient, code: int
+    ) -> None:
+        answer = DescribeLogDirsResponse(error_code=code, results=[])
+        cluster.brokers[1].serve(DescribeLogDirsRequest, lambda _: answer)
+        with pytest.raises(NotAuthorized, match="DESCRIBE on CLUSTER"):
+            client.log_dirs(1, [ORDERS], soon())
+
+
+class TestGroupOffsets:
+    def test_r19_committed_offsets_of_the_wanted_partitions(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        other = TopicPartition("other", 0)
+        cluster.story.groups = {"billing": {ORDERS: 78, other: 5}, "audit": {ORDERS: 12}}
+        found = read_group_offsets(client.sender, 1, frozenset({ORDERS}), soon())
+        assert found == {ORDERS: {"billing": 78, "audit": 12}}
+
+    def test_a_coordinator_without_groups_is_asked_for_no_offsets(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        assert read_group_offsets(client.sender, 2, frozenset({ORDERS}), soon()) == {}
+        assert cluster.brokers[2].requests(OffsetFetchRequest) == []
+
+    def test_a_coordinator_that_hangs_makes_them_unknown(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        cluster.story.groups = {"billing": {ORDERS: 78}}
+        cluster.brokers[1].serve(OffsetFetchRequest, lambda _: None)
+        found = read_group_offsets(client.sender, 1, frozenset({ORDERS}), Deadline.after(0.2))
+        assert isinstance(found, Unknown)
+
+
+class TestTryingAgain:
+    def test_retriable_failures_are_tried_again_until_one_succeeds(self) -> None:
+        failures = [Unreachable("not yet"), TimedOut("not yet")]
+
+        def read() -> str:
+            if failures:
+                raise failures.pop()
+            return "read"
+
+        assert until(soon(), read) == "read"
+
+    def test_other_failures_are_not(self) -> None:
+        tried: list[int] = []
+
+        def read() -> str:
+            tried.append(1)
+            raise NotAuthorized("never")
+
+        with pytest.raises(NotAuthorized):
+            until(soon(), read)
+        assert len(tried) == 1
+
+    def test_the_deadline_ends_it_with_the_last_failure(self) -> None:
+        began = time.monotonic()
+
+        def read() -> str:
+            raise TimedOut("never")
+
+        with pytest.raises(TimedOut, match="never"):
+            until(Deadline.after(0.4), read)
+        assert time.monotonic() - began < 0.6
