@@ -119,6 +119,46 @@ def produce(
 
 
 @app.command()
+def scenario(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME...", help="What is to happen; none: list them."),
+    ] = None,
+    state: State = None,
+    kafka_version: Annotated[
+        str, typer.Option("--kafka-version", help="4.3.1, 3.9.2 or another release.")
+    ] = "4.3.1",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="An option of a scenario (repeatable)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a lab and do named damage to it; prints the truth about what is there then.
+
+    The lab is left running, damaged. The truth says what was acknowledged, what each replica
+    holds on disk, and what electing each of them loses; it is kept in truth.json in the lab's
+    folder. Scenarios that lose the same brokers in the same order share one lab.
+    """
+    from console.truth import print_scenarios, print_truth
+    from services.lab.scenarios import SCENARIOS, find_scenarios
+    from services.lab.scenarios.play import perform
+
+    if not names:
+        print_scenarios(SCENARIOS, as_json=as_json)
+        return
+    folder = state or default_state()
+    say(f"Starting a lab for {', '.join(names)}; the damage takes half a minute or more.")
+    with _termination_as_interrupt():
+        cluster, truth = perform(
+            folder, find_scenarios(names), _settings(settings or []), kafka_version=kafka_version
+        )
+    say(f"The damaged lab is in {folder}; end it with `breakglass lab down`.")
+    say(f"Its brokers are {cluster.bootstrap_servers}")
+    print_truth(truth, as_json=as_json)
+
+
+@app.command()
 def kill(nodes: Nodes, state: State = None) -> None:
     """End nodes as if their machines were lost (SIGKILL)."""
     _each(state, nodes, lambda node: node.kill())
@@ -188,7 +228,7 @@ def _settings(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         key, given, value = pair.partition("=")
         if not given:
-            raise UsageError(f"--config {pair} has no value: write KEY=VALUE.")
+            raise UsageError(f"{pair} has no value: write KEY=VALUE.")
         settings[key] = value
     return settings
 

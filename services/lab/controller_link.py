@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from services.errors import LabError
@@ -41,8 +42,10 @@ class ControllerLink:
         """Every proxy runs."""
         return all(_running(self._record_file(one)) for one in self._addresses)
 
-    def plan(self) -> None:
+    def plan(self, *, withheld: Collection[int] = ()) -> None:
         """Lead the broker through proxies from its next start on, and open them.
+
+        Requests of the api keys in *withheld* do not come through until `let_pass`.
 
         Raises:
             LabError: a proxy does not start.
@@ -51,7 +54,14 @@ class ControllerLink:
         for controller, port in zip(controllers, free_ports(len(controllers)), strict=True):
             address = Address(LOOPBACK, port)
             self._cluster.link_controller(self._broker, controller.id, address)
-        self.heal()
+            self._open(controller.id, address, withheld)
+
+    def let_pass(self) -> None:
+        """Let through what was withheld; the broker tries again by itself."""
+        for controller in self._addresses:
+            record = process.load_record(self._record_file(controller))
+            if record is not None:
+                process.send(record, signal.SIGUSR1)
 
     def cut(self) -> None:
         """Break the connections and refuse new ones; the broker is soon fenced.
@@ -78,14 +88,14 @@ class ControllerLink:
     def _record_file(self, controller: int) -> Path:
         return self._cluster.layout.node(self._broker).folder / f"link-{controller}.json"
 
-    def _open(self, controller: int, address: Address) -> None:
+    def _open(self, controller: int, address: Address, withheld: Collection[int] = ()) -> None:
         upstream = self._cluster.layout.node(controller).address(Listener.CONTROLLER)
         record_file = self._record_file(controller)
         record_file.parent.mkdir(parents=True, exist_ok=True)
         output = record_file.with_suffix(".log")
         command = [sys.executable, "-m", "services.lab.link_process"]
         record = process.spawn(
-            [*command, str(upstream), str(address), str(record_file)],
+            [*command, str(upstream), str(address), _joined(withheld), str(record_file)],
             output,
             environment={"PYTHONPATH": str(PACKAGES)},
             tethered=self._cluster.layout.tethered,
@@ -95,6 +105,10 @@ class ControllerLink:
             said = output.read_text("utf-8", "replace").strip() or "it wrote nothing"
             _end(record_file)
             raise LabError(f"The proxy of broker {self._broker} did not start: {said}")
+
+
+def _joined(keys: Collection[int]) -> str:
+    return ",".join(str(key) for key in keys)
 
 
 def _running(record_file: Path) -> bool:

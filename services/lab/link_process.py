@@ -1,7 +1,8 @@
-"""The process of one controller link: ``python -m services.lab.link_process FROM TO RECORD``.
+"""The process of one link: ``python -m services.lab.link_process FROM TO KEY,KEY RECORD``.
 
-It forwards until it is killed. RECORD, the file that names its pid, tells it from other
-processes in their command lines.
+It forwards until it is killed, but for requests of the api KEYs, which it lets through only
+after SIGUSR1. RECORD, the file that names its pid, tells it from other processes in their
+command lines.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from services.lab.layout import Address
 from services.lab.proxy import Proxy
 
 FETCH = 1
+FOREVER = 1 << 31
 ADDRESS_FREE = (4, 15)
 """From version 16 on a controller's answers say where it listens itself (KIP-853), and the
 broker would fetch its metadata there, past the proxy."""
@@ -21,6 +23,13 @@ broker would fetch its metadata there, past the proxy."""
 def main(arguments: list[str]) -> None:
     """Listen at the second address for what the first one serves."""
     upstream, listen = (_address(text) for text in arguments[:2])
+    withheld = [int(key) for key in arguments[2].split(",") if key]
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    if withheld:
+        with Proxy(upstream, listen, offers={FETCH: ADDRESS_FREE}) as proxy:
+            for key in withheld:
+                proxy.reset_next(key, FOREVER)
+            signal.sigwait({signal.SIGUSR1})
     with Proxy(upstream, listen, offers={FETCH: ADDRESS_FREE}):
         while True:
             signal.pause()

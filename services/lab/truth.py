@@ -171,9 +171,14 @@ class Truth:
 T = TypeVar("T", ReplicaTruth, Choice)
 
 
+def document(truth: Truth) -> dict[str, Any]:
+    """The truth as plain values, with a schema version."""
+    return {"schema": SCHEMA, **asdict(truth)}
+
+
 def to_json(truth: Truth) -> str:
-    """The truth as a JSON document with a schema version."""
-    return json.dumps({"schema": SCHEMA, **asdict(truth)}, indent=1) + "\n"
+    """The truth as a JSON document."""
+    return json.dumps(document(truth), indent=1) + "\n"
 
 
 def from_json(text: str) -> Truth:
@@ -182,16 +187,16 @@ def from_json(text: str) -> Truth:
     Raises:
         LabError: another release wrote it.
     """
-    document = json.loads(text)
-    if document["schema"] != SCHEMA:
+    read = json.loads(text)
+    if read["schema"] != SCHEMA:
         raise LabError("This truth was written by another release: run the scenario again.")
     return Truth(
-        cluster_id=document["cluster_id"],
-        kafka_version=document["kafka_version"],
-        scenarios=tuple(document["scenarios"]),
-        brokers={int(key): Condition(word) for key, word in document["brokers"].items()},
-        partitions=tuple(_partition(one) for one in document["partitions"]),
-        notes=document["notes"],
+        cluster_id=read["cluster_id"],
+        kafka_version=read["kafka_version"],
+        scenarios=tuple(read["scenarios"]),
+        brokers={int(key): Condition(word) for key, word in read["brokers"].items()},
+        partitions=tuple(_partition(one) for one in read["partitions"]),
+        notes=read["notes"],
     )
 
 
@@ -212,32 +217,30 @@ def load_truth(state_dir: Path) -> Truth:
         raise LabError(f"No scenario ran in {state_dir}: run `lab scenario` first.") from None
 
 
-def _partition(document: dict[str, Any]) -> PartitionTruth:
+def _partition(read: dict[str, Any]) -> PartitionTruth:
     return PartitionTruth(
-        scenario=document["scenario"],
-        expectation=_expectation(document["expectation"]),
-        assignment=tuple(document["assignment"]),
-        written=tuple(_written(one) for one in document["written"]),
-        replicas=tuple(_replica(one) for one in document["replicas"]),
-        choices=tuple(Choice(**one) for one in document["choices"]),
+        scenario=read["scenario"],
+        expectation=_expectation(read["expectation"]),
+        assignment=tuple(read["assignment"]),
+        written=tuple(_written(one) for one in read["written"]),
+        replicas=tuple(_replica(one) for one in read["replicas"]),
+        choices=tuple(Choice(**one) for one in read["choices"]),
     )
 
 
-def _expectation(document: dict[str, Any]) -> Expectation:
-    partition = TopicPartition(**document["partition"])
-    words = {
-        name: Verdict(document[name]) if document[name] else None for name in ("verdict", "if_gone")
-    }
-    return Expectation(**{**document, **words, "partition": partition})
+def _expectation(read: dict[str, Any]) -> Expectation:
+    partition = TopicPartition(**read["partition"])
+    words = {name: Verdict(read[name]) if read[name] else None for name in ("verdict", "if_gone")}
+    return Expectation(**{**read, **words, "partition": partition})
 
 
-def _written(document: dict[str, Any]) -> Written:
-    return Written(**{**document, "keys": tuple(document["keys"])})
+def _written(read: dict[str, Any]) -> Written:
+    return Written(**{**read, "keys": tuple(read["keys"])})
 
 
-def _replica(document: dict[str, Any]) -> ReplicaTruth:
-    epochs = tuple(EpochRange(**one) for one in document["epochs"])
-    return ReplicaTruth(**{**document, "epochs": epochs})
+def _replica(read: dict[str, Any]) -> ReplicaTruth:
+    epochs = tuple(EpochRange(**one) for one in read["epochs"])
+    return ReplicaTruth(**{**read, "epochs": epochs})
 
 
 def _one(found: tuple[T, ...], broker: int, where: TopicPartition) -> T:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.lab.cluster import Cluster
+from services.lab.controller_link import ControllerLink
 from services.lab.layout import Listener
 from services.lab.node import Node
 from services.lab.segments import high_watermark_on_disk, read_log
@@ -15,6 +16,7 @@ from services.model import PartitionState, TopicPartition
 FETCH_WAIT_MS = 500
 """replica.fetch.wait.max.ms: how long a leader parks the fetch of a follower at its end."""
 SETTLE_SECONDS = 10.0
+ASSIGN_REPLICAS_TO_DIRS = 73
 
 
 def lose(cluster: Cluster, *brokers: int) -> None:
@@ -68,9 +70,17 @@ def bring_back(cluster: Cluster, *brokers: int) -> None:
 
 
 def bring_back_empty(cluster: Cluster, broker: int) -> None:
-    """Start a lost broker with new, empty disks."""
+    """Start a lost broker with new, empty disks, in time for no election of its own.
+
+    Unfencing elects whom it can, and nobody can be elected whose directory the controller
+    does not know yet. The broker tells it 100 ms after making its logs, at about the time it
+    is unfenced (AssignmentsManager): here it is made to lose that race.
+    """
+    link = ControllerLink(cluster, broker)
+    link.plan(withheld=[ASSIGN_REPLICAS_TO_DIRS])
     cluster.broker(broker).replace_disks()
     bring_back(cluster, broker)
+    link.let_pass()
     cluster.wait_until(
         lambda: not any(broker in state.offline_replicas for state in cluster.partitions()),
         f"the new directories of broker {broker} to be known to the controller",

@@ -11,6 +11,7 @@ from services.lab.distribution import DEFAULT_VERSION
 from services.lab.scenarios.scenario import Act, Scenario, Script, Shape
 from services.lab.scenarios.stage import Stage, condition
 from services.lab.truth import Expectation, PartitionTruth, Truth, save_truth
+from services.model import PartitionState
 
 
 def raise_lab(
@@ -77,6 +78,28 @@ def play(
     return truth
 
 
+def perform(
+    state_dir: Path,
+    scenarios: Sequence[Scenario],
+    options: Mapping[str, str] | None = None,
+    *,
+    kafka_version: str = DEFAULT_VERSION,
+    tethered: bool = False,
+) -> tuple[Cluster, Truth]:
+    """A new lab on which *scenarios* were played; on failure or Ctrl-C nothing is left of it.
+
+    Raises:
+        LabError: as `raise_lab` and `play`.
+    """
+    _check_options(scenarios, options or {})
+    cluster = raise_lab(state_dir, scenarios, kafka_version=kafka_version, tethered=tethered)
+    try:
+        return cluster, play(cluster, scenarios, options)
+    except BaseException:
+        cluster.down()
+        raise
+
+
 def check_together(scenarios: Sequence[Scenario]) -> None:
     """Several scenarios play on one lab only when they share a course.
 
@@ -115,7 +138,9 @@ def _check_options(scenarios: Sequence[Scenario], options: Mapping[str, str]) ->
     for name in options:
         if not any(name in scenario.options for scenario in scenarios):
             known = sorted({one for scenario in scenarios for one in scenario.options})
-            raise LabError(f"There is no option {name}: these scenarios know {known or 'none'}.")
+            raise LabError(
+                f"There is no option {name}: these scenarios know {', '.join(known) or 'none'}."
+            )
 
 
 def _stage(cluster: Cluster, scenario: Scenario, options: Mapping[str, str]) -> Stage:
@@ -162,6 +187,16 @@ def _truths(
 ) -> list[PartitionTruth]:
     topics = {expected.partition.topic for expected in expectations}
     states = {state.partition: state for state in cluster.partitions(*sorted(topics))}
+    for expected in expectations:
+        _check_damage(expected, states[expected.partition])
     return [
         stage.truth(expected, states[expected.partition].assignment) for expected in expectations
     ]
+
+
+def _check_damage(expected: Expectation, state: PartitionState) -> None:
+    if expected.verdict is not None and not state.offline:
+        raise LabError(
+            f"{state.partition} is led by broker {state.leader}, though it should be offline: "
+            "play the scenario again, on a machine with less to do."
+        )
