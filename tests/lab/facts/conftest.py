@@ -1,0 +1,46 @@
+"""Labs that the facts are looked up on, and the product's sender to ask them with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from services.kafka.api_keys import READ
+from services.kafka.deadline import Deadline
+from services.kafka.endpoint import Endpoint
+from services.kafka.read_client import ReadClient
+from services.kafka.security import ClientSecurity
+from services.kafka.sender import Sender
+from services.kafka.settings import ConnectionSettings
+from services.lab.cluster import Cluster
+from tests.lab.scenarios.damaged import Damaged, damaged
+
+SECONDS = 20.0
+
+
+@contextmanager
+def sender_to(cluster: Cluster) -> Iterator[Sender]:
+    """A sender for reads that knows every broker of the lab."""
+    servers = tuple(Endpoint(*node.address()) for node in cluster.brokers)
+    sender = Sender(servers, ClientSecurity(ConnectionSettings(servers)), READ)
+    try:
+        ReadClient(sender).describe(Deadline.after(SECONDS))
+        yield sender
+    finally:
+        sender.close()
+
+
+@pytest.fixture(scope="package")
+def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    """`ledger-0` with replicas that diverge, `orders-0..2` with replicas that are stale."""
+    folder = tmp_path_factory.mktemp("lab")
+    with damaged(folder, "stale-replicas", "diverged") as lab:
+        yield lab
+
+
+@pytest.fixture
+def sender(offline: Damaged) -> Iterator[Sender]:
+    with sender_to(offline.cluster) as sender:
+        yield sender
