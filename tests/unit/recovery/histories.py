@@ -45,7 +45,7 @@ class Disk:
 
 @dataclass
 class SimulatedCluster:
-    """Three brokers and one partition."""
+    """Four brokers and one partition."""
 
     disks: list[Disk]
     leader: int = 0
@@ -92,7 +92,7 @@ def first_difference(one: list[int], other: list[int]) -> int:
     return min(len(one), len(other))
 
 
-_places = st.integers(0, 2)
+_places = st.integers(0, 3)
 _counts = st.integers(1, 4)
 _steps = st.one_of(
     st.tuples(st.just("append"), _counts),
@@ -107,9 +107,9 @@ _steps = st.one_of(
 
 @st.composite
 def simulated_clusters(draw: st.DrawFn) -> SimulatedCluster:
-    """Clusters after up to forty steps of leading, following, electing and expiring."""
-    cluster = SimulatedCluster([Disk(1), Disk(2), Disk(3)])
-    for name, *arguments in draw(st.lists(_steps, min_size=4, max_size=40)):
+    """Clusters after up to fifty steps of leading, following, electing and expiring."""
+    cluster = SimulatedCluster([Disk(broker) for broker in (1, 2, 3, 4)])
+    for name, *arguments in draw(st.lists(_steps, min_size=4, max_size=50)):
         getattr(cluster, name)(*arguments)
     return cluster
 

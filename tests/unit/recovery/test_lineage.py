@@ -142,7 +142,7 @@ def test_followers_truncate_to_where_they_diverge(cluster: SimulatedCluster) -> 
             assert max(found.offset, shared.start) == parting(follower, leader)
 
 
-@given(simulated_clusters(), st.lists(st.integers(1, 3), min_size=3, max_size=3))
+@given(simulated_clusters(), st.lists(st.integers(1, 3), min_size=4, max_size=4))
 def test_a_shorter_history_gives_the_same_divergence_or_none(
     cluster: SimulatedCluster, counts: list[int]
 ) -> None:

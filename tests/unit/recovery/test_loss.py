@@ -48,6 +48,12 @@ def counted(loss: Loss) -> tuple[object, object, object]:
             (32, 32, 0),
             id="two losers of different lineages: both counted",
         ),
+        pytest.param(
+            [log(1), log(2, (1, 10)), log(3, (1, 4), (2, 6), start=2), log(4, (1, 10))],
+            1,
+            (12, 12, 0),
+            id="three losers, one overlap within another",
+        ),
         pytest.param([log(1), log(2, (0, 80)), log(3, (0, 60))], 1, (80, 80, 0), id="an EMPTY one"),
         pytest.param([log(1, (0, 80)), log(2), silent(3)], 1, (0, 0, 0), id="EMPTY losers"),
     ],
@@ -90,6 +96,19 @@ def test_r10_a_log_that_ends_before_the_chosen_one_starts_is_lost_whole() -> Non
     assert against is not None
     assert against.whole_log
     assert (loss.head.total, loss.tail.total) == (45, 0)
+
+
+def test_r10_a_log_that_ends_where_the_chosen_one_starts_is_within_its_range() -> None:
+    """The follower fetches on from there; its records go when it raises its log start."""
+    loss = loss_of(offline(log(1, (0, 100), start=60), log(2, (0, 60), start=5)), 1)
+    against = loss.of(2)
+    assert against is not None
+    assert not against.whole_log
+    assert loss.head.total == 55
+
+
+def test_a_tail_begins_no_earlier_than_the_losing_log() -> None:
+    assert loss_of(offline(log(1, (0, 40)), log(2, (0, 110), start=60)), 1).total == 50
 
 
 def test_r10_the_head_needs_no_epochs_where_one_replica_holds_it() -> None:
@@ -193,7 +212,7 @@ def test_loss_agrees_with_counting_every_record(cluster: SimulatedCluster) -> No
         assert loss.head.total == sum(offset < chosen.start for _, offset in lost)
 
 
-@given(simulated_clusters(), st.lists(st.integers(1, 2), min_size=3, max_size=3))
+@given(simulated_clusters(), st.lists(st.integers(1, 2), min_size=4, max_size=4))
 def test_shorter_histories_never_give_a_wrong_loss(
     cluster: SimulatedCluster, counts: list[int]
 ) -> None:
@@ -208,7 +227,7 @@ def test_shorter_histories_never_give_a_wrong_loss(
             assert total == len(lost_records(cluster.disks, chosen))
 
 
-@given(simulated_clusters(), st.permutations([0, 1, 2]))
+@given(simulated_clusters(), st.permutations([0, 1, 2, 3]))
 def test_the_order_of_replicas_does_not_change_a_loss(
     cluster: SimulatedCluster, order: list[int]
 ) -> None:

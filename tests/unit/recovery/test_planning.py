@@ -25,7 +25,7 @@ from tests.unit.recovery.plans import (
     named,
     planned,
 )
-from tests.unit.recovery.replicas import HEALTHY
+from tests.unit.recovery.replicas import HEALTHY, log, offline, silent
 
 
 def test_every_automatable_partition_is_elected_and_the_others_left_out_with_the_reason() -> None:
@@ -98,6 +98,13 @@ def test_r08_an_unproven_rank_set_by_hand_needs_its_own_consent() -> None:
     plan = set_leader(planned(UNPROVEN), UNPROVEN.partition, 1)
     (alone,) = consent_groups(plan)
     assert alone.phrase == "orders-6 lose unknown"
+
+
+def test_an_empty_log_set_by_hand_over_unread_ones_needs_its_own_consent() -> None:
+    evidence = offline(silent(1), log(4), number=9)
+    (alone,) = consent_groups(set_leader(planned(evidence), evidence.partition, 4))
+    assert alone.phrase == "orders-9 lose 0"
+    assert alone.why_alone == "b4 is EMPTY and not every replica could be read"
 
 
 def test_the_price_of_a_plan_is_that_of_its_elections() -> None:

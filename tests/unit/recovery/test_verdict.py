@@ -309,6 +309,11 @@ def test_r12_an_unregistered_broker_in_the_assignment_stops_everything() -> None
     assert "b2" in found.reasons[0]
 
 
+def test_r12_an_unregistered_last_leader_is_not_waited_for() -> None:
+    evidence = offline(log(1, (0, 9)), silent(3, role=LAST), unregistered=(3,))
+    assert assess(evidence, HEALTHY).verdict is Verdict.STUCK
+
+
 def test_r14_where_unclean_election_is_on_it_says_who_would_win_and_when() -> None:
     unclean = replace(PLAIN, unclean_election=True)
     evidence = offline(log(1, (0, 50)), log(2, (0, 90)), settings=unclean)
