@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +13,6 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from services.errors import LabError, Unreachable
 from services.lab.distribution import DEFAULT_VERSION, Distribution
 from services.lab.layout import (
-    LAYOUT_FILE,
-    TRUTH_FILE,
     Address,
     ClusterLayout,
     Listener,
@@ -29,7 +26,8 @@ from services.lab.observe import read_fenced, read_partitions
 from services.lab.planning import new_broker, new_cluster
 from services.lab.preparation import prepared
 from services.lab.process import end_recorded
-from services.lab.security import make_certificates, security_folder
+from services.lab.security import make_certificates
+from services.lab.state import clear_state, remove_state
 from services.lab.wire import Conversation
 from services.model import PartitionState, TopicPartition
 
@@ -90,7 +88,7 @@ class Cluster:
             LabError: a lab runs in *state_dir*.
         """
         state_dir = state_dir.absolute()
-        _clear(state_dir)
+        clear_state(state_dir)
         layout = new_cluster(
             state_dir,
             brokers=brokers,
@@ -222,7 +220,7 @@ class Cluster:
         """End every process and remove what the lab made; *keep* leaves layout, data and logs."""
         self._end_processes()
         if not keep:
-            _remove(self.layout)
+            remove_state(self.layout)
 
     def read(
         self,
@@ -394,22 +392,3 @@ def _all_unfenced(fenced: Mapping[int, bool], brokers: Iterable[int]) -> bool:
 
 def _list(ids: Iterable[int]) -> str:
     return ", ".join(str(one) for one in ids)
-
-
-def _clear(state_dir: Path) -> None:
-    """Remove what an earlier lab left in *state_dir*; what is not the lab's own stays."""
-    if not (state_dir / LAYOUT_FILE).exists():
-        return
-    old = load_layout(state_dir)
-    if any(Cluster(old).node(node.id).running for node in old.nodes):
-        raise LabError(f"A lab runs in {state_dir}: end it by `lab down` or name another folder.")
-    _remove(old)
-
-
-def _remove(layout: ClusterLayout) -> None:
-    for folder in (*[node.folder for node in layout.nodes], security_folder(layout)):
-        shutil.rmtree(folder, ignore_errors=True)
-    for name in (TRUTH_FILE, LAYOUT_FILE):
-        (layout.state_dir / name).unlink(missing_ok=True)
-    if layout.state_dir.exists() and not any(layout.state_dir.iterdir()):
-        layout.state_dir.rmdir()

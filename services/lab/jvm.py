@@ -9,6 +9,8 @@ from services.lab.layout import NodeLayout
 
 ENVIRONMENT = {"MALLOC_ARENA_MAX": "2"}
 """glibc otherwise keeps an arena for each core, some 20 MB a node."""
+HEAP = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC")
+"""A class data archive holds for one kind of heap."""
 LOG4J2 = """\
 status=error
 appender.file.type=File
@@ -51,10 +53,8 @@ def node_command(kafka: Distribution, node: NodeLayout) -> list[str]:
     return [
         str(kafka.java),
         *kafka.node_options,
-        "-Xms32m",
-        "-Xmx256m",
+        *HEAP,
         "-Xss512k",
-        "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         "-XX:-UsePerfData",
         "-XX:+ExitOnOutOfMemoryError",

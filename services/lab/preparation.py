@@ -17,6 +17,7 @@ from pathlib import Path
 
 from services.errors import LabError, Unreachable
 from services.lab.distribution import Distribution, cache_lock, distribution, kafka_cache
+from services.lab.jvm import HEAP
 from services.lab.layout import FIRST_CONTROLLER, ClusterLayout, Listener
 from services.lab.node import Node
 from services.lab.observe import read_fenced
@@ -48,8 +49,7 @@ def prepared(version: str, cache: Path | None = None) -> Distribution:
                 _make_archive(kafka, archive, base)
     if archive.stat().st_size == 0:
         return kafka
-    chosen = f"{base}{os.pathsep}{archive}" if base.exists() else str(archive)
-    return replace(kafka, node_options=(f"-XX:SharedArchiveFile={chosen}",))
+    return replace(kafka, node_options=(_use(archive, base),))
 
 
 def _fingerprint(kafka: Distribution) -> str:
@@ -74,8 +74,29 @@ def _make_archive(kafka: Distribution, archive: Path, base: Path) -> None:
             _train(layout, kafka, training)
         finally:
             end_recorded(node.folder for node in layout.nodes)
+        if not _sound(kafka, _use(partial, base), Path(scratch)):
+            partial.unlink(missing_ok=True)
     partial.touch()
     partial.replace(archive)
+
+
+def _use(archive: Path, base: Path) -> str:
+    chosen = f"{base}{os.pathsep}{archive}" if base.exists() else str(archive)
+    return f"-XX:SharedArchiveFile={chosen}"
+
+
+def _sound(kafka: Distribution, use: str, scratch: Path) -> bool:
+    """Whether the JVM takes the archive as a whole: one cut short would crash every node."""
+    verify = ["-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:ErrorFile={scratch / 'error.log'}"]
+    return _runs([str(kafka.java), *verify, use, *HEAP, "-cp", kafka.classpath, "--version"])
+
+
+def _runs(command: list[str]) -> bool:
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=TRAINING_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def _base_options(kafka: Distribution, base: Path) -> tuple[str, ...]:
@@ -84,12 +105,7 @@ def _base_options(kafka: Distribution, base: Path) -> tuple[str, ...]:
     if (home / "lib" / "server" / "classes.jsa").exists():
         return ()
     option = f"-XX:SharedArchiveFile={base}"
-    command = [str(kafka.java), "-Xshare:dump", option]
-    try:
-        subprocess.run(command, capture_output=True, timeout=TRAINING_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    return (option,) if base.exists() else ()
+    return (option,) if _runs([str(kafka.java), "-Xshare:dump", option]) else ()
 
 
 def _train(layout: ClusterLayout, kafka: Distribution, training: Distribution) -> None:

@@ -112,6 +112,11 @@ def wait_ended(record: ProcessRecord, seconds: float) -> bool:
     return True
 
 
+def any_recorded(folders: Iterable[Path]) -> bool:
+    """Whether a process with a record in one of *folders* runs."""
+    return any(find(record) for record in _records(folders))
+
+
 def end_recorded(folders: Iterable[Path]) -> None:
     """Kill every process whose record is in one of *folders*: nodes, and proxies before them.
 
@@ -120,9 +125,7 @@ def end_recorded(folders: Iterable[Path]) -> None:
     Raises:
         LabError: one survives the signal.
     """
-    found = (load_record(path) for folder in folders for path in folder.glob("*.json"))
-    records = [record for record in found if record is not None]
-    killed = [record for record in records if send(record, signal.SIGKILL)]
+    killed = [record for record in _records(folders) if send(record, signal.SIGKILL)]
     for record in killed:
         if not wait_ended(record, KILL_SECONDS):
             raise LabError(f"Process {record.pid} survives SIGKILL: it hangs in the kernel.")
@@ -147,6 +150,11 @@ def load_record(path: Path) -> ProcessRecord | None:
         raise LabError(
             f"{path} cannot be read ({error}): end the java process of that folder by hand."
         ) from error
+
+
+def _records(folders: Iterable[Path]) -> list[ProcessRecord]:
+    found = (load_record(path) for folder in folders for path in folder.glob("*.json"))
+    return [record for record in found if record is not None]
 
 
 def _same(process: psutil.Process, record: ProcessRecord) -> bool:
