@@ -1,0 +1,78 @@
+"""A broker's link to its controller: cut and healed from any process, gone with the lab."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.lab.cluster import Cluster
+from services.lab.controller_link import ControllerLink
+
+CUT = """
+import sys
+from pathlib import Path
+from services.lab.cluster import Cluster
+from services.lab.controller_link import ControllerLink
+ControllerLink(Cluster.load(Path(sys.argv[1])), 2).cut()
+"""
+
+
+@pytest.fixture
+def linked(tmp_path: Path) -> Iterator[Cluster]:
+    """Two brokers, b2 behind a link."""
+    with Cluster.plan(tmp_path / "lab", brokers=2, tethered=True) as cluster:
+        ControllerLink(cluster, 2).plan()
+        cluster.start()
+        yield cluster
+
+
+def proxies(cluster: Cluster) -> list[int]:
+    """Pids of the link's processes."""
+    folder = str(cluster.broker(2).layout.folder)
+    return [
+        one.pid
+        for one in psutil.process_iter(["cmdline"])
+        if any(word.startswith(folder) and "link-" in word for word in one.info["cmdline"] or [])
+    ]
+
+
+def refuses(cluster: Cluster) -> bool:
+    """Whether nobody listens where b2 looks for the controller."""
+    (address,) = cluster.broker(2).layout.controller_links.values()
+    try:
+        socket.create_connection(address, timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_what_another_process_cut_stays_cut_until_it_is_healed(linked: Cluster) -> None:
+    link = ControllerLink(linked, 2)
+    assert link.whole
+    command = [sys.executable, "-c", CUT, str(linked.state_dir)]
+    subprocess.run(command, cwd=Path(__file__).parents[2], check=True, timeout=60)
+    assert proxies(linked) == []
+    assert refuses(linked)
+    linked.wait_fenced(2)
+    link.heal()
+    linked.wait_unfenced(2)
+    assert not refuses(linked)
+
+
+def test_a_cut_broker_hears_nothing_of_its_cluster_any_more(linked: Cluster) -> None:
+    ControllerLink(linked, 2).cut()
+    linked.wait_fenced(2)
+    assert linked.fenced(via=1) == {1: False, 2: True}
+    assert linked.fenced(via=2) == {1: False, 2: False}
+
+
+def test_the_lab_takes_its_links_down(linked: Cluster) -> None:
+    assert len(proxies(linked)) == 1
+    linked.down()
+    assert proxies(linked) == []
