@@ -37,6 +37,8 @@ COMMANDS: tuple[Entry, ...] = (
         "console.unclean_recovery:app",
         "Recover offline partitions by designated elections (KIP-1275).",
     ),
+    Entry("plan", "console.plan:app", "Make, read, edit, check and compare recovery plans."),
+    Entry("recover", "console.recover:app", "Hold the elections of a plan, under guard."),
     Entry(
         "leader-election",
         "console.leader_election:app",

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from services.model import ReplicaLog
+    from services.recovery.appraisal import Skipped
     from services.recovery.assessment import Assessment
     from services.recovery.execution.target import Outcome
     from services.recovery.loss import Loss
@@ -99,24 +100,42 @@ def _epochs(epochs: EpochHistory | Unknown) -> object:
     return [{"epoch": one.epoch, "start": one.start, "end": one.end} for one in epochs.ranges]
 
 
-def outcomes_document(cluster_id: str, outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What came of an execution, partition by partition."""
+def outcomes_document(
+    cluster_id: str, outcomes: Sequence[Outcome], skipped: Sequence[Skipped] = ()
+) -> dict[str, Any]:
+    """What came of an execution, partition by partition; *skipped* were never part of it."""
+    held = [one.succeeded for one in outcomes] + [one.succeeded for one in skipped]
     return {
         "schema": SCHEMA,
         "cluster_id": cluster_id,
-        "succeeded": all(one.succeeded for one in outcomes),
-        "partitions": [
-            {
-                "topic": one.partition.topic,
-                "partition": one.partition.partition,
-                "designated_leader": one.target.designee,
-                "result": one.result.value,
-                "reason": one.reason,
-                "leader": one.leader,
-                "leader_epoch": one.leader_epoch,
-                "rung": None if one.rung is None else str(one.rung),
-                "order_restored": one.order_restored,
-            }
-            for one in outcomes
-        ],
+        "succeeded": all(held),
+        "partitions": [*map(_skipped, skipped), *map(_outcome, outcomes)],
+    }
+
+
+def _outcome(one: Outcome) -> dict[str, Any]:
+    return {
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "designated_leader": one.target.designee,
+        "result": one.result.value,
+        "reason": one.reason,
+        "leader": one.leader,
+        "leader_epoch": one.leader_epoch,
+        "rung": None if one.rung is None else str(one.rung),
+        "order_restored": one.order_restored,
+    }
+
+
+def _skipped(one: Skipped) -> dict[str, Any]:
+    return {
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "designated_leader": one.designee,
+        "result": one.result.value,
+        "reason": one.reason,
+        "leader": one.leader,
+        "leader_epoch": None,
+        "rung": None,
+        "order_restored": None,
     }

@@ -12,6 +12,7 @@ from console.output import inert, say
 from console.stop_signal import StopSignal
 from console.wiring import Connection
 from services.consent import ConsentGroup, Price, Stake, consent_groups
+from services.model import Unknown
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.run import Limits
 from services.recovery.execution.target import Outcome, Result, Target, exit_code
@@ -20,6 +21,7 @@ from services.recovery.recover import Recovery, Rescue, nothing_rescued, open_tr
 from services.recovery.replica_choice import own_consent
 
 if TYPE_CHECKING:
+    from services.kafka.open_transactions import OpenTransaction
     from services.kafka.read_client import ReadClient
     from services.model import PartitionEvidence
 
@@ -44,12 +46,25 @@ def report(outcomes: Iterable[Outcome]) -> list[Outcome]:
     """Print *outcomes*: successes on stdout, the others on stderr; returns them."""
     told = list(outcomes)
     for one in told:
-        line = f"{one.partition}  {_words(one)}"
+        line = told_of(one)
         if one.succeeded:
             print(inert(line), flush=True)
         else:
             say(line)
     return told
+
+
+def report_aside(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Say all *outcomes* on stderr, where stdout is kept for a document; returns them."""
+    told = list(outcomes)
+    for one in told:
+        say(told_of(one))
+    return told
+
+
+def told_of(one: Outcome) -> str:
+    """*one* in a line."""
+    return f"{one.partition}  {_words(one)}"
 
 
 def _words(one: Outcome) -> str:
@@ -119,13 +134,13 @@ class Electing:
         """What the outcomes so far amount to."""
         return exit_code(self.outcomes)
 
-    def look_after(self) -> None:
-        """Say what recovery has left behind: open transactions (R18)."""
+    def look_after(self) -> tuple[OpenTransaction, ...] | Unknown:
+        """Say what recovery has left behind, and return it: open transactions (R18)."""
         left = open_transactions_after(self.client, self.outcomes)
-        if not isinstance(left, tuple):
+        if isinstance(left, Unknown):
             if any(one.result is Result.ELECTED for one in self.outcomes):
                 say(f"open transactions are not known: {left.reason}")
-            return
+            return left
         for one in left:
             kind = "hanging" if one.hanging is True else "open"
             say(
@@ -133,6 +148,7 @@ class Electing:
                 f"{one.start_offset:,}: read_committed consumers stop there; abort it with "
                 "kafka-transactions.sh abort"
             )
+        return left
 
 
 def _planned(one: Priced) -> dict[str, object]:

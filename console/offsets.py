@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from services.model import EpochHistory, Unknown
 from services.recovery.assessment import Assessment
 from services.recovery.loss import Loss, Unread
+
+if TYPE_CHECKING:
+    from services.recovery.plan import RecordedLoss
 
 
 def count(value: int | Unknown | None) -> str:
@@ -17,7 +21,7 @@ def count(value: int | Unknown | None) -> str:
     return "-" if value is None else f"{value:,}"
 
 
-def loss_text(loss: Loss | None) -> str:
+def loss_text(loss: Loss | RecordedLoss | None) -> str:
     """What a choice loses: ``50``, ``~50``, ``?``; ``-`` where nobody is chosen."""
     if loss is None:
         return "-"

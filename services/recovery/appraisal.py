@@ -29,6 +29,10 @@ class Skipped:
     leader: int | None
     """Who leads, where somebody does."""
 
+    @property
+    def succeeded(self) -> bool:
+        return self.result is Result.ALREADY_ONLINE
+
 
 @dataclass(frozen=True, slots=True)
 class Appraisal:

@@ -83,6 +83,11 @@ class PartitionRecord(_Frozen):
     def partition(self) -> TopicPartition:
         return self.evidence.partition
 
+    def facts(self) -> dict[str, Any]:
+        """All of it as JSON, but for the moments at which replicas were read."""
+        moments = {"evidence": {"replicas": {"__all__": {"observed_at_ms"}}}}
+        return self.model_dump(mode="json", exclude=moments)
+
     def loss_of(self, broker: int) -> RecordedLoss:
         """The loss of electing *broker*; Unknown if its log could not be read."""
         for loss in self.losses:
@@ -160,7 +165,7 @@ class Plan(_Frozen):
 
     def _recorded(self, partition: TopicPartition) -> Any:
         record = self.records.get(partition)
-        return None if record is None else record.model_dump(mode="json")
+        return None if record is None else record.facts()
 
     @property
     def spoken_digest(self) -> str:

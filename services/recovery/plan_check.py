@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from services.errors import WrongCluster
 from services.model import PartitionEvidence, Reassignment, ReplicaLog, TopicPartition, Unknown
 from services.recovery.case import named
 from services.recovery.eligibility import Standing, eligibility, replica_eligibility
@@ -53,6 +54,19 @@ class Checked:
     status: CheckStatus
     reason: str = ""
     """What changed; empty if nothing did."""
+
+
+def require_cluster(plan: Plan, cluster_id: str, source: str) -> None:
+    """Return if *plan*, which messages call *source*, was made for this cluster, or for any.
+
+    Raises:
+        WrongCluster: it was made for another.
+    """
+    if plan.cluster_id not in (None, cluster_id):
+        raise WrongCluster(
+            f"{source} was made for cluster {plan.cluster_id} and this is cluster {cluster_id}: "
+            "connect to the right one, or make a plan for this one."
+        )
 
 
 def check(plan: Plan, fresh: Mapping[TopicPartition, PartitionEvidence]) -> tuple[Checked, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from services.errors import Refused, UsageError
 from services.model import Broker, TopicPartition, Unknown
+from services.recovery.case import named
 from services.recovery.loss import loss_of
 from services.recovery.plan import ChosenBy, Entry, PartitionRecord, Plan
 from services.recovery.precedence import recovery_order
@@ -70,14 +71,14 @@ def prefer(plan: Plan, brokers: Collection[int]) -> Plan:
     return _apply(plan, choose)
 
 
-def never(plan: Plan, broker: int) -> Plan:
-    """Elect the next best wherever *broker* was chosen; leave out what only it could lead."""
+def never(plan: Plan, *brokers: int) -> Plan:
+    """Elect the next best wherever one of *brokers* was chosen; leave out what only they could."""
 
     def choose(record: PartitionRecord, leader: int) -> int | str | None:
-        if leader != broker:
+        if leader not in brokers:
             return None
-        others = [one for one in choices(record.evidence) if one != broker]
-        return others[0] if others else f"b{broker} must not lead and no other replica can"
+        others = [one for one in choices(record.evidence) if one not in brokers]
+        return others[0] if others else f"{named(brokers)} must not lead and no other replica can"
 
     return _apply(plan, choose)
 
@@ -134,8 +135,12 @@ def _difference(before: Plan, after: Plan, partition: TopicPartition) -> Differe
         second,
         None if old is None or first is None else old.loss_of(first).total,
         None if new is None or second is None else new.loss_of(second).total,
-        old is not None and new is not None and old.evidence != new.evidence,
+        old is not None and new is not None and _evidence(old) != _evidence(new),
     )
+
+
+def _evidence(record: PartitionRecord) -> object:
+    return record.facts()["evidence"]
 
 
 _Decision = tuple[int | None, ChosenBy | None, str]

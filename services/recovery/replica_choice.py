@@ -51,9 +51,10 @@ def own_consent(evidence: PartitionEvidence, broker: int) -> str:
     loss = loss_of(evidence, broker)
     if loss.committed_elsewhere is True:
         return "committed records of other replicas are lost"
-    for unsettled in (loss.total, loss.committed_elsewhere):
-        if isinstance(unsettled, Unknown):
-            return f"the loss is unknown: {unsettled.reason}"
+    if isinstance(loss.total, Unknown):
+        return f"the loss is unknown: {loss.total.reason}"
+    if isinstance(loss.committed_elsewhere, Unknown):
+        return f"unknown if committed records are lost: {loss.committed_elsewhere.reason}"
     unproven = rank(evidence).unproven
     if unproven:
         return unproven

@@ -1,0 +1,127 @@
+"""The JSON forms of what the plan commands report. Each has a schema version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from console.documents import SCHEMA
+from console.plan_table import why
+from services.recovery.loss import unread_bound
+from services.recovery.planning import consent_groups, plan_price
+
+if TYPE_CHECKING:
+    from services.consent import Price
+    from services.recovery.appraisal import Appraisal
+    from services.recovery.plan import PartitionRecord, Plan
+    from services.recovery.plan_edit import Difference
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """A plan as `plan show` tells it; the evidence itself is in the plan's own file."""
+    evidence = plan.breakglass
+    return {
+        "schema": SCHEMA,
+        "cluster_id": plan.cluster_id,
+        "made_at_ms": None if evidence is None else evidence.made_at_ms,
+        "digest": plan.digest,
+        "spoken_digest": plan.spoken_digest,
+        "altered": plan.altered,
+        "loses": None if evidence is None else _price(plan_price(plan)),
+        "approvals": [{"by": one.by, "at_ms": one.at_ms} for one in plan.approvals],
+        "notes": () if evidence is None else evidence.notes,
+        "consents": [] if evidence is None else [one.phrase for one in consent_groups(plan)],
+        "partitions": [
+            {
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "designated_leader": leader,
+                **_recorded(plan.records.get(partition), leader),
+            }
+            for partition, leader in plan.leaders.items()
+        ],
+        "left_out": [
+            {
+                "topic": one.partition.topic,
+                "partition": one.partition.partition,
+                "verdict": one.verdict,
+                "action": one.action,
+                "why": one.left_out,
+            }
+            for one in plan.left_out
+        ],
+    }
+
+
+def check_document(appraisal: Appraisal, cluster_id: str) -> dict[str, Any]:
+    """How each election of a plan stands."""
+    return {
+        "schema": SCHEMA,
+        "cluster_id": cluster_id,
+        "digest": appraisal.plan.digest,
+        "can_all_go": appraisal.fine,
+        "partitions": [
+            {
+                "topic": one.partition.topic,
+                "partition": one.partition.partition,
+                "designated_leader": one.leader,
+                "status": one.status.value,
+                "reason": one.reason,
+            }
+            for one in appraisal.checked
+        ],
+    }
+
+
+def diff_document(before: Plan, after: Plan, differences: Iterable[Difference]) -> dict[str, Any]:
+    """What two plans treat differently."""
+    return {
+        "schema": SCHEMA,
+        "before": _head(before),
+        "after": _head(after),
+        "differences": [
+            {
+                "topic": one.partition.topic,
+                "partition": one.partition.partition,
+                "leader_before": one.before,
+                "leader_after": one.after,
+                "loss_before": one.loss_before,
+                "loss_after": one.loss_after,
+                "evidence_changed": one.evidence_changed,
+            }
+            for one in differences
+        ],
+    }
+
+
+def _head(plan: Plan) -> dict[str, Any]:
+    return {
+        "cluster_id": plan.cluster_id,
+        "digest": plan.digest,
+        "spoken_digest": plan.spoken_digest,
+        "loses": None if plan.breakglass is None else _price(plan_price(plan)),
+    }
+
+
+def _price(price: Price) -> dict[str, Any]:
+    return {"records": price.records, "approximate": price.approximate}
+
+
+def _recorded(record: PartitionRecord | None, leader: int) -> dict[str, Any]:
+    """What a plan remembers of one election; nothing in a bare plan."""
+    if record is None:
+        return {}
+    loss = record.loss_of(leader)
+    return {
+        "chosen_by": record.chosen_by,
+        "verdict": record.verdict,
+        "action": record.action,
+        "loses": {
+            "records": loss.total,
+            "committed": loss.committed,
+            "uncommitted": loss.uncommitted,
+            "approximate": loss.approximate,
+        },
+        "unread_at_least": unread_bound(record.evidence).at_least,
+        "why": why(record, leader),
+    }

@@ -1,0 +1,270 @@
+"""The `plan` commands that write a plan back: by hand, by rule, and an approval."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.options import connected
+from console.output import print_json, say
+from console.wiring import Connection
+from services.errors import EvidenceChanged, Refused, UsageError
+
+if TYPE_CHECKING:
+    from services.recovery.plan import Plan
+    from services.recovery.plan_edit import Difference
+
+PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="NEW", help="Write to a new file and leave FILE as it is."),
+]
+CHANGES_SAID = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A plan as it was read."""
+
+    path: Path
+    text: str
+    plan: Plan
+
+
+def opened(path: Path) -> Opened:
+    """Read the plan in *path*; says so if other means changed it.
+
+    Raises: MalformedInput, UnsupportedSchema, StorageError.
+    """
+    from services.recovery.json_text import read_text
+    from services.recovery.plan_file import parse_plan
+
+    text = read_text(path)
+    plan = parse_plan(text, str(path))
+    if plan.altered:
+        say(f"{path} was changed by other means than `breakglass plan` since it was written.")
+    return Opened(path, text, plan)
+
+
+def set_leaders(
+    path: PlanFile,
+    leaders: Annotated[
+        list[str],
+        typer.Argument(metavar="TOPIC-PARTITION=BROKER...", help="As orders-3=1 or 'orders-*=1'."),
+    ],
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Designate leaders by hand, and see what that loses.
+
+    What each choice loses before and after goes to stderr. A replica that could not be read
+    may be set; electing it then needs a consent of its own, for an unknown loss. One that
+    cannot be elected is refused with the reason, and nothing is written.
+    """
+    from console.partition_names import leaders_named
+    from services.recovery import plan_edit
+
+    def change(plan: Plan) -> Plan:
+        return plan_edit.set_leaders(plan, leaders_named(leaders, plan.records))
+
+    _edit(path, change, out, as_json=as_json)
+
+
+def exclude(
+    path: PlanFile,
+    partitions: Annotated[
+        list[str], typer.Argument(metavar="TOPIC-PARTITION...", help="As orders-3 or 'orders-*'.")
+    ],
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Kept in the plan.")
+    ] = "left out by hand",
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Leave partitions out; their evidence stays.
+
+    `plan set` takes them in again.
+    """
+    from console.partition_names import partitions_named
+    from services.recovery import plan_edit
+
+    def change(plan: Plan) -> Plan:
+        return plan_edit.exclude_all(plan, partitions_named(partitions, plan.records), reason)
+
+    _edit(path, change, out, as_json=as_json)
+
+
+@connected
+def prefer(
+    connection: Connection,
+    path: PlanFile,
+    broker: Annotated[
+        list[int] | None, typer.Option("--broker", metavar="ID", help="A broker (repeatable).")
+    ] = None,
+    rack: Annotated[
+        str | None, typer.Option("--rack", help="The brokers of a rack, asked of the cluster.")
+    ] = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Elect these brokers wherever that costs nothing.
+
+    Where the log of one of them is as good as the chosen one's, and loses the same.
+    """
+    from services.recovery import plan_edit
+
+    if not broker and rack is None:
+        raise UsageError("name brokers by --broker, a rack by --rack, or both")
+
+    def change(plan: Plan) -> Plan:
+        of_rack = frozenset() if rack is None else _brokers_in(connection, plan, path, rack)
+        return plan_edit.prefer(plan, of_rack | frozenset(broker or ()))
+
+    _edit(path, change, out, as_json=as_json)
+
+
+def never(
+    path: PlanFile,
+    brokers: Annotated[
+        list[int], typer.Argument(metavar="BROKER...", help="All that must not lead, at once.")
+    ],
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Elect others wherever these brokers were chosen.
+
+    The next best of each ranking; what only these brokers could lead is left out. Nothing of
+    it is remembered: name all brokers together.
+    """
+    from services.recovery import plan_edit
+
+    _edit(path, lambda plan: plan_edit.never(plan, *brokers), out, as_json=as_json)
+
+
+def least_loss(path: PlanFile, out: Out = None, as_json: AsJson = False) -> None:
+    """Elect whoever loses the fewest records, ranked first or not."""
+    from services.recovery import plan_edit
+
+    _edit(path, plan_edit.least_loss, out, as_json=as_json)
+
+
+def approve(
+    path: PlanFile,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="Who agrees (your account).")
+    ] = None,
+    digest: Annotated[
+        str | None,
+        typer.Option("--digest", help="Refuse unless the plan has this digest, spoken or whole."),
+    ] = None,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write down that somebody agrees to the plan as it is.
+
+    An agreement is to one digest: any edit voids it.
+    """
+    from console.plan_table import totals
+    from services.cluster_lock import operator
+    from services.recovery.planning import approve as agree
+
+    before, who = opened(path), by or operator()
+    plan = before.plan
+    if plan.breakglass is None:
+        raise UsageError(f"{path} has no evidence to agree to: make a plan of ours first.")
+    if digest is not None and digest not in (plan.digest, plan.spoken_digest):
+        raise Refused(
+            f"{path} has digest {plan.spoken_digest}, not {digest}: compare the plans before you "
+            "agree."
+        )
+    after = agree(plan, who, time.time_ns() // 1_000_000)
+    _save(before, after, out)
+    say(f"{who} approves digest {plan.spoken_digest}: {totals(plan)}")
+    if as_json:
+        from console.plan_documents import plan_document
+
+        print_json({"path": out or path, **plan_document(after)})
+
+
+def _edit(path: Path, change: Callable[[Plan], Plan], out: Path | None, *, as_json: bool) -> None:
+    """Change the plan in *path*, say what that changes, write it back or to *out*."""
+    from services.recovery.plan_edit import diff
+
+    before = opened(path)
+    after = change(before.plan)
+    differences = diff(before.plan, after)
+    _say_changes(before.plan, after, differences)
+    _save(before, after, out)
+    if as_json:
+        from console.plan_documents import diff_document
+
+        print_json({"path": out or path, **diff_document(before.plan, after, differences)})
+
+
+def _save(before: Opened, after: Plan, out: Path | None) -> None:
+    """Write *after* to *out*, or back over what was read if it is still that.
+
+    Raises:
+        EvidenceChanged: somebody else wrote the file meanwhile.
+    """
+    from services.recovery.json_text import read_text
+    from services.recovery.plan_file import write_plan
+
+    if out is not None:
+        write_plan(after, out)
+    elif after is not before.plan:
+        if read_text(before.path) != before.text:
+            raise EvidenceChanged(
+                f"{before.path} was changed by somebody else meanwhile, so nothing was written: "
+                "look at it and run this again."
+            )
+        # Of a link, what it leads to is replaced and not the link.
+        write_plan(after, before.path.resolve(), replace=True)
+
+
+def _say_changes(before: Plan, after: Plan, differences: tuple[Difference, ...]) -> None:
+    from console.offsets import count
+    from console.plan_table import totals
+
+    if after.digest == before.digest:
+        say(f"Nothing to change: it {totals(after)}.")
+        return
+    for one in differences[:CHANGES_SAID]:
+        say(
+            f"{one.partition}: {_leader(one.before)} -> {_leader(one.after)}, "
+            f"loses {count(one.loss_before)} -> {count(one.loss_after)}"
+        )
+    if len(differences) > CHANGES_SAID:
+        say(f"and {len(differences) - CHANGES_SAID:,} more: see them with `breakglass plan diff`")
+    say(f"before: {totals(before)}; digest {before.spoken_digest}")
+    say(f"after:  {totals(after)}; digest {after.spoken_digest}")
+    if before.approvals and not after.approvals:
+        say("The approvals were of the plan before this edit: ask for them again.")
+
+
+def _leader(broker: int | None) -> str:
+    return "left out" if broker is None else f"b{broker}"
+
+
+def _brokers_in(connection: Connection, plan: Plan, path: Path, rack: str) -> frozenset[int]:
+    from services.kafka.deadline import Deadline
+    from services.recovery.plan_check import require_cluster
+    from services.recovery.plan_edit import brokers_in_rack
+    from services.recovery.triage import SNAPSHOT_SECONDS
+
+    with connection.reading() as client:
+        described = client.describe(Deadline.after(SNAPSHOT_SECONDS))
+    require_cluster(plan, described.cluster_id, str(path))
+    found = brokers_in_rack(described.brokers, rack)
+    if not found:
+        racks = sorted({one.rack for one in described.brokers if one.rack is not None})
+        raise UsageError(
+            f"No broker is in rack {rack}: the racks are {', '.join(racks) or 'not known'}."
+        )
+    return found

@@ -1,0 +1,193 @@
+"""A plan as lines and a table: what it elects, what that loses, and what it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from console.offsets import count, loss_text, time_text, total_text, unread_text
+from console.output import Column, inert, print_table
+from services.recovery.loss import Unread, unread_bound
+from services.recovery.planning import consent_groups, plan_price
+from services.recovery.precedence import recovery_order
+
+if TYPE_CHECKING:
+    from services.model import TopicPartition
+    from services.recovery.plan import PartitionRecord, Plan
+
+COLUMNS = (
+    Column("Topic-partition"),
+    Column("Leader"),
+    Column("Chosen by"),
+    Column("Verdict"),
+    Column("Action"),
+    Column("Loses", right=True),
+    Column("Unread", right=True),
+    Column("Why"),
+)
+GROUPED_ABOVE = 3
+"""More partitions of one topic that are treated alike become one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One partition of a plan, as the table shows it."""
+
+    partition: TopicPartition
+    leader: int | None
+    """None: it is left out."""
+    record: PartitionRecord | None
+    """None in a bare plan."""
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What makes two rows alike."""
+        record = self.record
+        if record is None:
+            return (self.partition.topic, self.leader)
+        what = (record.verdict, record.action, record.chosen_by, record.left_out)
+        return (self.partition.topic, self.leader, *what)
+
+
+def rows_of(plan: Plan, only: Collection[TopicPartition] | None = None) -> list[Row]:
+    """The elections of *plan* in the order of recovery, then what is left out.
+
+    *only* restricts them to these partitions.
+    """
+    elected = [Row(one, leader, plan.records.get(one)) for one, leader in plan.leaders.items()]
+    left = [Row(one.partition, None, one) for one in plan.left_out]
+    rows = [one for one in (*elected, *left) if only is None or one.partition in only]
+    return sorted(rows, key=lambda row: (row.leader is None, recovery_order(row.partition)))
+
+
+def print_plan(rows: Sequence[Row], *, each: bool) -> None:
+    """Print a row for each partition, or for each group of partitions treated alike."""
+    print_table(COLUMNS, [_cells(group) for group in folded(rows, lambda row: row.kind, each=each)])
+
+
+def print_facts(plan: Plan) -> None:
+    """Print what holds for the whole plan: cluster, digest, totals, approvals, notes, consents."""
+    facts = list(_facts(plan))
+    width = max(len(name) for name, _ in facts)
+    for name, fact in facts:
+        print(inert(f"{name.ljust(width)}  {fact}"))
+
+
+def totals(plan: Plan) -> str:
+    """``elects 3 partitions, loses 50, unread >= 25``; what a bare plan loses is not known."""
+    elected = plan.leaders
+    counted = f"elects {_partitions(len(elected))}"
+    if plan.breakglass is None or not elected:
+        return counted
+    bounds = [unread_bound(plan.records[one].evidence) for one in elected]
+    return f"{counted}, loses {plan_price(plan)}, unread {unread_total(bounds)}"
+
+
+def unread_total(bounds: Sequence[Unread]) -> str:
+    """What all *bounds* together say: ``0``, ``>= 25``, ``?``."""
+    if len(bounds) == 1:
+        return unread_text(bounds[0])
+    if not any(one.replicas or one.at_least for one in bounds):
+        return "0"
+    at_least = total_text(one.at_least for one in bounds)
+    return at_least if at_least.startswith((">=", "?")) else f">= {at_least}"
+
+
+def why(record: PartitionRecord, leader: int | None) -> str:
+    """Why *leader* was chosen, or why the partition is left out."""
+    if leader is None:
+        return record.left_out
+    if record.chosen_by is None or record.chosen_by.value == "rank":
+        return record.reasons[0] if record.reasons else ""
+    best = record.ranking[0]
+    if best == leader:
+        return f"b{leader} ranks first"
+    return f"over b{best}, which ranks first and loses {loss_text(record.loss_of(best))}"
+
+
+def _facts(plan: Plan) -> Iterable[tuple[str, str]]:
+    evidence = plan.breakglass
+    yield "digest", f"{plan.spoken_digest}  {plan.digest}"
+    if evidence is None:
+        yield "evidence", "none: a file in Kafka's form; it is read afresh before any election"
+        yield "plan", totals(plan)
+        return
+    if plan.altered:
+        yield "altered", "the file was changed by other means than `breakglass plan`"
+    yield "cluster", evidence.cluster_id
+    yield "made", time_text(evidence.made_at_ms)
+    left = len(plan.left_out)
+    yield "plan", totals(plan) + (f"; leaves out {_partitions(left)}" if left else "")
+    for approval in plan.approvals:
+        yield "approved", f"{approval.by}, {time_text(approval.at_ms)}"
+    void = len(evidence.approvals) - len(plan.approvals)
+    if void:
+        yield "void", f"{void} approval{'' if void == 1 else 's'} of another digest"
+    for note in evidence.notes:
+        yield "note", note
+    for group in consent_groups(plan):
+        alone = f"  (on its own: {group.why_alone})" if group.why_alone else ""
+        yield "consent", f"{group.phrase}{alone}"
+
+
+def _partitions(number: int) -> str:
+    return f"{number:,} partition{'' if number == 1 else 's'}"
+
+
+T = TypeVar("T")
+
+
+def folded(
+    rows: Iterable[T], kind: Callable[[T], Hashable], *, each: bool
+) -> Iterable[Sequence[T]]:
+    """Rows alike by *kind* as one group where they are many; with *each* every row on its own."""
+    if each:
+        return [(row,) for row in rows]
+    alike: dict[Hashable, list[T]] = {}
+    for row in rows:
+        alike.setdefault(kind(row), []).append(row)
+    return (group for members in alike.values() for group in _fold(members))
+
+
+def _fold(members: list[T]) -> Iterable[Sequence[T]]:
+    return [members] if len(members) > GROUPED_ABOVE else [(row,) for row in members]
+
+
+def named(partitions: Sequence[TopicPartition]) -> str:
+    """One partition by its name, more of one topic as ``orders-* (1,874)``."""
+    if len(partitions) == 1:
+        return str(partitions[0])
+    return f"{partitions[0].topic}-* ({len(partitions):,})"
+
+
+def _cells(group: Sequence[Row]) -> tuple[object, ...]:
+    first = group[0]
+    name = named([one.partition for one in group])
+    leader = None if first.leader is None else f"b{first.leader}"
+    record = first.record
+    if record is None:
+        return (name, leader, None, None, None, "?", "?", "")
+    reasons = {why(one.record, one.leader) for one in group if one.record is not None}
+    return (
+        name,
+        leader,
+        None if record.chosen_by is None else record.chosen_by.value,
+        record.verdict,
+        record.action,
+        _loses(group),
+        unread_total([unread_bound(one.record.evidence) for one in group if one.record]),
+        reasons.pop() if len(reasons) == 1 else "various: see them with --each",
+    )
+
+
+def _loses(group: Sequence[Row]) -> str:
+    losses = [
+        one.record.loss_of(one.leader)
+        for one in group
+        if one.record is not None and one.leader is not None
+    ]
+    if len(losses) == 1:
+        return loss_text(losses[0])
+    about = "~" if any(one.approximate for one in losses) else ""
+    return about + total_text(one.total for one in losses) if losses else count(None)

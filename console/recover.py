@@ -1,0 +1,170 @@
+"""`breakglass recover`: hold the elections of a plan, under guard."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.commands import new_app
+from console.consent import Consent, Phrases
+from console.options import connected_for_writing
+from console.output import inert, print_json, say
+from console.wiring import Connection
+from services.errors import UsageError
+
+if TYPE_CHECKING:
+    from console.electing import Electing, Priced
+    from console.stop_signal import StopSignal
+    from services.kafka.read_client import ReadClient
+    from services.recovery.appraisal import Appraisal
+    from services.recovery.plan import Plan
+    from services.recovery.triage import Triage
+
+app = new_app(
+    "Hold the elections of a plan, under guard.\n\nEvery partition is read again first: one that "
+    "changed since the plan was made is skipped, with the reason; one that has a leader by now is "
+    "a success. A file in Kafka's form gets fresh evidence, which is shown before consent is asked "
+    "for. Elections are held batch by batch, each confirmed by the leader itself."
+)
+app.info.subcommand_metavar = "[COMMAND]"
+
+DURATION_MS = 30_000
+
+
+@app.callback(invoke_without_command=True)
+@connected_for_writing
+def recover(
+    connection: Connection,
+    context: typer.Context,
+    plan: Annotated[
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="A plan of ours, or one in Kafka's form."),
+    ] = None,
+    recovery_duration_ms: Annotated[
+        int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
+    ] = DURATION_MS,
+    consent: Phrases = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Hold the elections of a plan, under guard."""
+    if context.invoked_subcommand is not None:
+        return
+    if plan is None:
+        raise UsageError("name the plan: breakglass recover --plan FILE")
+    word = Consent(tuple(consent or ()))
+    raise typer.Exit(
+        recover_plan(connection, plan, recovery_duration_ms / 1000, word, as_json=as_json)
+    )
+
+
+def recover_plan(
+    connection: Connection, path: Path, duration: float, consent: Consent, *, as_json: bool
+) -> int:
+    """Carry out the plan in *path*; returns the exit code."""
+    from console.evidence import appraised
+    from console.plan_edits import opened
+    from console.stop_signal import StopSignal
+
+    read = opened(path).plan
+    connection.require_write(f"recovering by {path}")
+    with StopSignal() as stop, connection.reading() as client:
+        appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc)
+        call = _Call(connection, client, path, read, appraisal, found, stop, consent, as_json)
+        return call.run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call under way."""
+
+    connection: Connection
+    client: ReadClient
+    path: Path
+    read: Plan
+    appraisal: Appraisal
+    found: Triage
+    stop: StopSignal
+    consent: Consent
+    as_json: bool
+
+    def run(self) -> int:
+        """Show, elect, look after; returns the exit code."""
+        from console.past_end import past_end, say_past_end
+        from services.recovery.execution.target import Result, exit_code_of
+
+        electing = self._electing()
+        self._report_skipped()
+        wanted = self._wanted()
+        if wanted:
+            self._show()
+            targets = [one.target for one in wanted]
+            groups = past_end(targets, self.appraisal.evidence)
+            say_past_end(groups, "once that is elected")
+            electing.run(wanted, self.consent, self.appraisal.plan.digest)
+        left = electing.look_after()
+        elected = [one.target for one in electing.outcomes if one.result is Result.ELECTED]
+        groups = past_end(elected, self.appraisal.evidence)
+        say_past_end(groups, "now")
+        if self.as_json:
+            self._print(electing, open_transactions=left, groups_past_end=groups)
+        results = [one.result for one in self.appraisal.skipped]
+        return exit_code_of(results + [one.result for one in electing.outcomes])
+
+    def _electing(self) -> Electing:
+        from console.electing import Electing, report, report_aside
+        from services.recovery.execution.routes import route_for
+
+        return Electing(
+            self.connection,
+            self.client,
+            self.found.snapshot.cluster_id,
+            self.stop,
+            route_for(self.found.native),
+            tell=report_aside if self.as_json else report,
+        )
+
+    def _wanted(self) -> list[Priced]:
+        from console.electing import priced
+
+        evidence = self.appraisal.evidence
+        return [priced(evidence[one.partition], one) for one in self.appraisal.targets()]
+
+    def _report_skipped(self) -> None:
+        for one in self.appraisal.skipped:
+            line = f"{one.partition}  {one.result}{f': {one.reason}' if one.reason else ''}"
+            if one.succeeded and not self.as_json:
+                print(inert(line))
+            else:
+                say(line)
+
+    def _show(self) -> None:
+        """What is about to be elected, on stderr: stdout is for what came of it."""
+        from console.plan_table import print_plan, rows_of
+
+        going = {one.partition for one in self.appraisal.to_hold}
+        with redirect_stdout(sys.stderr):
+            print_plan(rows_of(self.appraisal.plan, going), each=False)
+        for one in self.appraisal.to_hold:
+            if one.reason:
+                say(f"{one.partition}: {one.reason}; rank and loss are as planned")
+        say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
+
+    def _print(self, electing: Electing, **found: object) -> None:
+        from console.documents import outcomes_document
+
+        cluster_id = self.found.snapshot.cluster_id
+        outcomes = outcomes_document(cluster_id, electing.outcomes, self.appraisal.skipped)
+        digest = self.appraisal.plan.digest
+        print_json({"plan": self.path, "digest": digest, **outcomes, **found})
+
+
+def _approvals(plan: Plan) -> str:
+    if plan.approvals:
+        return f", approved by {', '.join(one.by for one in plan.approvals)}"
+    voided = plan.breakglass is not None and plan.breakglass.approvals
+    return ", which nobody approved: the approvals are of another digest" if voided else ""
