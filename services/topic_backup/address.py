@@ -14,6 +14,7 @@ from services.topic_backup.manifest import read_manifest
 from services.topic_backup.reader import PartitionReader
 from services.topic_backup.record import MAX_RECORD_BYTES
 from services.topic_backup.reindex import Reindexed, reindex
+from services.topic_backup.summary import PartitionSummary
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
@@ -63,7 +64,10 @@ def partition_of(address: str, max_record_bytes: int = MAX_RECORD_BYTES) -> Part
             f"{folder.where()} holds nothing of partition {number}, only of: {_list(held)}."
         )
     manifest = read_manifest(folder)
-    committed = manifest.partition(number) if manifest else None
+    committed = None
+    if manifest is not None:
+        nothing = PartitionSummary(number, None, ())
+        committed = manifest.partition(number) or nothing
     return PartitionReader(folder, number, committed, max_record_bytes=max_record_bytes)
 
 

@@ -15,9 +15,15 @@ from services.model import TopicPartition
 from services.topic_backup import partition_index
 from services.topic_backup.batch_log import BatchLog, BatchState
 from services.topic_backup.batches import Batch
+from services.topic_backup.extent import Extent
 from services.topic_backup.folder import Folder
-from services.topic_backup.layout import batch_log_name, partition_index_name
-from services.topic_backup.reader import Extent, read_extents
+from services.topic_backup.layout import (
+    PartitionFiles,
+    batch_log_name,
+    listing,
+    partition_index_name,
+)
+from services.topic_backup.reader import read_extents
 from services.topic_backup.record import Record
 from services.topic_backup.resume import Cut, resume
 from services.topic_backup.segment_reader import MAGIC
@@ -42,16 +48,19 @@ class PartitionWriter:
         *,
         max_segment_bytes: int = MAX_SEGMENT_BYTES,
         hole: GapReason = GapReason.UNKNOWN,
+        files: PartitionFiles | None = None,
     ) -> None:
         """Begin the partition, or go on where its last writer stopped or was killed.
 
-        *hole* is the reason noted for offsets that are missing without a word from `skip_to`.
+        *files* is what the folder holds of it; None lets the folder be listed. *hole* is the
+        reason noted for offsets that are missing without a word from `skip_to`.
 
         Raises:
             DamagedBackup: as `resume`.
             StorageError: a file cannot be written.
         """
-        found = resume(folder, partition.partition, committed)
+        files = files or listing(folder.names()).get(partition.partition, PartitionFiles())
+        found = resume(folder, partition.partition, committed, files.segments)
         self.partition = partition
         self.cuts: tuple[Cut, ...] = found.cuts
         """What a killed writer had left at the ends of files."""

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from services.errors import DamagedBackup
+from services.topic_backup.extent import Extent, indexed_end, seek
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import Segment, listing, records_name
 from services.topic_backup.record import MAX_RECORD_BYTES, Record
-from services.topic_backup.segment_index import Entry, open_index
-from services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
+from services.topic_backup.segment_reader import Placed, read_segment
 from services.topic_backup.summary import PartitionSummary
 
 
@@ -31,16 +31,6 @@ class LeftOut:
 
     def __str__(self) -> str:
         return f"{self.file}: {self.size} bytes from byte {self.position} left out: {self.reason}"
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """How much of one segment is to be read."""
-
-    prefix: str
-    start_offset: int
-    end: int | None
-    """Byte of the records file; None: to the last whole record."""
 
 
 class PartitionReader:
@@ -105,8 +95,8 @@ class PartitionReader:
 
     def _indexed(self, segment: Segment) -> Extent:
         size = self._folder.size(records_name(segment.prefix)) or 0
-        end, named = _indexed_end(self._folder, segment.prefix, size, self._max_record_bytes)
-        if named > size:
+        end, named = indexed_end(self._folder, segment.prefix, size, self._max_record_bytes)
+        if end is not None and named > size:
             self._note(segment.prefix, size, named - size, "named by the index and not there")
         if end is not None:
             self._note_tail(segment.prefix, end, "behind the last indexed record")
@@ -163,7 +153,7 @@ def _read_extent(
     max_record_bytes: int,
 ) -> Iterator[Placed]:
     name = records_name(extent.prefix)
-    position = _seek(folder, extent, start, max_record_bytes)
+    position = seek(folder, extent, start, max_record_bytes)
     try:
         yield from read_segment(
             folder, name, start=position, end=extent.end, max_record_bytes=max_record_bytes
@@ -173,61 +163,3 @@ def _read_extent(
             raise
         size = (folder.size(name) or 0) - damage.position
         note(LeftOut(damage.file, damage.position, size, damage.reason))
-
-
-def _seek(folder: Folder, extent: Extent, start: int, max_record_bytes: int) -> int:
-    """A place to begin reading from so that no record from offset *start* on is missed.
-
-    That of any record older than *start*, for offsets rise: the last one the index names, if
-    the record is there.
-    """
-    index = open_index(folder, extent.prefix) if start > extent.start_offset else None
-    if index is None:
-        return FIRST_POSITION
-    with index:
-        older = index.first_from(start) - 1
-        entry = index[older] if older >= 0 else None
-    if entry is None or entry.offset >= start:
-        return FIRST_POSITION
-    true = _tells_truth(folder, extent.prefix, entry, max_record_bytes)
-    return entry.position if true else FIRST_POSITION
-
-
-def _indexed_end(
-    folder: Folder, prefix: str, size: int, max_record_bytes: int
-) -> tuple[int | None, int]:
-    """Where the last indexed record ends within *size* bytes, and where the index says it does.
-
-    The first is None when the index does not fit the records; then its word counts for nothing.
-    """
-    index = open_index(folder, prefix) if size else None
-    if index is None:
-        return None, 0
-    with index:
-        last, within = index.last, index.last_within(size)
-    if last is None:
-        return FIRST_POSITION, 0
-    if within is None:
-        return None, last.end if size == FIRST_POSITION else 0
-    if not _tells_truth(folder, prefix, within, max_record_bytes):
-        return None, 0
-    return within.end, last.end
-
-
-def _tells_truth(folder: Folder, prefix: str, entry: Entry, max_record_bytes: int) -> bool:
-    """Whether the record that *entry* speaks of lies where it says."""
-    if entry.position < FIRST_POSITION or entry.length <= 0:
-        return False
-    try:
-        placed = next(
-            read_segment(
-                folder,
-                records_name(prefix),
-                start=entry.position,
-                end=entry.end,
-                max_record_bytes=max_record_bytes,
-            )
-        )
-    except DamagedBackup:
-        return False
-    return Entry.of(placed) == entry

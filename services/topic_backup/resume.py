@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from services.errors import BreakglassError, DamagedBackup
 from services.topic_backup import partition_index
 from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.layout import Segment, listing, records_name, segment_index_name
+from services.topic_backup.layout import Segment, records_name, segment_index_name
 from services.topic_backup.record import encode
 from services.topic_backup.reindex import write_partition_index, write_segment_index
 from services.topic_backup.segment_index import ENTRY, Entry, SegmentIndex, open_index
@@ -66,14 +66,21 @@ class Resumed:
         return None
 
 
-def resume(folder: Folder, partition: int, committed: PartitionSummary | None) -> Resumed:
+def resume(
+    folder: Folder,
+    partition: int,
+    committed: PartitionSummary | None,
+    segments: Sequence[Segment],
+) -> Resumed:
     """Make the files of *partition* whole again, so that a writer can go on with them.
+
+    *segments* is what the folder holds of it.
 
     Raises:
         DamagedBackup: less is there than was committed, or other bytes, or damage that is not
             the torn end of a killed writer.
     """
-    return _Resume(folder, partition, committed).run()
+    return _Resume(folder, partition, committed).run(segments)
 
 
 class _Resume:
@@ -85,9 +92,7 @@ class _Resume:
         self._digest: _Hash | None = None
         self._accounted = committed.next_offset if committed else None
 
-    def run(self) -> Resumed:
-        found = listing(self._folder.names()).get(self._partition)
-        on_disk = found.segments if found else []
+    def run(self, on_disk: Sequence[Segment]) -> Resumed:
         self._drop_lone_indexes(on_disk)
         segments = [one for one in on_disk if one.has_records]
         self._check_all_there(segments)

@@ -104,10 +104,9 @@ class SegmentIndex:
         """The number of the first entry at or after *offset*, if entries rise as they should."""
         return bisect_left(self, offset, key=lambda entry: entry.offset)
 
-    def last_within(self, size: int) -> Entry | None:
-        """The last entry whose record lies in the first *size* bytes of the records file."""
-        number = bisect_left(self, size + 1, key=lambda entry: entry.end)
-        return self[number - 1] if number else None
+    def count_within(self, size: int) -> int:
+        """How many entries' records lie in the first *size* bytes of the records file."""
+        return bisect_left(self, size + 1, key=lambda entry: entry.end)
 
 
 def open_index(folder: Folder, prefix: str) -> SegmentIndex | None:

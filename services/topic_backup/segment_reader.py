@@ -92,7 +92,8 @@ class _Reading:
 
     def records(self, start: int, end: int) -> Iterator[Placed]:
         position, last_offset = start, -1
-        self._load(start, CHUNK_BYTES, end)
+        if start < end:
+            self._load(start, CHUNK_BYTES, end)
         while position < end:
             placed = self._next(position, end)
             if placed.record.offset <= last_offset:

@@ -12,7 +12,7 @@ from types import TracebackType
 from services.errors import UsageError, WrongCluster
 from services.model import TopicPartition
 from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import topic_path
+from services.topic_backup.layout import PartitionFiles, listing, topic_path
 from services.topic_backup.manifest import (
     SCHEMA,
     TopicIdentity,
@@ -53,6 +53,7 @@ class TopicWriter:
         self._mutex = threading.Lock()
         self._open: dict[int, PartitionWriter] = {}
         self._finished: dict[int, PartitionSummary] = {}
+        self._begun: set[int] = set()
         with ExitStack() as stack:
             self._folder = LocalFolder.create(topic_path(root, identity.topic))
             stack.enter_context(self._folder.lock())
@@ -60,6 +61,8 @@ class TopicWriter:
             self._committed = read_manifest(self._folder)
             _check_same(self._folder, self._committed, identity)
             self._identity = _merged(self._committed, identity)
+            # Once for all partitions: a listing for each would take the square of their number.
+            self._found = listing(self._folder.names())
             self._resources = stack.pop_all()
 
     def __enter__(self) -> TopicWriter:
@@ -134,10 +137,13 @@ class TopicWriter:
 
     def _begin(self, number: int) -> PartitionWriter:
         committed = self._committed.partition(number) if self._committed else None
+        written = number in self._begun
+        self._begun.add(number)
         return PartitionWriter(
             self._folder,
             TopicPartition(self._identity.topic, number),
             self._finished.get(number, committed),
+            files=None if written else self._found.get(number, PartitionFiles()),
             max_segment_bytes=self._max_segment_bytes,
             hole=self._hole,
         )

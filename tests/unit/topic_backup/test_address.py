@@ -9,8 +9,9 @@ import pytest
 from services.errors import UsageError
 from services.topic_backup.address import local_path, partition_of, reindex_all
 from services.topic_backup.manifest import TopicIdentity
-from tests.unit.topic_backup.backups import back_up
-from tests.unit.topic_backup.shapes import run
+from services.topic_backup.topic_writer import TopicWriter
+from tests.unit.topic_backup.backups import ORDERS, back_up
+from tests.unit.topic_backup.shapes import plain, run
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,16 @@ def test_a_partition_is_read(tmp_path: Path) -> None:
     topic = back_up(tmp_path, run(0, 3))
     assert list(partition_of(f"{topic}/0").records()) == run(0, 3)
     assert list(partition_of((topic / "0").as_uri()).records()) == run(0, 3)
+
+
+def test_a_partition_that_was_never_committed_holds_nothing(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 3))
+    with TopicWriter(tmp_path, ORDERS) as writer:
+        writer.partition(1).append(plain(0))
+        writer.partition(1).sync()
+    reader = partition_of(f"{topic}/1")
+    assert list(reader.records()) == []
+    assert [one.reason for one in reader.left_out] == ["not committed"]
 
 
 @pytest.mark.parametrize(

@@ -41,15 +41,14 @@ class TestSegmentIndex:
             assert index.first_from(offset) == number
 
     @pytest.mark.parametrize(
-        ("size", "last"), [(0, None), (40, None), (41, 3), (49, 3), (50, 5), (149, 5), (150, 10)]
+        ("size", "count"), [(0, 0), (40, 0), (41, 1), (49, 1), (50, 2), (149, 2), (150, 3)]
     )
-    def test_the_last_entry_within_a_size_is_found(
-        self, folder: LocalFolder, size: int, last: int | None
+    def test_the_entries_within_a_size_are_counted(
+        self, folder: LocalFolder, size: int, count: int
     ) -> None:
         put_index(folder, list(self.ENTRIES))
         with SegmentIndex(folder, PREFIX) as index:
-            found = index.last_within(size)
-        assert (found.offset if found else None) == last
+            assert index.count_within(size) == count
 
     @pytest.mark.parametrize("cut", [1, 12, 23])
     def test_half_an_entry_at_the_end_is_ignored(self, folder: LocalFolder, cut: int) -> None:

@@ -90,6 +90,28 @@ class TestWithoutManifest:
         assert read(topic) == run(0, 5)
         assert list(reading(topic).records(3)) == run(3, 5)
 
+    @pytest.mark.parametrize(
+        "lie",
+        [
+            Entry(0, 2**63 - 2, 1),
+            Entry(0, 1, -SIZE),
+            Entry(0, -5, SIZE),
+            Entry(2, 300, 0),
+            Entry(4, 1 + 4 * SIZE, SIZE + 1),
+        ],
+    )
+    @pytest.mark.parametrize("number", range(5))
+    def test_an_index_that_points_nowhere_blocks_nothing(
+        self, tmp_path: Path, lie: Entry, number: int
+    ) -> None:
+        topic = back_up(tmp_path, run(0, 5))
+        overwrite(topic / INDEX, 1 + 24 * number, encode_entry(lie))
+        for start in range(6):
+            assert list(reading(topic).records(start)) == run(start, 5)
+        as_the_originals(topic)
+        for start in range(6):
+            assert list(reading(topic).records(start)) == run(start, 5)
+
     def test_an_index_ahead_of_its_records_ends_where_they_do(self, tmp_path: Path) -> None:
         topic = originals(tmp_path)
         cut_to(topic / RECORDS, FIRST_POSITION + 4 * SIZE + 7)
