@@ -44,6 +44,12 @@ COMMANDS: tuple[Entry, ...] = (
         "console.leader_election:app",
         "Hold preferred, unclean or designated elections.",
     ),
+    Entry("backup", "console.backup:app", "Read topic backups, rebuild their indexes."),
+    Entry(
+        "lab",
+        "console.lab:app",
+        "Real Kafka brokers on this machine, to break and to practise on.",
+    ),
 )
 
 
