@@ -37,7 +37,7 @@ def _script(stage: Stage) -> Sequence[Expectation]:
             broker=3,
             designee=1,
             why="b3 and b2 are ELR members and intact; b1, the only one alive, missed 12 records",
-            if_gone=Verdict.SAFE,
+            if_gone=Verdict.WAIT,
         )
     ]
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from services.errors import LabError
 from services.lab.cluster import Cluster
 from services.lab.distribution import DEFAULT_VERSION
-from services.lab.scenarios.scenario import Act, Scenario, Script, Shape
+from services.lab.scenarios.scenario import Scenario
 from services.lab.scenarios.stage import Stage, condition
+from services.lab.scenarios.together import check_together, drive, merged_shape
 from services.lab.truth import Expectation, PartitionTruth, Truth, save_truth
 from services.model import PartitionState
 
@@ -61,7 +62,8 @@ def play(
     chosen = dict(options or {})
     _check_options(scenarios, chosen)
     stages = [_stage(cluster, scenario, chosen) for scenario in scenarios]
-    expectations = _run(cluster, scenarios, stages)
+    scripts = [scenario.script(stage) for scenario, stage in zip(scenarios, stages, strict=True)]
+    expectations = drive(scripts, scenarios[0].course, lambda act: act.do(cluster))
     truth = Truth(
         cluster_id=cluster.layout.cluster_id,
         kafka_version=cluster.layout.kafka_version,
@@ -100,40 +102,6 @@ def perform(
         raise
 
 
-def check_together(scenarios: Sequence[Scenario]) -> None:
-    """Several scenarios play on one lab only when they share a course.
-
-    Raises:
-        LabError: these do not.
-    """
-    if not scenarios:
-        raise LabError("No scenario was named: choose one or more of `lab scenario --list`.")
-    if len(scenarios) > 1 and not (
-        scenarios[0].course and all(one.course == scenarios[0].course for one in scenarios)
-    ):
-        names = ", ".join(scenario.name for scenario in scenarios)
-        raise LabError(f"{names} damage a lab in different ways: give each a lab of its own.")
-
-
-def merged_shape(shapes: Sequence[Shape]) -> Shape:
-    """The smallest lab that fits all *shapes*.
-
-    Raises:
-        LabError: they want a setting to have different values.
-    """
-    overrides: dict[str, str] = {}
-    for shape in shapes:
-        for key, value in shape.overrides.items():
-            if overrides.setdefault(key, value) != value:
-                raise LabError(f"These scenarios disagree on {key}: give each a lab of its own.")
-    return Shape(
-        brokers=max(shape.brokers for shape in shapes),
-        controllers=max(shape.controllers for shape in shapes),
-        log_dirs=max(shape.log_dirs for shape in shapes),
-        overrides=overrides,
-    )
-
-
 def _check_options(scenarios: Sequence[Scenario], options: Mapping[str, str]) -> None:
     for name in options:
         if not any(name in scenario.options for scenario in scenarios):
@@ -146,40 +114,6 @@ def _check_options(scenarios: Sequence[Scenario], options: Mapping[str, str]) ->
 def _stage(cluster: Cluster, scenario: Scenario, options: Mapping[str, str]) -> Stage:
     given = {key: value for key, value in options.items() if key in scenario.options}
     return Stage(cluster, scenario.name, {**scenario.options, **given})
-
-
-def _run(
-    cluster: Cluster, scenarios: Sequence[Scenario], stages: Sequence[Stage]
-) -> list[Sequence[Expectation]]:
-    """What each script returns, all having been driven through their acts together."""
-    order = {act.name: number for number, act in enumerate(scenarios[0].course)}
-    scripts = [scenario.script(stage) for scenario, stage in zip(scenarios, stages, strict=True)]
-    parked: dict[int, Act] = {}
-    returned: dict[int, Sequence[Expectation]] = {}
-    advancing = list(range(len(scripts)))
-    while advancing:
-        for number in advancing:
-            _advance(number, scripts[number], parked, returned)
-        if not parked:
-            break
-        act = min(parked.values(), key=lambda one: order.get(one.name, 0))
-        act.do(cluster)
-        advancing = [number for number, waited in parked.items() if waited == act]
-        for number in advancing:
-            del parked[number]
-    return [returned[number] for number in range(len(scripts))]
-
-
-def _advance(
-    number: int,
-    script: Script,
-    parked: dict[int, Act],
-    returned: dict[int, Sequence[Expectation]],
-) -> None:
-    try:
-        parked[number] = next(script)
-    except StopIteration as end:
-        returned[number] = end.value
 
 
 def _truths(
