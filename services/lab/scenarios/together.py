@@ -61,7 +61,7 @@ def drive(
             return [returned[number] for number in range(len(scripts))]
         act = min(parked.values(), key=lambda one: course.index(one) if one in course else 0)
         do(act)
-        ready = [number for number, awaited in parked.items() if awaited == act]
+        ready = sorted(number for number, awaited in parked.items() if awaited == act)
         for number in ready:
             del parked[number]
 
