@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from services.lab.cluster import Cluster
+from services.lab.distribution import DEFAULT_VERSION
 from services.lab.scenarios import find_scenarios
 from services.lab.scenarios.play import play, raise_lab
 from services.lab.truth import PartitionTruth, Truth
@@ -29,11 +30,16 @@ class Damaged(NamedTuple):
 
 
 @contextmanager
-def damaged(folder: Path, *names: str) -> Iterator[Damaged]:
+def damaged(
+    folder: Path,
+    *names: str,
+    options: Mapping[str, str] | None = None,
+    kafka_version: str = DEFAULT_VERSION,
+) -> Iterator[Damaged]:
     """The lab after the scenarios of these names."""
     scenarios = find_scenarios(names)
-    with raise_lab(folder, scenarios, tethered=True) as cluster:
-        yield Damaged(cluster, play(cluster, scenarios))
+    with raise_lab(folder, scenarios, kafka_version=kafka_version, tethered=True) as cluster:
+        yield Damaged(cluster, play(cluster, scenarios, options))
 
 
 def ends_told(lab: Damaged) -> dict[TopicPartition, dict[int, int]]:

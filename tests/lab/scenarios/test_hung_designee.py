@@ -1,0 +1,46 @@
+"""`hung-designee`: the replica to elect hangs, and the controller takes it for alive (R6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from services.errors import TimedOut
+from services.lab.layout import Listener
+from services.lab.topics import elect_unclean, reassign
+from services.lab.truth import Condition
+from services.lab.wire import Conversation
+from services.model import TopicPartition
+from tests.lab.scenarios.damaged import Damaged, damaged, ends_told
+
+pytestmark = pytest.mark.slow
+
+PAYMENTS = TopicPartition("payments", 0)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    options = {"hang": "no"}
+    with damaged(tmp_path_factory.mktemp("lab"), "hung-designee", options=options) as lab:
+        yield lab
+
+
+def test_before_it_hangs_it_can_be_read_and_is_the_best(lab: Damaged) -> None:
+    assert ends_told(lab) == {PAYMENTS: {1: 70, 2: 40}}
+    assert lab.truth_of(PAYMENTS).expectation.designee == 1
+    assert lab.truth.brokers[1] is Condition.RUNNING
+    assert lab.state(PAYMENTS).leader is None
+
+
+def test_r06_hanging_it_is_elected_all_the_same_and_serves_nothing(lab: Damaged) -> None:
+    lab.cluster.broker(1).pause()
+    reassign(lab.cluster, {PAYMENTS: (1, 2, 3)})
+    elect_unclean(lab.cluster, PAYMENTS)
+    state = lab.cluster.wait_partition(
+        "payments", 0, lambda state: state.leader == 1, "b1 to lead", via=2
+    )
+    assert state.isr == (1,)
+    assert lab.cluster.fenced(via=2)[1] is False
+    with pytest.raises(TimedOut):
+        Conversation(lab.cluster.broker(1).address(Listener.CLIENT), 1)
