@@ -31,7 +31,7 @@ def say_past_end(found: Iterable[GroupPastEnd], moment: str) -> None:
         by_group.setdefault(one.group, []).append(one)
     for group, held in by_group.items():
         first = held[0]
-        more = f" and {len(held) - 1:,} more" if len(held) > 1 else ""
+        more = f" (and past {len(held) - 1:,} more)" if len(held) > 1 else ""
         say(
             f"group {group}: committed {first.committed:,} on {first.partition}, whose log ends at "
             f"{first.log_end:,}{more}: {moment} it meets OFFSET_OUT_OF_RANGE and starts where its "

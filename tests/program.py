@@ -1,0 +1,40 @@
+"""Runs `breakglass` in this process, through its one way out."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, NamedTuple
+
+from typer.main import get_command
+
+from console import cli
+from console.exits import guarded
+
+
+class Ended(NamedTuple):
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """What was printed on stdout, as JSON."""
+        return json.loads(self.out)
+
+    @property
+    def said(self) -> list[str]:
+        """The lines on stderr."""
+        return self.err.splitlines()
+
+
+def breakglass(*arguments: object) -> Ended:
+    """Run the program with *arguments*; nobody is there to type a consent."""
+    words = [str(one) for one in arguments]
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = guarded(lambda: get_command(cli.app).main(args=words, prog_name="breakglass"))
+    return Ended(code, out.getvalue(), err.getvalue())

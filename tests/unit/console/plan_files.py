@@ -1,0 +1,36 @@
+"""Plan files for the plan commands, made from evidence without a broker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from services.model import PartitionEvidence
+from services.recovery.plan_file import read_plan, write_plan
+from tests.unit.recovery.plans import planned
+
+BARE = """{"partitions": [
+  {"topic": "orders", "partition": 1, "designatedLeader": 2}
+]}
+"""
+
+
+def plan_file(folder: Path, *evidence: PartitionEvidence, name: str = "plan.json") -> Path:
+    """A plan over *evidence* in a new file."""
+    path = folder / name
+    write_plan(planned(*evidence), path)
+    return path
+
+
+def rewrite(path: Path, change: Callable[[Any], object]) -> None:
+    """Let *change* have its way with the document in *path*, as a hand would."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    change(document)
+    path.write_text(json.dumps(document), encoding="utf-8")
+
+
+def leaders_in(path: Path) -> dict[str, int]:
+    """Whom the plan in *path* elects."""
+    return {str(one): leader for one, leader in read_plan(path).leaders.items()}
