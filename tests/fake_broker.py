@@ -88,6 +88,8 @@ class FakeBroker:
         self.endpoint = Endpoint(*self._listener.getsockname()[:2])
         self.version_errors: list[int] = []
         """Error codes for the next ApiVersions requests."""
+        self.hung = False
+        """Requests are received and never answered, as by a process that is stopped."""
         self._threads[0].start()
 
     def __enter__(self) -> FakeBroker:
@@ -215,6 +217,8 @@ class FakeBroker:
 
     def _answer(self, connection: socket.socket, head: Head, received: Received) -> None:
         api = self._apis.get(head.api_key)
+        if self.hung:
+            return
         if api is not None:
             reply = api.respond(received.message)
         elif head.api_key == API_VERSIONS:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from services.errors import BreakglassError, Unreachable
 from services.kafka.deadline import Deadline
-from services.kafka.list_offsets import EARLIEST, LEADER_ONLY, ListedOffset, list_offsets
+from services.kafka.list_offsets import (
+    EARLIEST,
+    LATEST,
+    LEADER_ONLY,
+    ListedOffset,
+    list_offsets,
+)
 from services.kafka.read_client import ReadClient
-from services.model import PartitionState, TopicPartition
+from services.model import PartitionState, TopicPartition, Unknown
 from services.recovery.execution.target import Outcome, Result, Rung, Target
 
 POLL_SECONDS = 0.02
@@ -18,6 +25,9 @@ POLL_SECONDS = 0.02
 
 SPEAK_SECONDS = 3.0
 """How long an elected leader may stay silent before its election is called unknown."""
+
+LOOK_SECONDS = 2.0
+"""One look at the metadata: past it another broker is asked, for this one may hang."""
 
 States = Mapping[TopicPartition, PartitionState]
 
@@ -43,14 +53,15 @@ class Observer:
     def confirm(
         self, targets: Sequence[Target], deadline: Deadline, *, until_designee_leads: bool = False
     ) -> dict[TopicPartition, Outcome]:
-        """Wait until each of *targets* has a leader that says so itself, or *deadline*.
+        """Wait until each of *targets* has a leader, or *deadline*; then ask those designated.
 
         With *until_designee_leads* another leader is waited out too: for partitions that
-        were online before.
+        were online before. Each designee has `SPEAK_SECONDS` to say that it leads, however
+        long others let wait for a leader.
         """
         states = self._wait_for_leaders(targets, deadline, any_leader=not until_designee_leads)
         elected = [one for one in targets if _leader(states, one) == one.designee]
-        spoken = self._ask_leaders(elected, states, deadline)
+        spoken = self._ask_leaders(elected, states)
         return {one.partition: _outcome(one, states, spoken) for one in targets}
 
     def _wait_for_leaders(
@@ -58,38 +69,47 @@ class Observer:
     ) -> States:
         states: States = {}
         while True:
-            try:
-                states = self.states(targets, deadline)
-            except BreakglassError:
-                # The metadata is asked again; without any, every outcome is unknown.
-                states = {}
+            # Without an answer what was seen before stands, and another broker is asked.
+            with contextlib.suppress(BreakglassError):
+                states = self.states(targets, deadline.sooner(LOOK_SECONDS))
             if deadline.passed or all(_led(states, one, any_leader) for one in targets):
                 return states
             self.pause(min(POLL_SECONDS, deadline.remaining()))
 
-    def _ask_leaders(
-        self, elected: Sequence[Target], states: States, deadline: Deadline
-    ) -> dict[TopicPartition, str]:
+    def log_ends(self, targets: Sequence[Target]) -> dict[TopicPartition, int | Unknown]:
+        """Where the designee's log of each of *targets* ends now; Unknown with the reason."""
+        ends: dict[TopicPartition, int | Unknown] = {}
+        for broker, asked in by_designee(targets).items():
+            limit = Deadline.after(SPEAK_SECONDS)
+            try:
+                answers = list_offsets(self.client.sender, broker, asked, LATEST, limit)
+            except BreakglassError as error:
+                ends.update(dict.fromkeys(asked, Unknown(_in_short(error))))
+                continue
+            for one, answer in answers.items():
+                ends[one] = answer.offset if isinstance(answer, ListedOffset) else answer
+        return ends
+
+    def _ask_leaders(self, elected: Sequence[Target], states: States) -> dict[TopicPartition, str]:
         """What each designee says of itself: empty for "I lead", else why it is not known."""
         answers: dict[TopicPartition, str] = {}
-        for broker in sorted({one.designee for one in elected}):
-            asked = [one.partition for one in elected if one.designee == broker]
-            answers.update(self._ask_leader(broker, asked, states, deadline))
+        for broker, asked in by_designee(elected).items():
+            answers.update(self._ask_leader(broker, asked, states))
         return answers
 
     def _ask_leader(
-        self, broker: int, asked: list[TopicPartition], states: States, deadline: Deadline
+        self, broker: int, asked: list[TopicPartition], states: States
     ) -> dict[TopicPartition, str]:
         answers = dict.fromkeys(asked, f"b{broker} was elected but does not answer as leader")
-        limit = deadline.sooner(SPEAK_SECONDS)
+        limit = Deadline.after(SPEAK_SECONDS)
         while not limit.passed:
             silent = [one for one in asked if answers[one]]
             if not silent:
                 break
             try:
                 answers.update(self._leader_answers(broker, silent, states, limit))
-            except Unreachable as error:
-                unheard = f"b{broker} was elected but does not answer ({error.reason})"
+            except BreakglassError as error:
+                unheard = f"b{broker} was elected but does not answer ({_in_short(error)})"
                 answers.update(dict.fromkeys(silent, unheard))
             if any(answers[one] for one in silent):
                 self.pause(min(POLL_SECONDS, limit.remaining()))
@@ -112,6 +132,18 @@ class Observer:
             one: "" if isinstance(answer, ListedOffset) else answer.reason
             for one, answer in answers.items()
         }
+
+
+def by_designee(targets: Sequence[Target]) -> dict[int, list[TopicPartition]]:
+    """The partitions of *targets* by the broker that is to lead them."""
+    grouped: dict[int, list[TopicPartition]] = {}
+    for one in sorted(targets, key=lambda one: one.designee):
+        grouped.setdefault(one.designee, []).append(one.partition)
+    return grouped
+
+
+def _in_short(error: BreakglassError) -> str:
+    return error.reason if isinstance(error, Unreachable) else str(error)
 
 
 def _led(states: States, target: Target, any_leader: bool) -> bool:

@@ -8,7 +8,7 @@ from services.errors import BreakglassError
 from services.kafka.deadline import Deadline
 from services.kafka.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
 from services.model import PartitionState, TopicPartition
-from services.recovery.execution.confirm import POLL_SECONDS, Observer
+from services.recovery.execution.confirm import POLL_SECONDS, Observer, by_designee
 from services.recovery.execution.target import Outcome, Result, Rung, Target
 
 LOOK_SECONDS = 2.0
@@ -35,14 +35,15 @@ def climb(
 
 
 def rung(target: Target, state: PartitionState, high_watermark: int | None) -> Rung:
-    """The highest rung that *state* and the leader's *high_watermark* prove."""
-    reached = Rung.SERVING
-    if high_watermark is not None and high_watermark >= (target.log_end or 0):
-        reached = Rung.READABLE
+    """The highest rung that *state* and the leader's *high_watermark* prove.
+
+    A log that was unread when it was chosen (R16) is not known to be readable to its end.
+    """
+    end = target.log_end
+    if high_watermark is None or end is None or high_watermark < end:
+        return Rung.SERVING
     if target.min_insync_replicas is None or len(state.isr) < target.min_insync_replicas:
-        return reached
-    if reached < Rung.READABLE:
-        return reached
+        return Rung.READABLE
     return Rung.REDUNDANT if len(state.isr) > 1 else Rung.WRITABLE
 
 
@@ -76,8 +77,7 @@ def _high_watermarks(
 ) -> Mapping[TopicPartition, int]:
     """The leaders' high watermarks; a leader that may not tell yet answers error 78."""
     marks: dict[TopicPartition, int] = {}
-    for broker in sorted({one.target.designee for one in waiting}):
-        asked = [one.partition for one in waiting if one.target.designee == broker]
+    for broker, asked in by_designee([one.target for one in waiting]).items():
         answers = list_offsets(
             observer.client.sender, broker, asked, LATEST, deadline, replica_id=LEADER_ONLY
         )

@@ -41,6 +41,22 @@ def recheck(
     return None
 
 
+def recheck_log(target: Target, log_end: int | Unknown) -> Outcome | None:
+    """The outcome that stops *target* because its designee's log is not what was agreed to.
+
+    *log_end* is where that log ends now. One that was unread when it was chosen by hand (R16)
+    was agreed to as it is.
+    """
+    if target.log_end is None or log_end == target.log_end:
+        return None
+    name = f"b{target.designee}"
+    if isinstance(log_end, Unknown):
+        return _refused(target, f"{name} no longer tells its log ({log_end.reason}): read again")
+    return _refused(
+        target, f"the log of {name} ended at {target.log_end} and now ends at {log_end}: plan again"
+    )
+
+
 def holders(look: Look) -> tuple[int, ...]:
     """H of R1: unfenced members of ISR, ELR and last known ELR other than the designee.
 
@@ -58,6 +74,16 @@ def holders(look: Look) -> tuple[int, ...]:
 
 def _refused(target: Target, reason: str) -> Outcome:
     return Outcome(target, Result.REFUSED, reason)
+
+
+def _not_led_since(look: Look) -> str | None:
+    then, now = look.target.leader_epoch, look.state.leader_epoch
+    if now == then:
+        return None
+    return (
+        f"it was led again since the evidence was read (leader epoch {then} became {now}): plan "
+        "again"
+    )
 
 
 def _designee_assigned(look: Look) -> str | None:
@@ -111,6 +137,7 @@ def _same_assignment(look: Look) -> str | None:
 
 
 _GUARDS: tuple[Callable[[Look], str | None], ...] = (
+    _not_led_since,
     _designee_assigned,
     _designee_unfenced,
     _no_holder,

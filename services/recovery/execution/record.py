@@ -1,10 +1,13 @@
-"""What an execution writes down: the part of the journal that it needs."""
+"""What an execution writes down, and how a target is written and read back."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
+from uuid import UUID
 
-from services.journal_view import Items
+from services.journal_view import Details, Items
+from services.model import TopicPartition
+from services.recovery.execution.target import Target
 
 
 class Record(Protocol):
@@ -13,3 +16,37 @@ class Record(Protocol):
     def request(self, step: str, items: Items, **details: Any) -> int: ...
     def outcome(self, request: int, items: Items, **details: Any) -> int: ...
     def note(self, text: str, **details: Any) -> int: ...
+
+
+def described(target: Target) -> dict[str, Any]:
+    """*target* as an item of a plan or a request: all it takes to finish or to undo it."""
+    return {
+        "topic_id": target.topic_id,
+        "designee": target.designee,
+        "order": target.order,
+        "assignment": target.assignment,
+        "leader_epoch": target.leader_epoch,
+        "log_end": target.log_end,
+        "min_insync_replicas": target.min_insync_replicas,
+    }
+
+
+def target_of_item(partition: TopicPartition, item: Details) -> Target | None:
+    """The target that *item* describes; None when it does not say everything."""
+    try:
+        return Target(
+            partition=partition,
+            topic_id=UUID(str(item["topic_id"])),
+            designee=int(item["designee"]),
+            order=tuple(map(int, item["order"])),
+            assignment=tuple(map(int, item["assignment"])),
+            leader_epoch=int(item["leader_epoch"]),
+            log_end=_number(item["log_end"]),
+            min_insync_replicas=_number(item["min_insync_replicas"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _number(value: Any) -> int | None:
+    return None if value is None else int(value)

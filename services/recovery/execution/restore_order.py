@@ -37,18 +37,19 @@ def restore_orders(
     The write is blind, so each partition is read immediately before; one whose order is not
     exactly ours keeps it, and its outcome says so.
     """
-    changed = [
-        one
-        for one in outcomes
-        if one.result is Result.ELECTED and one.target.order != one.target.assignment
-    ]
+    changed = [one.target for one in outcomes if _changed(one)]
     if not changed:
         return tuple(outcomes)
-    restored = _restore(client, observer, journal, [one.target for one in changed], deadline)
+    restored = _restore(client, observer, journal, changed, deadline)
     return tuple(
-        replace(one, order_restored=one.partition in restored) if one in changed else one
+        replace(one, order_restored=one.partition in restored) if _changed(one) else one
         for one in outcomes
     )
+
+
+def _changed(outcome: Outcome) -> bool:
+    """Elected after its assignment was written in another order."""
+    return outcome.result is Result.ELECTED and outcome.target.order != outcome.target.assignment
 
 
 def _restore(

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.errors import BreakglassError, NoQuorum, OutcomeUnknown
-from services.kafka.broker_errors import retriable
 from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient, Reply
+from services.kafka.retry import until
 from services.model import ClusterSnapshot, TopicPartition, known
 from services.recovery.execution.batches import batches
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.ladder import climb
-from services.recovery.execution.recheck import recheck
-from services.recovery.execution.record import Record
+from services.recovery.execution.recheck import recheck, recheck_log
+from services.recovery.execution.record import Record, described
 from services.recovery.execution.restore_order import restore_orders
 from services.recovery.execution.routes import Replies, Route
 from services.recovery.execution.target import Outcome, Result, Target
@@ -73,7 +73,8 @@ class Execution:
             snapshot = self._read(batch)
         except BreakglassError as error:
             return self._noted(_all(batch, Result.REFUSED, str(error)))
-        stopped = _recheck_all(batch, snapshot)
+        stopped = self._recheck(batch, snapshot)
+        self._noted(tuple(stopped.values()))
         ready = [one for one in batch if one.partition not in stopped]
         elected = self._elect(ready) if ready else {}
         outcomes = tuple(stopped.get(t.partition) or elected[t.partition] for t in batch)
@@ -82,7 +83,7 @@ class Execution:
                 self.client, self.observer, self.journal, outcomes,
                 Deadline.after(self.limits.read),
             )  # fmt: skip
-        return self._noted(climb(self.observer, outcomes, Deadline.after(self.limits.ladder)))
+        return climb(self.observer, outcomes, Deadline.after(self.limits.ladder))
 
     def _read(self, batch: Sequence[Target]) -> ClusterSnapshot:
         """The cluster now, without which nothing is sent.
@@ -92,10 +93,25 @@ class Execution:
             Unreachable: no broker answers.
         """
         topics = sorted({one.partition.topic for one in batch})
-        snapshot = self.observer.client.snapshot(Deadline.after(self.limits.read), topics)
+        deadline, half = Deadline.after(self.limits.read), self.limits.read / 2
+        # The broker asked first may hang: half of the time is left for another one.
+        snapshot = until(
+            deadline, lambda: self.observer.client.snapshot(deadline.sooner(half), topics)
+        )
         if known(snapshot.quorum) and snapshot.quorum.leader is None:
             raise NoQuorum("the controller quorum has no leader: bring controllers back first")
         return snapshot
+
+    def _recheck(
+        self, batch: Sequence[Target], snapshot: ClusterSnapshot
+    ) -> dict[TopicPartition, Outcome]:
+        """Those of *batch* that are stopped here: by the metadata, then by the designee's log."""
+        stopped = _recheck_states(batch, snapshot)
+        ready = [one for one in batch if one.partition not in stopped]
+        ends = self.observer.log_ends(ready)
+        looks = ((one, recheck_log(one, ends[one.partition])) for one in ready)
+        stopped.update({one.partition: outcome for one, outcome in looks if outcome is not None})
+        return stopped
 
     def _elect(self, ready: Sequence[Target]) -> dict[TopicPartition, Outcome]:
         """Elect and confirm; transient failures are tried again, nothing else is."""
@@ -124,15 +140,21 @@ class Execution:
             try:
                 replies = step.send(left, Deadline.after(self.limits.election))
             except OutcomeUnknown as error:
-                outcomes.update(self._settle(request, self._after_silence(left, error)))
+                reasons = dict.fromkeys((one.partition for one in left), str(error))
+                outcomes.update(self._settle(request, self._after_silence(left, reasons)))
                 return outcomes, frozenset()
             except BreakglassError as error:
                 outcomes.update(self._settle(request, _all(left, Result.FAILED, str(error))))
-                return outcomes, frozenset(one.partition for one in left if error.retriable)
+                unsent = {one.partition for one in left if error.retriable}
+                return outcomes, frozenset(transient | unsent)
             last = step is self.route.steps[-1]
+            lost = [one for one in left if replies[one.partition].unsettled]
             held, left = _divide(left, replies)
             outcomes.update(self._settle(request, held, () if last else left))
-            transient |= {one.partition for one in held if retriable(replies[one.partition].code)}
+            transient |= {one.partition for one in held if replies[one.partition].transient}
+            if lost:
+                reasons = {one.partition: _unsettled(replies[one.partition]) for one in lost}
+                outcomes.update(self._settle(request, self._after_silence(lost, reasons)))
             if not left:
                 return outcomes, frozenset(transient)
         elected = self._confirm(left, replies)
@@ -146,12 +168,12 @@ class Execution:
         )
 
     def _after_silence(
-        self, targets: Sequence[Target], error: OutcomeUnknown
+        self, targets: Sequence[Target], reasons: Mapping[TopicPartition, str]
     ) -> tuple[Outcome, ...]:
         """The answer was lost: what the brokers say now decides, else it stays unknown."""
         confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
         return tuple(
-            replace(one, reason=str(error)) if one.leader is None else one
+            replace(one, reason=reasons[one.partition]) if one.leader is None else one
             for one in confirmed.values()
         )
 
@@ -165,21 +187,7 @@ class Execution:
 
     def _announce(self, step: str, targets: Sequence[Target]) -> int:
         """Write down what is about to be sent, with what it takes to undo it."""
-        return self.journal.request(
-            step,
-            {
-                one.partition: {
-                    "topic_id": one.topic_id,
-                    "designee": one.designee,
-                    "order": one.order,
-                    "assignment": one.assignment,
-                    "leader_epoch": one.leader_epoch,
-                    "log_end": one.log_end,
-                    "min_insync_replicas": one.min_insync_replicas,
-                }
-                for one in targets
-            },
-        )
+        return self.journal.request(step, {one.partition: described(one) for one in targets})
 
     def _settle(
         self, request: int, outcomes: Sequence[Outcome], accepted: Sequence[Target] = ()
@@ -191,17 +199,13 @@ class Execution:
             self.journal.outcome(request, items)
         return {one.partition: one for one in outcomes}
 
-    def _noted(self, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    def _noted(self, unsent: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
         """Write down what was decided without sending anything."""
-        unsent = [one for one in outcomes if one.result in _UNSENT]
         if unsent:
             self.journal.note(
                 "nothing was sent for these", partitions=[_named(one) for one in unsent]
             )
-        return tuple(outcomes)
-
-
-_UNSENT = (Result.REFUSED, Result.NOT_ATTEMPTED, Result.ALREADY_ONLINE)
+        return unsent
 
 
 def _divide(
@@ -211,13 +215,17 @@ def _divide(
     failed = tuple(
         Outcome(one, Result.FAILED, str(replies[one.partition]))
         for one in targets
-        if not _went_through(replies[one.partition])
+        if not _went_through(replies[one.partition]) and not replies[one.partition].unsettled
     )
     return failed, [one for one in targets if _went_through(replies[one.partition])]
 
 
 def _went_through(reply: Reply) -> bool:
     return reply.accepted or reply.already_online
+
+
+def _unsettled(reply: Reply) -> str:
+    return f"{reply}: it may or may not have happened; run `breakglass triage` to see who leads now"
 
 
 def _journalled(outcome: Outcome) -> dict[str, Any]:
@@ -254,7 +262,7 @@ def why_to_halt(outcomes: Sequence[Outcome]) -> str:
     return ""
 
 
-def _recheck_all(
+def _recheck_states(
     batch: Sequence[Target], snapshot: ClusterSnapshot
 ) -> dict[TopicPartition, Outcome]:
     states = {one.partition: one for one in snapshot.partitions}

@@ -31,9 +31,7 @@ def target(
     minimum: int | None = 1,
 ) -> Target:
     """b1 is to lead, b3 led last."""
-    return Target(
-        partition, topic_id, designee, order, assignment, leader_epoch, log_end, minimum
-    )
+    return Target(partition, topic_id, designee, order, assignment, leader_epoch, log_end, minimum)
 
 
 def state(
@@ -63,7 +61,9 @@ def state(
     )
 
 
-def brokers(*ids: int, fenced: tuple[int, ...] = (), names_fenced: bool = True) -> ClusterDescription:
+def brokers(
+    *ids: int, fenced: tuple[int, ...] = (), names_fenced: bool = True
+) -> ClusterDescription:
     """The brokers *ids*, of which some are fenced."""
     listed = tuple(Broker(one, f"b{one}", 9092, fenced=one in fenced) for one in ids)
     return ClusterDescription("cluster", listed, names_fenced)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,7 +74,7 @@ _partitions = st.builds(
 
 @given(st.lists(_partitions, unique=True, max_size=60), st.randoms())
 def test_every_target_is_in_exactly_one_batch_whatever_the_order(
-    partitions: list[TopicPartition], random: st.random.Random
+    partitions: list[TopicPartition], random: Random
 ) -> None:
     targets = [target(one) for one in partitions]
     split = [one.partition for batch in batches(targets) for one in batch]

@@ -1,0 +1,114 @@
+"""A cluster of fake brokers that elects, and an execution over it, journal included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.journal import Journal, JournalView, read
+from services.kafka import api_keys
+from services.kafka.election_client import ElectionClient
+from services.kafka.read_client import ReadClient
+from services.model import TopicPartition
+from services.recovery.execution import confirm
+from services.recovery.execution.confirm import Observer
+from services.recovery.execution.routes import RouteChoice, stock_route
+from services.recovery.execution.run import Execution, Limits
+from services.recovery.execution.target import Outcome, Result, Target
+from tests.fake_cluster import FakeCluster
+from tests.fake_controller import FakeController
+from tests.fake_metadata import CLUSTER_ID
+from tests.unit.recovery.execution.targets import target
+
+LAST_LEADER = 3
+"""Of every partition; it is dead."""
+RECORDS = {1: 100, 2: 70}
+"""By broker, what its replicas hold: b1 is the one to elect."""
+
+
+@dataclass
+class Bench:
+    """All that a test of an execution needs."""
+
+    cluster: FakeCluster
+    controller: FakeController
+    read: ReadClient
+    elect: ElectionClient
+    journal: Journal
+    pauses: list[float] = field(default_factory=list)
+    limits: Limits = field(default_factory=lambda: Limits(read=2.0, election=0.5, confirmation=0.5))
+    choose_route: RouteChoice = stock_route
+    stop: Callable[[], bool] = lambda: False
+
+    def offline(self, topic: str = "orders", count: int = 1) -> list[Target]:
+        """Targets for partitions that b3 led last; b1 is to lead, b2 holds less."""
+        return [self._offline(TopicPartition(topic, number)) for number in range(count)]
+
+    def _offline(self, partition: TopicPartition) -> Target:
+        self.cluster.story.offline(partition, (3, 2, 1), last=(LAST_LEADER,))
+        for broker, count in RECORDS.items():
+            self.cluster.hold(broker, partition, (0, count))
+        order = (1, 2, 3)
+        return target(partition, 1, order, (3, 2, 1), log_end=RECORDS[1])
+
+    def execution(self) -> Execution:
+        return Execution(
+            self.elect,
+            Observer(self.read),
+            self.choose_route(self.elect),
+            self.journal,
+            self.limits,
+            self.stop,
+            self.pauses.append,
+        )
+
+    def run(self, targets: Sequence[Target]) -> list[Outcome]:
+        """Elect *targets*; the outcomes of all batches."""
+        return [one for batch in self.execution().run(targets) for one in batch]
+
+    def one(self, targets: Sequence[Target]) -> Outcome:
+        (outcome,) = self.run(targets)
+        return outcome
+
+    def results(self, targets: Sequence[Target]) -> list[Result]:
+        return [one.result for one in self.run(targets)]
+
+    def written(self) -> JournalView:
+        return read(self.journal.path)
+
+    def assignment(self, wanted: Target) -> tuple[int, ...]:
+        return self.cluster.story.states[wanted.partition].assignment
+
+    def leader(self, wanted: Target) -> int | None:
+        return self.cluster.story.states[wanted.partition].leader
+
+    def steps(self) -> list[tuple[str, dict[str, int]]]:
+        """Each step in the journal with how often it ended in which result."""
+        return [(step.name, _counts(step.outcomes.values())) for step in self.written().steps]
+
+
+def _counts(outcomes: Any) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for one in outcomes:
+        counts[one.result] = counts.get(one.result, 0) + 1
+    return counts
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """Three brokers, of which b3 is fenced; reads go through b2, elections through b1."""
+    monkeypatch.setattr(confirm, "SPEAK_SECONDS", 0.4)
+    monkeypatch.setattr(confirm, "LOOK_SECONDS", 0.5)
+    with ExitStack() as stack:
+        cluster = stack.enter_context(FakeCluster(3))
+        controller = FakeController(cluster)
+        cluster.story.fenced = {LAST_LEADER}
+        read = stack.enter_context(closing(cluster.client(2, 1)))
+        armed = stack.enter_context(closing(cluster.sender(api_keys.READ | api_keys.ELECT, 1, 2)))
+        journal = stack.enter_context(Journal.open(CLUSTER_ID, tmp_path / "state"))
+        yield Bench(cluster, controller, read, ElectionClient(armed), journal)
