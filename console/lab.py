@@ -99,9 +99,13 @@ def status(state: State = None, as_json: AsJson = False) -> None:
 def produce(
     topic: Annotated[str, typer.Argument(help="Created, if it is missing.")],
     state: State = None,
-    partition: Annotated[int, typer.Option("--partition", min=0)] = 0,
+    partition: Annotated[
+        int, typer.Option("--partition", min=0, help="Which partition of it.")
+    ] = 0,
     count: Annotated[int, typer.Option("--count", min=1, help="How many records.")] = 10,
-    acks: Annotated[str, typer.Option("--acks", metavar="all|1|0")] = "all",
+    acks: Annotated[
+        str, typer.Option("--acks", metavar="all|1|0", help="Who has to have them first.")
+    ] = "all",
     as_json: AsJson = False,
 ) -> None:
     """Write records to one partition and say which were acknowledged."""
