@@ -12,7 +12,7 @@ Records are counted as offsets, so on compacted topics the figures are approxima
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from services.model import PartitionEvidence, ReplicaLog, Unknown
@@ -106,11 +106,7 @@ def loss_of(evidence: PartitionEvidence, broker: int) -> Loss:
     if isinstance(chosen.log_end, Unknown):
         return Loss(broker, unknown_records(chosen.log_end), NO_RECORDS, (), approximate)
     divergences = Divergences(evidence.replicas)
-    drops = [
-        _drop(replica, replica.log_end, chosen, chosen.log_end, divergences, evidence)
-        for replica in evidence.replicas
-        if replica.broker != broker and isinstance(replica.log_end, int)
-    ]
+    drops = list(drops_of(evidence, chosen, chosen.log_end, divergences))
     return Loss(
         broker,
         _together([drop.tail for drop in drops], divergences),
@@ -136,12 +132,22 @@ def unread_bound(evidence: PartitionEvidence) -> Unread:
 
 
 @dataclass(frozen=True, slots=True)
-class _Drop:
+class Drop:
     """One replica's dropped records: None for nothing, Unknown where they cannot be told."""
 
+    replica: ReplicaLog
     loss: ReplicaLoss
     tail: Stretch | Unknown | None = None
     head: Stretch | Unknown | None = None
+
+
+def drops_of(
+    evidence: PartitionEvidence, chosen: ReplicaLog, chosen_end: int, divergences: Divergences
+) -> Iterator[Drop]:
+    """What each other readable replica drops if *chosen*, whose log ends at *chosen_end*, leads."""
+    for replica in evidence.replicas:
+        if replica.broker != chosen.broker and isinstance(replica.log_end, int):
+            yield _drop(replica, replica.log_end, chosen, chosen_end, divergences, evidence)
 
 
 def _drop(
@@ -151,9 +157,9 @@ def _drop(
     chosen_end: int,
     divergences: Divergences,
     evidence: PartitionEvidence,
-) -> _Drop:
+) -> Drop:
     if not holds_records(replica):
-        return _Drop(ReplicaLoss(replica.broker, min(end, chosen_end), 0, 0))
+        return Drop(replica, ReplicaLoss(replica.broker, min(end, chosen_end), 0, 0))
     parting = divergences.between(replica, chosen)
     tail = _tail(replica, end, chosen, parting)
     head = _head(replica, end, chosen, evidence.settings.tiered)
@@ -167,7 +173,7 @@ def _drop(
         _committed_past(replica, parting, tail, ends_alike=end == chosen_end),
         isinstance(parting, int) and chosen_end > parting,
     )
-    return _Drop(loss, tail, head)
+    return Drop(replica, loss, tail, head)
 
 
 def _tail(

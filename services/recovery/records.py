@@ -7,7 +7,7 @@ stretches share with it is arithmetic on offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -64,18 +64,25 @@ def count_distinct(stretches: Sequence[Stretch], parting: Parting) -> Count:
     """How many records *stretches* hold together, each counted once however often it is held."""
     total = 0
     for place, stretch in enumerate(stretches):
-        reached, own = stretch.start, 0
-        shared = _shared(stretch, stretches[:place], parting)
+        shared = shared_with(stretch, stretches[:place], parting)
         if isinstance(shared, Unknown):
             return shared
-        for start, end in shared:
-            own += max(0, start - reached)
-            reached = max(reached, end)
-        total += own + max(0, stretch.end - reached)
+        total += sum(end - start for start, end in without(stretch, shared))
     return total
 
 
-def _shared(
+def without(stretch: Stretch, shared: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The offsets of *stretch* outside *shared*, both in ascending order."""
+    reached = stretch.start
+    for start, end in shared:
+        if reached < start:
+            yield reached, start
+        reached = max(reached, end)
+    if reached < stretch.end:
+        yield reached, stretch.end
+
+
+def shared_with(
     stretch: Stretch, counted: Sequence[Stretch], parting: Parting
 ) -> list[tuple[int, int]] | Unknown:
     """The offsets of *stretch* whose records are among *counted*, in ascending order."""

@@ -1,0 +1,182 @@
+"""Copies from one broker, topic by topic, into a backup of its own; the manifest comes last."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
+
+from services.errors import BreakglassError, EvidenceChanged, StorageError, Unreachable
+from services.kafka.rate_limit import RateLimit
+from services.kafka.replica_records import CHUNK_BYTES, ReplicaRecords
+from services.kafka.sender import Sender
+from services.model import EpochHistory, TopicPartition
+from services.recovery.rescue.results import Saved
+from services.recovery.rescue.space import FreeBytes, free_bytes, require_reserve
+from services.recovery.rescue.spans import Share, Span
+from services.topic_backup.batch_header import BatchHeader
+from services.topic_backup.batches import Batch, decode_batch
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.layout import (
+    PartitionFiles,
+    batch_log_name,
+    listing,
+    partition_index_name,
+    records_name,
+    segment_index_name,
+)
+from services.topic_backup.manifest import TopicIdentity
+from services.topic_backup.partition_writer import PartitionWriter
+from services.topic_backup.summary import GapReason
+from services.topic_backup.topic_writer import TopicWriter
+
+SMALLEST_CHUNK_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of one share."""
+
+    partition: TopicPartition
+    saved: Saved | None
+    """With a reason too: the part that was saved before."""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Saver:
+    """Saves what one broker holds. For one thread, which ends it before others read the files."""
+
+    sender: Sender
+    broker: int
+    root: Path
+    """The backup's folder: this broker's alone."""
+    cluster_id: str
+    limit: RateLimit
+    pause: Callable[[float], None]
+    """Waits so many seconds; raises once nobody wants the rescue any more."""
+    free: FreeBytes = free_bytes
+    _gone: str = field(default="", init=False)
+    """Why the broker was given up; what is left of it then fails at once."""
+
+    def run(self, shares: Iterable[Share]) -> Iterator[Attempt]:
+        """Save *shares*, all of this broker; one attempt each, told when its topic is committed."""
+        ordered = sorted(shares, key=lambda one: one.partition)
+        for topic, group in groupby(ordered, key=lambda one: one.partition.topic):
+            held = list(group)
+            try:
+                yield from self._topic(topic, held)
+            except BreakglassError as error:
+                yield from (Attempt(one.partition, None, str(error)) for one in held)
+
+    def _topic(self, topic: str, shares: Sequence[Share]) -> list[Attempt]:
+        """Save and commit one topic.
+
+        Raises:
+            BreakglassError: nothing of it counts as saved.
+        """
+        state = shares[0].evidence.state
+        origin = {"rescued from broker": str(self.broker)}
+        identity = TopicIdentity(topic, self.cluster_id, state.topic_id, origin=origin)
+        with TopicWriter(self.root, identity) as writer:
+            attempts = [self._attempt(writer, one) for one in shares]
+            if any(one.saved for one in attempts):
+                writer.commit()
+            return attempts
+
+    def _attempt(self, writer: TopicWriter, share: Share) -> Attempt:
+        """One share. What was read before a failure is kept where the disk allows."""
+        if self._gone:
+            return Attempt(share.partition, None, self._gone)
+        copied, reason = 0, ""
+        try:
+            partition = writer.partition(share.partition.partition)
+            for span in share.spans:
+                for count in self._copy(partition, share, span):
+                    copied += count
+        except BreakglassError as error:
+            reason = str(error)
+            if isinstance(error, Unreachable):
+                self._gone = reason
+        return self._finish(writer, share, copied, reason)
+
+    def _finish(self, writer: TopicWriter, share: Share, copied: int, reason: str) -> Attempt:
+        number = share.partition.partition
+        try:
+            summary = writer.finish(number)
+        except StorageError as error:
+            remove_partition(LocalFolder(self.root / share.partition.topic), number)
+            return Attempt(share.partition, None, reason or str(error))
+        size = sum(one.records_bytes for one in summary.segments)
+        path = self.root / share.partition.topic / str(number)
+        saved = Saved(self.broker, share.spans, copied, size, path)
+        return Attempt(share.partition, saved if copied or not reason else None, reason)
+
+    def _copy(self, partition: PartitionWriter, share: Share, span: Span) -> Iterator[int]:
+        """Copy *span*; yields how many records each batch added."""
+        partition.skip_to(span.start, GapReason.NOT_TAKEN)
+        log = ReplicaRecords(
+            self.sender,
+            self.broker,
+            share.partition,
+            chunk_bytes=chunk_bytes(self.limit),
+            go_on=lambda: self.pause(0),
+        )
+        for chunk in log.chunks(span.start, span.end):
+            require_reserve(self.root, self.free)
+            for header in chunk.headers:
+                require_same_log(share, header, log.where)
+                batch = decode_batch(chunk.data, header, log.where)
+                yield partition.append_batch(clipped(batch, span))
+            self.pause(self.limit.spend(len(chunk.data)))
+        compacted = share.evidence.settings.compacted is True
+        partition.skip_to(span.end, GapReason.COMPACTION if compacted else GapReason.UNKNOWN)
+
+
+def chunk_bytes(limit: RateLimit) -> int:
+    """How much to ask for at once, so that a slow copy is no series of bursts."""
+    rate = limit.bytes_per_second
+    return CHUNK_BYTES if rate is None else max(SMALLEST_CHUNK_BYTES, min(CHUNK_BYTES, rate))
+
+
+def clipped(batch: Batch, span: Span) -> Batch:
+    """*batch* without records outside *span*; brokers send whole batches.
+
+    Its header keeps count and CRC of the whole batch.
+    """
+    header = batch.header
+    if span.start <= header.base_offset and header.next_offset <= span.end:
+        return batch
+    records = tuple(one for one in batch.records if span.start <= one.offset < span.end)
+    last_offset = min(header.last_offset, span.end - 1)
+    return replace(batch, header=replace(header, last_offset=last_offset), records=records)
+
+
+def require_same_log(share: Share, header: BatchHeader, where: str) -> None:
+    """Raise EvidenceChanged when a batch is of a later epoch than the log had at its offset.
+
+    Then somebody led the partition meanwhile, and what is to be saved is already gone.
+    """
+    epochs = share.replica.epochs
+    if not isinstance(epochs, EpochHistory):
+        return
+    expected = epochs.epoch_at(header.last_offset)
+    if expected is not None and header.leader_epoch > expected:
+        raise EvidenceChanged(
+            f"the log of {where} was written anew from offset {header.base_offset} under leader "
+            f"epoch {header.leader_epoch}: read it again"
+        )
+
+
+def remove_partition(folder: LocalFolder, number: int) -> None:
+    """Give back the space of a partition that no commit names. A file that stays harms nobody."""
+    with contextlib.suppress(StorageError):
+        names = folder.names()
+        held = listing(names).get(number, PartitionFiles())
+        files = [partition_index_name(number), batch_log_name(number)]
+        for segment in held.segments:
+            files += [records_name(segment.prefix), segment_index_name(segment.prefix)]
+        for name in set(files).intersection(names):
+            folder.remove(name)

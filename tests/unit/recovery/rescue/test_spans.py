@@ -1,0 +1,193 @@
+"""What is saved of each replica: tables, and every record of small logs counted by brute force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import cycle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.model import PartitionEvidence, ReplicaLog, Unknown
+from services.recovery.loss import loss_of
+from services.recovery.rescue.spans import AtRisk, Share, Span, shares_of
+from tests.unit.recovery.histories import (
+    Record,
+    SimulatedCluster,
+    simulated_clusters,
+    with_recent_epochs,
+)
+from tests.unit.recovery.partitions import partitions
+from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
+
+Spans = dict[int, list[tuple[int, int]]]
+"""By broker."""
+
+
+def shares(evidence: PartitionEvidence, designee: int) -> tuple[Share, ...]:
+    found = shares_of(AtRisk(evidence, designee))
+    assert not isinstance(found, Unknown), found.reason
+    return found
+
+
+def spans(evidence: PartitionEvidence, designee: int) -> Spans:
+    return {
+        share.replica.broker: [(span.start, span.end) for span in share.spans]
+        for share in shares(evidence, designee)
+    }
+
+
+@pytest.mark.parametrize(
+    ("replicas", "designee", "expected"),
+    [
+        pytest.param([log(1, (0, 100)), log(2, (0, 100))], 1, {}, id="nothing is cut off"),
+        pytest.param([log(1, (0, 100)), log(2, (0, 150))], 1, {2: [(100, 150)]}, id="a tail"),
+        pytest.param(
+            [log(1, (0, 100), (2, 125)), log(2, (0, 100), (1, 150)), silent(3)],
+            1,
+            {2: [(100, 150)]},
+            id="the tail past the divergence, though the log is longer by less",
+        ),
+        pytest.param(
+            [log(1, (0, 100), start=40), log(2, (0, 100), start=10)],
+            1,
+            {2: [(10, 40)]},
+            id="a head",
+        ),
+        pytest.param(
+            [log(1, (0, 100), start=40), log(2, (0, 120), start=10)],
+            1,
+            {2: [(10, 40), (100, 120)]},
+            id="head and tail",
+        ),
+        pytest.param(
+            [log(1, (0, 100), start=60), log(2, (0, 50), start=5)],
+            1,
+            {2: [(5, 50)]},
+            id="a log that ends before the chosen one starts",
+        ),
+        pytest.param(
+            [log(1), log(2, (0, 80)), log(3, (0, 60))], 1, {2: [(0, 80)]}, id="the chosen is EMPTY"
+        ),
+        pytest.param(
+            [log(1, (0, 100)), log(2, (0, 130)), log(3, (0, 150))],
+            1,
+            {3: [(100, 150)]},
+            id="what a longer replica holds too is taken once",
+        ),
+        pytest.param(
+            [log(1, (0, 9), (5, 12)), log(2, (0, 9), (1, 20)), log(3, (0, 9), (2, 30))],
+            1,
+            {2: [(9, 20)], 3: [(9, 30)]},
+            id="tails of different lineages are both taken",
+        ),
+        pytest.param(
+            [log(1, (0, 9)), log(2, (0, 20), (1, 30)), log(3, (0, 20), (2, 40))],
+            1,
+            {2: [(20, 30)], 3: [(9, 40)]},
+            id="the common part of two tails once, then each its own",
+        ),
+        pytest.param([silent(1, fenced=False), log(2, (0, 9))], 1, {2: [(0, 9)]}, id="unread"),
+        pytest.param([log(1, (0, 9)), silent(2)], 1, {}, id="an unread replica has no share"),
+    ],
+)
+def test_each_losing_replica_gives_what_the_election_cuts_off(
+    replicas: list[ReplicaLog], designee: int, expected: Spans
+) -> None:
+    assert spans(offline(*replicas), designee) == expected
+
+
+def test_replicas_of_a_compacted_topic_clean_for_themselves_so_each_is_taken() -> None:
+    compacted = replace(PLAIN, compacted=True)
+    evidence = offline(log(1, (0, 9)), log(2, (0, 20)), log(3, (0, 30)), settings=compacted)
+    assert spans(evidence, 1) == {2: [(9, 20)], 3: [(9, 30)]}
+
+
+def test_remote_storage_keeps_the_head_of_a_tiered_topic() -> None:
+    replicas = log(1, (0, 100), start=40), log(2, (0, 100), start=10)
+    assert spans(offline(*replicas, settings=replace(PLAIN, tiered=True)), 1) == {}
+
+
+def test_where_tiering_is_unknown_the_head_is_taken() -> None:
+    replicas = log(1, (0, 100), start=40), log(2, (0, 100), start=10)
+    untold = replace(PLAIN, tiered=Unknown("settings were not read"))
+    assert spans(offline(*replicas, settings=untold), 1) == {2: [(10, 40)]}
+
+
+def test_where_the_divergence_is_unknown_the_whole_log_is_taken() -> None:
+    assert spans(offline(log(1, (0, 100)), without_epochs(2, 90)), 1) == {2: [(0, 90)]}
+
+
+def test_where_the_chosen_log_start_is_unknown_all_before_its_end_may_be_a_head() -> None:
+    chosen = replace(log(1, (0, 100), start=40), log_start=Unknown("not told"))
+    assert spans(offline(chosen, log(2, (0, 100), start=10)), 1) == {2: [(10, 100)]}
+
+
+def test_a_log_that_does_not_tell_its_start_cannot_be_taken_and_says_why() -> None:
+    why = Unknown("b2 did not tell its log start")
+    evidence = offline(log(1, (0, 100)), replace(without_epochs(2, 90), log_start=why))
+    assert shares_of(AtRisk(evidence, 1)) == why
+
+
+def records_of(cluster: SimulatedCluster, taken: tuple[Share, ...]) -> list[Record]:
+    """(epoch, offset) of everything in the spans, read from the disks."""
+    disks = {disk.broker: disk for disk in cluster.disks}
+    return [
+        (disks[share.replica.broker].epochs[offset], offset)
+        for share in taken
+        for span in share.spans
+        for offset in range(span.start, span.end)
+    ]
+
+
+@given(simulated_clusters())
+def test_exactly_what_only_losers_hold_is_taken_and_each_record_once(
+    cluster: SimulatedCluster,
+) -> None:
+    evidence = cluster.evidence()
+    for chosen in cluster.disks:
+        lost = set().union(*(d.records for d in cluster.disks if d is not chosen)) - chosen.records
+        found = records_of(cluster, shares(evidence, chosen.broker))
+        if isinstance(loss_of(evidence, chosen.broker).total, Unknown):
+            assert lost <= set(found)
+        else:
+            assert sorted(found) == sorted(lost)
+
+
+@given(simulated_clusters(), st.lists(st.integers(1, 2), min_size=4, max_size=4))
+def test_knowing_less_never_saves_less(cluster: SimulatedCluster, counts: list[int]) -> None:
+    whole = cluster.evidence()
+    partly = replace(whole, replicas=tuple(map(with_recent_epochs, whole.replicas, cycle(counts))))
+    for chosen in cluster.disks:
+        lost = set().union(*(d.records for d in cluster.disks if d is not chosen)) - chosen.records
+        assert lost <= set(records_of(cluster, shares(partly, chosen.broker)))
+
+
+@given(partitions())
+def test_spans_lie_within_their_logs_rise_and_do_not_touch(evidence: PartitionEvidence) -> None:
+    for designee in evidence.state.assignment:
+        found = shares_of(AtRisk(evidence, designee))
+        for share in () if isinstance(found, Unknown) else found:
+            bounds = [bound for span in share.spans for bound in (span.start, span.end)]
+            assert bounds == sorted(set(bounds))
+            assert share.replica.broker != designee
+            assert share.replica.log_start <= bounds[0]  # type: ignore[operator]
+            assert bounds[-1] <= share.replica.log_end  # type: ignore[operator]
+
+
+@given(partitions())
+def test_something_is_taken_wherever_the_loss_is_not_known_to_be_nothing(
+    evidence: PartitionEvidence,
+) -> None:
+    for designee in evidence.state.assignment:
+        found = shares_of(AtRisk(evidence, designee))
+        loss = loss_of(evidence, designee).total
+        if isinstance(loss, int):
+            assert (found == ()) == (loss == 0)
+
+
+def test_a_share_counts_its_offsets() -> None:
+    evidence = offline(log(1, (0, 100), start=40), log(2, (0, 120), start=10))
+    (share,) = shares(evidence, 1)
+    assert (share.offsets, share.spans) == (50, (Span(10, 40), Span(100, 120)))
