@@ -153,7 +153,9 @@ class _Gathering:
         elif isinstance(finished.answer, BreakglassError):
             self._failures[finished.broker] = f"b{finished.broker}: {finished.answer}"
         elif isinstance(finished.answer, Exception):
-            raise finished.answer
+            # Whatever a broker sends, the evidence of the others stands.
+            what = f"{type(finished.answer).__name__}: {finished.answer}"
+            self._failures[finished.broker] = f"b{finished.broker} answers unreadably ({what})"
         else:
             self._answers[finished.broker] = finished.answer
 
@@ -169,7 +171,7 @@ class _Gathering:
         limit = self._deadline if self._brokers.fenced(broker) is not True else None
         try:
             answer = self._ask(broker, limit)
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, `_take` raises it
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, `_take` tells it
             self._finished.put(_Finished(broker, error))
         else:
             self._finished.put(_Finished(broker, answer))
