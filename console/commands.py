@@ -38,6 +38,7 @@ COMMANDS: tuple[Entry, ...] = (
         "Recover offline partitions by designated elections (KIP-1275).",
     ),
     Entry("plan", "console.plan:app", "Make, read, edit, check and compare recovery plans."),
+    Entry("rescue", "console.rescue:app", "Save the records that a plan will cut off."),
     Entry("recover", "console.recover:app", "Hold the elections of a plan, under guard."),
     Entry(
         "leader-election",

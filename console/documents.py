@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from services.recovery.assessment import Assessment
     from services.recovery.execution.target import Outcome
     from services.recovery.loss import Loss
+    from services.recovery.rescue.results import Rescued
     from services.recovery.triage import Triage
 
 SCHEMA = 1
@@ -111,6 +112,31 @@ def outcomes_document(
         "succeeded": all(held),
         "partitions": [*map(_skipped, skipped), *map(_outcome, outcomes)],
     }
+
+
+def rescue_document(cluster_id: str, results: Sequence[Rescued]) -> dict[str, Any]:
+    """What came of a rescue, partition by partition."""
+    return {
+        "schema": SCHEMA,
+        "cluster_id": cluster_id,
+        "succeeded": all(one.whole for one in results),
+        "partitions": rescued_partitions(results),
+    }
+
+
+def rescued_partitions(results: Sequence[Rescued]) -> list[dict[str, Any]]:
+    """Each partition, with what was saved from which replica and where it is."""
+    return [
+        {
+            "topic": one.partition.topic,
+            "partition": one.partition.partition,
+            "designated_leader": one.designee,
+            "rescued": one.whole,
+            "reason": one.reason,
+            "saved": one.saved,
+        }
+        for one in results
+    ]
 
 
 def _outcome(one: Outcome) -> dict[str, Any]:

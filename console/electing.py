@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from console.consent import Consent
 from console.offsets import count
 from console.output import inert, say
+from console.rescuing import RescueChoice, rescue_for
 from console.stop_signal import StopSignal
 from console.wiring import Connection
 from services.consent import ConsentGroup, Price, Stake, consent_groups
@@ -17,19 +18,22 @@ from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.run import Limits
 from services.recovery.execution.target import Outcome, Result, Target, exit_code
 from services.recovery.loss import loss_of
-from services.recovery.recover import Recovery, Rescue, nothing_rescued, open_transactions_after
+from services.recovery.recover import Recovery, open_transactions_after
 from services.recovery.replica_choice import own_consent
 
 if TYPE_CHECKING:
     from services.kafka.open_transactions import OpenTransaction
     from services.kafka.read_client import ReadClient
     from services.model import PartitionEvidence
+    from services.recovery.recover import Rescue
+    from services.recovery.rescue.results import Rescued
 
 
 @dataclass(frozen=True, slots=True)
 class Priced:
     """A target with what electing it costs."""
 
+    evidence: PartitionEvidence
     target: Target
     stake: Stake
 
@@ -39,7 +43,7 @@ def priced(evidence: PartitionEvidence, target: Target) -> Priced:
     loss = loss_of(evidence, target.designee)
     why_alone = own_consent(evidence, target.designee)
     price = Price(loss.total, loss.approximate)
-    return Priced(target, Stake(target.partition, price, why_alone))
+    return Priced(evidence, target, Stake(target.partition, price, why_alone))
 
 
 def report(outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -84,11 +88,13 @@ class Electing:
     cluster_id: str
     stop: StopSignal
     choose_route: RouteChoice
-    rescue: Rescue = nothing_rescued
+    rescue: RescueChoice = field(default_factory=RescueChoice)
     limits: Limits = field(default_factory=Limits)
     tell: Callable[[Sequence[Outcome]], list[Outcome]] = report
     """Prints the outcomes of a batch and returns them."""
     outcomes: list[Outcome] = field(default_factory=list)
+    rescued: list[Rescued] = field(default_factory=list)
+    """Of partitions that something was to be saved of."""
 
     def run(self, wanted: Sequence[Priced], consent: Consent, digest: str = "") -> None:
         """Elect *wanted*, after consent; prints each batch as it ends.
@@ -119,7 +125,7 @@ class Electing:
                 armed,
                 journal,
                 self.choose_route,
-                self.rescue,
+                self._rescue(wanted),
                 self.limits,
                 lambda: self.stop.requested,
             )
@@ -128,6 +134,17 @@ class Electing:
                 self.outcomes += self.tell(batch)
             ended = self.outcomes[before:]
             journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
+
+    def _rescue(self, wanted: Sequence[Priced]) -> Rescue | None:
+        evidence = {one.target.partition: one.evidence for one in wanted}
+        return rescue_for(
+            self.connection,
+            self.cluster_id,
+            lambda: self.stop.requested,
+            self.rescue,
+            evidence,
+            self.rescued,
+        )
 
     @property
     def exit_code(self) -> int:

@@ -6,7 +6,7 @@ Unlike that tool it shows what an election loses first, and wants `--write` and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,7 @@ from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.options import connected_for_writing
 from console.output import inert, say
+from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
 from services.errors import UsageError
 from services.model import TopicPartition
@@ -71,6 +72,8 @@ def leader_election(
     recovery_duration_ms: Annotated[
         int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
     ] = DURATION_MS,
+    without_rescue: WithoutRescue = False,
+    rescue_to: RescueTo = None,
     consent: Phrases = None,
 ) -> None:
     """Elect leaders: preferred, unclean (by assignment order) or designated (KIP-1275).
@@ -78,7 +81,14 @@ def leader_election(
     Preferred elections act where the leader is not the preferred replica, the others only on
     partitions without a leader.
     """
-    wanted = Request(election_type, path_to_json_file, topic, partition, all_topic_partitions)
+    wanted = Request(
+        election_type,
+        path_to_json_file,
+        topic,
+        partition,
+        all_topic_partitions,
+        RescueChoice(without_rescue, rescue_to),
+    )
     connection.require_write(f"a {election_type.value} election")
     word = Consent(tuple(consent or ()))
     raise typer.Exit(hold(connection, wanted, recovery_duration_ms / 1000, word))
@@ -93,6 +103,7 @@ class Request:
     topic: str | None
     partition: int | None
     everything: bool
+    rescue: RescueChoice = field(default_factory=RescueChoice)
 
     def __post_init__(self) -> None:
         named = (self.path is not None, self.topic is not None, self.everything)
@@ -194,6 +205,7 @@ class _Call:
             self.snapshot.cluster_id,
             self.stop,
             self._choose_route(found),
+            self.wanted.rescue,
         )
         electing.run(list(self._priced(found)), self.consent)
         electing.look_after()

@@ -14,6 +14,7 @@ from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.options import connected_for_writing
 from console.output import inert, print_json, say
+from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
 from services.errors import UsageError
 
@@ -48,6 +49,8 @@ def recover(
     recovery_duration_ms: Annotated[
         int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
     ] = DURATION_MS,
+    without_rescue: WithoutRescue = False,
+    rescue_to: RescueTo = None,
     consent: Phrases = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
 ) -> None:
@@ -57,13 +60,19 @@ def recover(
     if plan is None:
         raise UsageError("name the plan: breakglass recover --plan FILE")
     word = Consent(tuple(consent or ()))
-    raise typer.Exit(
-        recover_plan(connection, plan, recovery_duration_ms / 1000, word, as_json=as_json)
-    )
+    rescue = RescueChoice(without_rescue, rescue_to)
+    duration = recovery_duration_ms / 1000
+    raise typer.Exit(recover_plan(connection, plan, duration, word, rescue, as_json=as_json))
 
 
 def recover_plan(
-    connection: Connection, path: Path, duration: float, consent: Consent, *, as_json: bool
+    connection: Connection,
+    path: Path,
+    duration: float,
+    consent: Consent,
+    rescue: RescueChoice,
+    *,
+    as_json: bool,
 ) -> int:
     """Carry out the plan in *path*; returns the exit code."""
     from console.evidence import appraised
@@ -74,7 +83,9 @@ def recover_plan(
     connection.require_write(f"recovering by {path}")
     with StopSignal() as stop, connection.reading() as client:
         appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc)
-        call = _Call(connection, client, path, read, appraisal, found, stop, consent, as_json)
+        call = _Call(
+            connection, client, path, read, appraisal, found, stop, consent, rescue, as_json
+        )
         return call.run()
 
 
@@ -90,6 +101,7 @@ class _Call:
     found: Triage
     stop: StopSignal
     consent: Consent
+    rescue: RescueChoice
     as_json: bool
 
     def run(self) -> int:
@@ -125,6 +137,7 @@ class _Call:
             self.found.snapshot.cluster_id,
             self.stop,
             route_for(self.found.native),
+            self.rescue,
             tell=report_aside if self.as_json else report,
         )
 
@@ -155,12 +168,13 @@ class _Call:
         say(f"digest: {self.appraisal.plan.spoken_digest}{_approvals(self.read)}")
 
     def _print(self, electing: Electing, **found: object) -> None:
-        from console.documents import outcomes_document
+        from console.documents import outcomes_document, rescued_partitions
 
         cluster_id = self.found.snapshot.cluster_id
         outcomes = outcomes_document(cluster_id, electing.outcomes, self.appraisal.skipped)
         digest = self.appraisal.plan.digest
-        print_json({"plan": self.path, "digest": digest, **outcomes, **found})
+        rescued = rescued_partitions(electing.rescued)
+        print_json({"plan": self.path, "digest": digest, **outcomes, "rescued": rescued, **found})
 
 
 def _approvals(plan: Plan) -> str:

@@ -16,6 +16,7 @@ from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.options import connected, connected_for_writing
 from console.output import inert, say
+from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
 from services.errors import UsageError
 
@@ -68,13 +69,6 @@ PathToJson = Annotated[
 AllOffline = Annotated[
     bool, typer.Option("--all-offline-partitions", help="Recover every offline partition.")
 ]
-WithoutRescue = Annotated[
-    bool, typer.Option("--without-rescue", help="Do not save what the elections cut off.")
-]
-RescueTo = Annotated[
-    Path | None,
-    typer.Option("--rescue-to", metavar="DIR", help="Where to save it (your state folder)."),
-]
 
 
 @app.command()
@@ -105,8 +99,7 @@ def unclean_recovery(
         automated_recovery,
         path_to_json_file,
         all_offline_partitions,
-        without_rescue,
-        rescue_to,
+        RescueChoice(without_rescue, rescue_to),
     )
     if automated_recovery:
         connection.require_write("--automated-recovery")
@@ -142,8 +135,7 @@ def kafka_unclean_recovery(
         automated_recovery,
         path_to_json_file,
         all_offline_partitions,
-        without_rescue,
-        rescue_to,
+        RescueChoice(without_rescue, rescue_to),
     )
     armed = connection.armed() if automated_recovery else connection
     raise typer.Exit(recover(armed, wanted, Consent(implied=True)))
@@ -160,8 +152,7 @@ class Request:
     automated: bool
     path: Path | None
     all_offline: bool
-    without_rescue: bool
-    rescue_to: Path | None
+    rescue: RescueChoice
 
     def __post_init__(self) -> None:
         if not (self.show_replica_info or self.output or self.automated):
@@ -246,6 +237,7 @@ class _Call:
             self.selection.snapshot.cluster_id,
             self.stop,
             stock_route,
+            self.wanted.rescue,
             limits=Limits(retries=self.wanted.recovery_election_attempts),
         )
 

@@ -35,13 +35,20 @@ class Connection:
         return replace(self, write=True)
 
     @contextmanager
-    def reading(self) -> Iterator[ReadClient]:
-        """A client that can read, closed at the end."""
+    def reading(self, client_id: str | None = None) -> Iterator[ReadClient]:
+        """A client that can read, closed at the end.
+
+        One of a *client_id* of its own is a second one, so what the settings give to note was
+        said before.
+        """
         from services.kafka.read_client import ReadClient
 
         settings = self._settings()
-        for note in settings.notes:
-            say(note)
+        if client_id is None:
+            for note in settings.notes:
+                say(note)
+        else:
+            settings = replace(settings, client_id=client_id)
         client = ReadClient(self._sender(settings, frozenset()), settings.listener)
         try:
             yield client

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from services.journal import Journal
 from services.kafka.deadline import Deadline
@@ -12,19 +13,22 @@ from services.kafka.open_transactions import OpenTransaction, read_open_transact
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.confirm import Observer
+from services.recovery.execution.record import Record
 from services.recovery.execution.routes import RouteChoice
-from services.recovery.execution.run import Execution, Limits
+from services.recovery.execution.run import Execution, Limits, why_to_halt
 from services.recovery.execution.target import Outcome, Result, Target
 
 AFTER_SECONDS = 5.0
 
-Rescue = Callable[[Sequence[Target]], Mapping[TopicPartition, str]]
-"""Saves what electing the targets cuts off; a reason for each partition that was not saved."""
 
+class Rescue(Protocol):
+    """Saves what elections cut off (services/recovery/rescue)."""
 
-def nothing_rescued(_: Sequence[Target]) -> Mapping[TopicPartition, str]:
-    """The rescue of `--without-rescue`."""
-    return {}
+    def needed(self, target: Target) -> bool:
+        """Whether electing *target* cuts off anything that may be saved."""
+
+    def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
+        """Save what electing *targets* cuts off; a reason for each that was not saved whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +39,32 @@ class Recovery:
     client: ElectionClient
     journal: Journal
     choose_route: RouteChoice
-    rescue: Rescue = nothing_rescued
+    rescue: Rescue | None = None
+    """None: what is cut off is lost (`--without-rescue`)."""
     limits: Limits = field(default_factory=Limits)
     stop: Callable[[], bool] = lambda: False
 
     def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
-        """Rescue and elect *targets*; yields the outcomes of each batch as it ends."""
-        lost = self.rescue(targets)
-        held = tuple(
-            Outcome(
-                one,
-                Result.REFUSED,
-                f"not rescued: {lost[one.partition]}; free what stands in the way, or use "
-                "--without-rescue",
-            )
-            for one in targets
-            if one.partition in lost
-        )
+        """Rescue and elect *targets*; yields the outcomes of each batch as it ends.
+
+        Partitions that lose nothing do not wait until others are rescued, except for internal
+        topics, which come first in any case (R17).
+        """
+        rescue = self.rescue
+        first = [t for t in targets if t.internal or rescue is None or not rescue.needed(t)]
+        early = {one.partition for one in first}
+        halted = ""
+        for wave in (first, [one for one in targets if one.partition not in early]):
+            if halted and wave:
+                yield tuple(Outcome(one, Result.NOT_ATTEMPTED, halted) for one in wave)
+            elif wave:
+                for batch in self._rescue_and_elect(wave):
+                    yield batch
+                    halted = halted or _why_halted(batch)
+
+    def _rescue_and_elect(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
+        lost = {} if self.rescue is None else self.rescue.save(targets, self.journal)
+        held = tuple(_held(one, lost[one.partition]) for one in targets if one.partition in lost)
         if held:
             yield held
         execution = Execution(
@@ -63,6 +76,17 @@ class Recovery:
             self.stop,
         )
         yield from execution.run([one for one in targets if one.partition not in lost])
+
+
+def _held(target: Target, reason: str) -> Outcome:
+    told = f"not rescued: {reason}; put that right, or accept the loss with --without-rescue"
+    return Outcome(target, Result.REFUSED, told)
+
+
+def _why_halted(batch: Sequence[Outcome]) -> str:
+    """Why nothing may be elected after *batch*; empty if nothing forbids it."""
+    unattempted = (one.reason for one in batch if one.result is Result.NOT_ATTEMPTED)
+    return next(unattempted, "") or why_to_halt(batch)
 
 
 def open_transactions_after(

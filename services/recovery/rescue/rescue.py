@@ -125,7 +125,11 @@ class Rescuer:
 
 
 def _run(saver: Saver, shares: Sequence[Share]) -> list[Attempt]:
-    return list(saver.run(shares))
+    try:
+        return list(saver.run(shares))
+    except Exception as error:  # noqa: BLE001 -- a thread ends here; its partitions are held
+        reason = f"b{saver.broker} cannot be rescued ({type(error).__name__}: {error})"
+        return [Attempt(one.partition, None, reason) for one in shares]
 
 
 def divide(

@@ -1,0 +1,156 @@
+"""`breakglass rescue`: save what a plan will cut off, without electing anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.commands import new_app
+from console.options import connected
+from console.output import Column, print_json, print_table, say
+from console.wiring import Connection
+
+if TYPE_CHECKING:
+    from services.recovery.appraisal import Appraisal
+    from services.recovery.plan_check import Checked
+    from services.recovery.rescue.rescue import Rescuer
+    from services.recovery.rescue.results import Rescued
+    from services.recovery.rescue.spans import AtRisk
+
+app = new_app()
+
+
+@app.command()
+@connected
+def rescue(
+    connection: Connection,
+    plan: Annotated[
+        Path, typer.Option("--plan", metavar="FILE", help="A plan of ours, or one in Kafka's form.")
+    ],
+    to: Annotated[
+        Path | None,
+        typer.Option("--to", metavar="DIR", help="Where to save it (your state folder)."),
+    ] = None,
+    rate_limit: Annotated[
+        int | None,
+        typer.Option(
+            "--rate-limit",
+            metavar="BYTES",
+            min=0,
+            help="Read at most so many a second from all brokers together; 0 for no limit "
+            "(52,428,800).",
+        ),
+    ] = None,
+    recovery_duration_ms: Annotated[
+        int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
+    ] = 30_000,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Save the records that the elections of a plan will cut off, read from their replicas.
+
+    Each losing replica gets a topic backup in the Kafka Backup format, in
+    DIR/cluster/time/b<broker>; look into it with `breakglass backup cat`. Reads the cluster
+    only. Elections do the same by themselves, unless told --without-rescue.
+    """
+    from console.evidence import appraised
+    from console.plan_edits import opened
+    from console.rescuing import default_folder, rescuer
+    from console.stop_signal import StopSignal
+    from services.recovery.rescue.rescue import new_folder
+
+    read = opened(plan).plan
+    with StopSignal() as stop:
+        with connection.reading() as client:
+            appraisal, found = appraised(
+                client, read, str(plan), recovery_duration_ms / 1000, connection.native_rpc
+            )
+        stop.armed()
+        cluster_id = found.snapshot.cluster_id
+        rescuing = rescuer(connection, cluster_id, lambda: stop.requested, rate_limit)
+        folder = new_folder(to or default_folder(), cluster_id)
+        results = _rescue(rescuing, appraisal, folder)
+    if as_json:
+        from console.documents import rescue_document
+
+        print_json(rescue_document(cluster_id, results))
+    else:
+        _print(results)
+    raise typer.Exit(0 if all(one.whole for one in results) else 1)
+
+
+def _rescue(rescuing: Rescuer, appraisal: Appraisal, folder: Path) -> list[Rescued]:
+    at_risk, beyond = _sorted_out(appraisal)
+    return [*rescuing.rescue(at_risk, folder), *beyond]
+
+
+def _sorted_out(appraisal: Appraisal) -> tuple[list[AtRisk], list[Rescued]]:
+    """What can be rescued as it is now, and the results of what cannot."""
+    from services.recovery.plan_check import CheckStatus
+    from services.recovery.rescue.results import Rescued
+    from services.recovery.rescue.spans import AtRisk
+
+    at_risk: list[AtRisk] = []
+    beyond: list[Rescued] = []
+    for one in appraisal.checked:
+        why_not = _why_not(one, appraisal)
+        if one.status is CheckStatus.ONLINE:
+            say(f"{one.partition}  is led by now: the plan cuts nothing off")
+        elif why_not:
+            beyond.append(Rescued(one.partition, one.leader, reason=why_not))
+        else:
+            if one.reason:
+                say(f"{one.partition}  {one.reason}: rescued as it is now")
+            at_risk.append(AtRisk(appraisal.evidence[one.partition], one.leader))
+    return at_risk, beyond
+
+
+def _why_not(one: Checked, appraisal: Appraisal) -> str:
+    """Why nothing that the plan means can be rescued; empty if it can."""
+    now = appraisal.evidence.get(one.partition)
+    if now is None:
+        return f"{one.reason}: leave it out of the plan"
+    record = appraisal.plan.records.get(one.partition)
+    if record is not None and record.evidence.state.topic_id != now.state.topic_id:
+        return "its topic was deleted and created anew: make the plan again"
+    if one.leader not in now.state.assignment:
+        return f"b{one.leader} is not in the assignment: choose another leader"
+    return ""
+
+
+def _print(results: Sequence[Rescued]) -> None:
+    rows = list(_rows(results))
+    if rows:
+        print_table(COLUMNS, rows)
+    losing = sum(1 for one in results if one.saved)
+    records = sum(one.records for one in results)
+    say(f"{records:,} records of {losing:,} of {len(results):,} partitions saved")
+    for one in results:
+        if not one.whole:
+            say(f"{one.partition}  not rescued: {one.reason}")
+
+
+def _rows(results: Sequence[Rescued]) -> Iterator[tuple[object, ...]]:
+    for one in results:
+        for saved in one.saved:
+            offsets = ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in saved.spans)
+            yield (
+                one.partition,
+                f"b{saved.broker}",
+                offsets,
+                f"{saved.records:,}",
+                f"{saved.bytes:,}",
+                saved.path,
+            )
+
+
+COLUMNS = (
+    Column("Topic-partition"),
+    Column("Replica"),
+    Column("Offsets"),
+    Column("Records", right=True),
+    Column("Bytes", right=True),
+    Column("Saved in"),
+)
