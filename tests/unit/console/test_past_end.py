@@ -42,8 +42,8 @@ def test_r19_each_group_is_told_in_one_line(capsys: pytest.CaptureFixture[str]) 
     say_past_end(found(*partitions), "now")
     billing, audit = capsys.readouterr().err.splitlines()
     assert billing.startswith(
-        "group billing: committed 12 on orders-0, whose log ends at 9 (and past 2 more): now it meets "
-        "OFFSET_OUT_OF_RANGE"
+        "group billing: committed 12 on orders-0, whose log ends at 9 (and past 2 more): "
+        "now it meets OFFSET_OUT_OF_RANGE"
     )
     assert audit.startswith(
         "group audit: committed 10 on orders-1, whose log ends at 9 (and past 1 more)"

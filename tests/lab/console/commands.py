@@ -1,0 +1,92 @@
+"""Running the electing commands against a lab, as a script does that reads what they want."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from services.journal import JournalView, list_journals
+from services.lab.cluster import Cluster
+from services.lab.topics import create_topic
+from services.model import TopicPartition
+from services.recovery.plan import Plan
+from services.recovery.plan_file import read_plan
+from tests.program import Ended, breakglass
+
+MAX_CONSENTS = 20
+
+
+def on(cluster: Cluster, *arguments: object) -> Ended:
+    """Run a command on *cluster*."""
+    return breakglass(*arguments, "--bootstrap-server", cluster.bootstrap_servers)
+
+
+def agreeing(cluster: Cluster, *arguments: object) -> tuple[Ended, list[str]]:
+    """Run a command with `--write` and every consent it asks for; returns these too."""
+    phrases: list[str] = []
+    while len(phrases) < MAX_CONSENTS:
+        given = [word for phrase in phrases for word in ("--consent", phrase)]
+        ended = on(cluster, *arguments, "--write", *given)
+        last = ended.said[-1] if ended.said else ""
+        if ended.code != 3 or not last.startswith("consent: "):
+            return ended, phrases
+        phrases.append(last.removeprefix("consent: "))
+    raise AssertionError(f"still asked for consent after {phrases}")
+
+
+def made_plan(cluster: Cluster, folder: Path, *topics: str, more: tuple[str, ...] = ()) -> Path:
+    """A plan over *topics*, with b3 declared gone."""
+    path = folder / f"{'-'.join(topics)}.json"
+    named = [word for topic in topics for word in ("--topic", topic)]
+    ended = on(cluster, "plan", "make", "--gone", 3, *named, "--out", path, *more)
+    assert ended.code == 0, ended.err
+    return path
+
+
+def leader(cluster: Cluster, topic: str, number: int = 0) -> int | None:
+    """Who leads the partition."""
+    return cluster.partition(topic, number).leader
+
+
+def results(ended: Ended) -> dict[str, str]:
+    """Each partition's result, from the JSON of `recover`."""
+    return {f"{one['topic']}-{one['partition']}": one["result"] for one in partitions(ended)}
+
+
+def partitions(ended: Ended) -> list[dict[str, Any]]:
+    """The partitions of a JSON document."""
+    told: list[dict[str, Any]] = ended.document["partitions"]
+    return told
+
+
+def last_journal(cluster: Cluster) -> JournalView:
+    """The newest journal of *cluster*."""
+    newest = list_journals(cluster.layout.cluster_id)[0]
+    assert isinstance(newest, JournalView)
+    return newest
+
+
+def plan_in(path: Path) -> Plan:
+    """The plan that a command wrote."""
+    return read_plan(path)
+
+
+def partition(topic: str, number: int = 0) -> TopicPartition:
+    return TopicPartition(topic, number)
+
+
+def recreate(cluster: Cluster, topic: str) -> None:
+    """Delete a topic and create another of its name, on the brokers that live."""
+    from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
+
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicsRequest.DeleteTopicState(name=topic)], timeout_ms=10_000
+    )
+    answer = cluster.command(request, DeleteTopicsResponse)
+    assert [one.error_code for one in answer.responses] == [0]
+    cluster.wait_until(lambda: topic not in topics_of(cluster), f"{topic} to be gone")
+    create_topic(cluster, topic, [(1, 2)])
+
+
+def topics_of(cluster: Cluster) -> set[str]:
+    return {one.partition.topic for one in cluster.partitions()}

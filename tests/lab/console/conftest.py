@@ -1,0 +1,78 @@
+"""A lab with a topic for each test of the electing commands: all of them offline but one.
+
+b3 led last and is dead; b1 missed what b3 wrote alone, b2 missed more and is the shorter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from services.lab.cluster import Cluster
+from services.lab.scenarios.last_leaders import (
+    B1_LOST,
+    B2_LOST,
+    COURSE,
+    LAST_LOST,
+    QUICK_TO_FENCE,
+)
+from services.lab.scenarios.play import play, raise_lab
+from services.lab.scenarios.scenario import Scenario, Script
+from services.lab.scenarios.stage import Stage
+from services.lab.topics import create_topics
+from services.lab.truth import Expectation
+from services.model import TopicPartition
+
+SHARED, B1_ALSO, B3_ALONE = 60, 15, 5
+"""Records of every replica, of b1 and b3, of b3."""
+
+B1_FIRST, B2_FIRST = (3, 1, 2), (3, 2, 1)
+OFFLINE: dict[str, Sequence[Sequence[int]]] = {
+    "whole-way": (B1_FIRST, B2_FIRST, B2_FIRST, B1_FIRST),
+    "bare": (B1_FIRST, B2_FIRST),
+    "by-order": (B1_FIRST, B2_FIRST),
+    "moved-on": (B1_FIRST, B2_FIRST),
+    "recreated": (B1_FIRST,),
+    "unreachable": (B1_FIRST,),
+    "refusals": (B1_FIRST,),
+    "fenced": (B1_FIRST,),
+    "unclean": (B2_FIRST, B1_FIRST),
+    "designated": (B1_FIRST, B2_FIRST),
+    "kafkas-form": (B2_FIRST,),
+}
+PREFERRED = "preferred"
+"""Online: led by b1, though b2 stands first in its assignment."""
+
+
+def _script(stage: Stage) -> Script:
+    topics = {**OFFLINE, PREFERRED: ((2, 1), (2, 1), (2, 1))}
+    create_topics(stage.cluster, topics)
+    partitions = [
+        TopicPartition(topic, number)
+        for topic, assignments in topics.items()
+        for number in range(len(assignments))
+    ]
+    stage.write(partitions, SHARED)
+    yield B2_LOST
+    stage.write(partitions, B1_ALSO)
+    yield B1_LOST
+    stage.write([one for one in partitions if one.topic != PREFERRED], B3_ALONE)
+    yield LAST_LOST
+    for one in partitions:
+        if one.topic == PREFERRED:
+            stage.wait_isr(one, 1, 2)
+    return list[Expectation]()
+
+
+BROKEN = Scenario("for-commands", __doc__, _script, course=COURSE, shape=QUICK_TO_FENCE)
+
+
+@pytest.fixture(scope="package")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The lab, without the controller's own leader balancing; each topic is one test's."""
+    folder = tmp_path_factory.mktemp("for-commands")
+    unbalanced = {"auto.leader.rebalance.enable": "false"}
+    with raise_lab(folder, [BROKEN], overrides=unbalanced, tethered=True) as cluster:
+        play(cluster, [BROKEN])
+        yield cluster

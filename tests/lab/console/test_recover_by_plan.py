@@ -1,0 +1,224 @@
+"""From `plan make` to `recover --plan` on real brokers: what is chosen is elected."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from services.lab.cluster import Cluster
+from services.lab.tools import LEADER_ELECTION, run_tool
+from services.lab.topics import elect_unclean
+from tests.lab.asking import consume, list_offset
+from tests.lab.console.commands import (
+    agreeing,
+    last_journal,
+    leader,
+    made_plan,
+    on,
+    partition,
+    partitions,
+    plan_in,
+    recreate,
+    results,
+)
+from tests.lab.console.conftest import B1_ALSO, SHARED
+from tests.program import breakglass
+
+B1_END = SHARED + B1_ALSO
+
+
+def bare_file(folder: Path, leaders: dict[tuple[str, int], int]) -> Path:
+    """A file in Kafka's form."""
+    path = folder / "bare.json"
+    entries = [
+        {"topic": topic, "partition": number, "designatedLeader": broker}
+        for (topic, number), broker in leaders.items()
+    ]
+    path.write_text(json.dumps({"partitions": entries}))
+    return path
+
+
+def test_a_plan_is_made_edited_checked_and_comes_true(broken: Cluster, tmp_path: Path) -> None:
+    plan = made_plan(broken, tmp_path, "whole-way")
+    assert set(plan_in(plan).leaders.values()) == {1}
+
+    assert breakglass("plan", "set", plan, "whole-way-0=2").code == 0
+    assert breakglass("plan", "exclude", plan, "whole-way-3").code == 0
+    checked = on(broken, "plan", "check", plan, "--json")
+    assert checked.code == 0
+    assert {one["status"] for one in partitions(checked)} == {"unchanged"}
+    wanted = breakglass("plan", "show", plan, "--json").document["consents"]
+
+    ended, phrases = agreeing(broken, "recover", "--plan", plan, "--json")
+    assert ended.code == 0, ended.err
+    assert phrases == wanted
+    assert results(ended) == dict.fromkeys((f"whole-way-{n}" for n in range(3)), "elected")
+    assert {one["rung"] for one in partitions(ended)} <= {"writable", "redundant"}
+    assert all(one["order_restored"] for one in partitions(ended))
+    assert [leader(broken, "whole-way", n) for n in range(4)] == [2, 1, 1, None]
+    journal = last_journal(broken)
+    assert journal.result == "succeeded"
+    assert journal.plan is not None
+    assert journal.plan.payload["digest"] == plan_in(plan).digest
+
+    again = on(broken, "recover", "--plan", plan, "--write")
+    assert again.code == 0
+    assert again.out.splitlines() == [f"whole-way-{n}  already online" for n in range(3)]
+
+
+def test_designated_means_designated_though_another_is_first_and_longer(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    plan = bare_file(tmp_path, {("bare", 0): 2})
+    state = broken.partition("bare", 0)
+    assert state.assignment == (3, 1, 2)
+    assert list_offset(broken, 1, partition("bare")).offset == B1_END
+    assert list_offset(broken, 2, partition("bare")).offset == SHARED
+
+    refused = on(broken, "recover", "--plan", plan, "--write")
+    assert refused.code == 3
+    assert "over b1, which ranks first and loses 0" in refused.err
+    assert refused.said[-1] == f"consent: bare-0 lose {B1_ALSO}"
+    assert leader(broken, "bare") is None
+
+    ended, _ = agreeing(broken, "recover", "--plan", plan)
+    assert ended.code == 0, ended.err
+    assert leader(broken, "bare") == 2
+    assert broken.partition("bare", 0).assignment == state.assignment
+    assert len(consume(broken, partition("bare"))) == SHARED
+    broken.wait_until(
+        lambda: list_offset(broken, 1, partition("bare")).offset == SHARED,
+        "b1 to be cut off where b2 ends",
+    )
+
+
+def test_a_bare_file_is_elected_as_far_as_it_can_be(broken: Cluster, tmp_path: Path) -> None:
+    plan = bare_file(tmp_path, {("bare", 1): 1, ("no-such-topic", 0): 1, ("preferred", 0): 2})
+    checked = on(broken, "plan", "check", plan, "--json")
+    assert checked.code == 1
+    assert [one["status"] for one in partitions(checked)] == ["new", "gone", "online"]
+    ended, _ = agreeing(broken, "recover", "--plan", plan, "--json")
+    assert ended.code == 1
+    assert results(ended) == {
+        "bare-1": "elected",
+        "no-such-topic-0": "refused",
+        "preferred-0": "already online",
+    }
+
+
+def test_r24_kafkas_own_tool_reads_our_plan_and_elects_by_order(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    plan = made_plan(broken, tmp_path, "by-order")
+    assert set(plan_in(plan).leaders.values()) == {1}
+    done = run_tool(
+        broken.kafka,
+        LEADER_ELECTION,
+        [
+            *("--bootstrap-server", broken.bootstrap_servers),
+            *("--election-type", "unclean", "--path-to-json-file", str(plan)),
+        ],
+    ).check()
+    assert "completed" in done.stdout
+    assert [leader(broken, "by-order", number) for number in range(2)] == [1, 2]
+
+
+def test_what_changed_since_the_plan_is_skipped_with_the_reason(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    plan = made_plan(broken, tmp_path, "moved-on", "recreated")
+    elect_unclean(broken, partition("moved-on", 1))
+    recreate(broken, "recreated")
+
+    checked = on(broken, "plan", "check", plan, "--json")
+    assert checked.code == 1
+    told = {(one["topic"], one["partition"]): one["status"] for one in partitions(checked)}
+    assert told == {
+        ("moved-on", 0): "unchanged",
+        ("moved-on", 1): "online",
+        ("recreated", 0): "changed",
+    }
+    ended, phrases = agreeing(broken, "recover", "--plan", plan)
+    assert phrases == ["moved-on-0 lose 0"]
+    assert ended.code == 1
+    assert "moved-on-1  already online: led by b2" in ended.out
+    assert "moved-on-0  elected b1" in ended.out
+    assert (
+        "recreated-0  refused: the topic was deleted and created again: make the plan again"
+        in ended.said
+    )
+
+
+def test_r16_what_cannot_lead_cannot_be_set(broken: Cluster, tmp_path: Path) -> None:
+    plan = made_plan(broken, tmp_path, "refusals")
+    for broker, reason in [(3, "b3 is fenced"), (9, "b9 is not in the assignment 3, 1, 2")]:
+        ended = breakglass("plan", "set", plan, f"refusals-0={broker}")
+        assert ended.code == 3
+        assert ended.said == [f"b{broker} cannot lead refusals-0: {reason}."]
+    by_hand = bare_file(tmp_path, {("refusals", 0): 3})
+    ended = on(broken, "recover", "--plan", by_hand, "--write")
+    assert ended.code == 3
+    assert ended.said == ["refusals-0  refused: b3 is fenced: choose another leader"]
+    assert leader(broken, "refusals") is None
+
+
+def test_a_plan_of_another_cluster_is_refused_before_anything_is_asked_for(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    plan = made_plan(broken, tmp_path, "refusals")
+    document = json.loads(plan.read_text())
+    document["breakglass"]["cluster_id"] = "another-cluster"
+    plan.write_text(json.dumps(document))
+    for command in (["plan", "check", plan], ["recover", "--plan", plan, "--write"]):
+        ended = on(broken, *command)
+        assert ended.code == 2
+        assert ended.said[-1] == (
+            f"{plan} was made for cluster another-cluster and this is cluster "
+            f"{broken.layout.cluster_id}: connect to the right one, or make a plan for this one."
+        )
+    assert leader(broken, "refusals") is None
+
+
+def test_an_unknown_topic_is_refused_by_name(broken: Cluster, tmp_path: Path) -> None:
+    out = tmp_path / "new.json"
+    ended = on(broken, "plan", "make", "--topic", "no-such-topic", "--out", out)
+    assert ended.code == 2
+    assert "has no topic no-such-topic: correct the name" in ended.said[-1]
+    assert not out.exists()
+
+
+def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(
+    broken: Cluster, tmp_path: Path
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        away = f"2=127.0.0.1:{nobody.getsockname()[1]}"
+        unreached = ("--broker-address", away, "--recovery-duration-ms", "1000")
+        plan = made_plan(broken, tmp_path, "unreachable", more=unreached)
+        assert plan_in(plan).leaders == {partition("unreachable"): 1}
+        assert breakglass("plan", "set", plan, "unreachable-0=2").code == 0
+
+        ended, phrases = agreeing(broken, "recover", "--plan", plan, *unreached)
+    assert phrases == ["unreachable-0 lose unknown"]
+    assert ended.code == 4
+    assert "unreachable-0  unknown: b2 was elected but does not answer" in ended.said[-1]
+    assert leader(broken, "unreachable") == 2
+
+
+@pytest.mark.timeout(180)
+def test_a_designee_that_is_fenced_meanwhile_is_skipped(broken: Cluster, tmp_path: Path) -> None:
+    plan = made_plan(broken, tmp_path, "fenced")
+    assert breakglass("plan", "set", plan, "fenced-0=2").code == 0
+    broken.broker(2).kill()
+    broken.wait_fenced(2)
+    try:
+        ended = on(broken, "recover", "--plan", plan, "--write")
+    finally:
+        broken.broker(2).start()
+        broken.wait_unfenced(2)
+    assert ended.code == 3
+    assert "b2 was eligible and is barred (b2 is fenced)" in ended.said[-1]
+    assert leader(broken, "fenced") is None
