@@ -14,6 +14,7 @@ from console.stop_signal import StopSignal
 from console.wiring import Connection
 from services.consent import ConsentGroup, Price, Stake, consent_groups
 from services.model import Unknown
+from services.recovery.execution.record import described
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.run import Limits
 from services.recovery.execution.target import Outcome, Result, Target, exit_code
@@ -169,12 +170,8 @@ class Electing:
 
 
 def _planned(one: Priced) -> dict[str, object]:
-    return {
-        "designee": one.target.designee,
-        "log_end": one.target.log_end,
-        "leader_epoch": one.target.leader_epoch,
-        "price": str(one.stake.price),
-    }
+    """All that it takes to finish in another process, and the price that was agreed to."""
+    return {**described(one.target), "price": str(one.stake.price)}
 
 
 def _say_what_stands_alone(groups: Sequence[ConsentGroup]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -27,7 +28,7 @@ def read_plan(path: Path) -> Plan:
 
 def parse_plan(text: str, source: str) -> Plan:
     """`read_plan` of *text*, which messages call *source*."""
-    document = parse_json(text, source)
+    document = parse_json(text, source, bare_keys=True)
     elections = _elections(document, source)
     entries = tuple(_entry(number, one, source) for number, one in enumerate(elections, start=1))
     if not isinstance(document, dict) or document.get("breakglass") is None:
@@ -89,6 +90,8 @@ def _write_over(text: str, path: Path) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         _write_new(text, beside)
+        if path.exists():
+            shutil.copymode(path, beside)
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

@@ -192,6 +192,13 @@ def test_an_edit_of_a_link_changes_what_it_leads_to(tmp_path: Path) -> None:
     assert leaders_in(plan) == {"orders-1": 1}
 
 
+def test_an_edit_keeps_who_may_read_the_file(tmp_path: Path) -> None:
+    plan = plan_file(tmp_path, SAFE)
+    plan.chmod(0o600)
+    breakglass("plan", "set", plan, "orders-1=1")
+    assert plan.stat().st_mode & 0o777 == 0o600
+
+
 def test_an_edit_never_runs_over_somebody_elses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

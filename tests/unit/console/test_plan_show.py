@@ -100,6 +100,17 @@ def test_a_bare_plan_is_shown_without_claims_about_losses(tmp_path: Path) -> Non
     assert document["partitions"] == [{"topic": "orders", "partition": 1, "designated_leader": 2}]
 
 
+def test_the_file_that_the_kip_prints_is_a_plan(tmp_path: Path) -> None:
+    path = tmp_path / "kip.json"
+    path.write_text(
+        "{partitions: [\n"
+        '  {topic: "foo", partition: 1, designatedLeader: 0},\n'
+        '  {topic: "foobar", partition: 2, designatedLeader: 1}]\n}'
+    )
+    told = breakglass("plan", "show", path, "--json").document["partitions"]
+    assert [tuple(one.values()) for one in told] == [("foo", 1, 0), ("foobar", 2, 1)]
+
+
 def test_json_keeps_what_is_unknown_unknown(tmp_path: Path) -> None:
     path = plan_file(tmp_path, HALF_READ)
     breakglass("plan", "set", path, "orders-7=2")
