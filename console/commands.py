@@ -45,6 +45,7 @@ COMMANDS: tuple[Entry, ...] = (
         "console.leader_election:app",
         "Hold preferred, unclean or designated elections.",
     ),
+    Entry("groups", "console.groups:app", "Consumer groups that committed past a recovered end."),
     Entry("backup", "console.backup:app", "Read topic backups, rebuild their indexes."),
     Entry(
         "lab",

@@ -35,5 +35,5 @@ def say_past_end(found: Iterable[GroupPastEnd], moment: str) -> None:
         say(
             f"group {group}: committed {first.committed:,} on {first.partition}, whose log ends at "
             f"{first.log_end:,}{more}: {moment} it meets OFFSET_OUT_OF_RANGE and starts where its "
-            "auto.offset.reset says; kafka-consumer-groups.sh --reset-offsets sets another place"
+            "auto.offset.reset says; `breakglass groups reset` puts it to the end"
         )

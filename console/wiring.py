@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,10 +12,12 @@ from services.errors import ReadOnly, UsageError
 
 if TYPE_CHECKING:
     from services.kafka.election_client import ElectionClient
+    from services.kafka.group_client import GroupClient
     from services.kafka.read_client import ReadClient
     from services.kafka.sender import Sender
     from services.kafka.settings import ConnectionSettings
     from services.kafka.sources import ConnectionOptions
+    from services.model import Broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +73,32 @@ class Connection:
         Raises:
             ReadOnly: `--write` was not given.
         """
-        self.require_write(doing)
         from services.kafka import api_keys
         from services.kafka.election_client import ElectionClient
 
-        sender = self._sender(self._settings(), api_keys.ELECT)
-        try:
+        with self._armed_sender(doing, api_keys.ELECT) as sender:
             yield ElectionClient(sender)
+
+    @contextmanager
+    def arm_groups(self, doing: str, brokers: Iterable[Broker]) -> Iterator[GroupClient]:
+        """A client that can move groups' committed offsets on *brokers*, closed at the end.
+
+        Raises:
+            ReadOnly: `--write` was not given.
+        """
+        from services.kafka import api_keys
+        from services.kafka.group_client import GroupClient
+
+        with self._armed_sender(doing, api_keys.GROUPS) as sender:
+            sender.learn(brokers)
+            yield GroupClient(sender)
+
+    @contextmanager
+    def _armed_sender(self, doing: str, power: frozenset[int]) -> Iterator[Sender]:
+        self.require_write(doing)
+        sender = self._sender(self._settings(), power)
+        try:
+            yield sender
         finally:
             sender.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 FETCH = 1
 LIST_OFFSETS = 2
 METADATA = 3
+OFFSET_COMMIT = 8
 OFFSET_FETCH = 9
 FIND_COORDINATOR = 10
 DESCRIBE_GROUPS = 15
@@ -49,3 +50,6 @@ READ = frozenset(
 
 ELECT = frozenset({ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS})
 """What an election sends besides reads."""
+
+GROUPS = frozenset({OFFSET_COMMIT})
+"""What putting a group's offsets elsewhere sends besides reads."""

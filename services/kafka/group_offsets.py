@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from services.errors import BreakglassError
@@ -18,7 +18,10 @@ GroupOffsets = dict[TopicPartition, dict[str, int]]
 
 
 def read_group_offsets(
-    sender: Sender, coordinator: int, wanted: frozenset[TopicPartition], deadline: Deadline
+    sender: Sender,
+    coordinator: int,
+    wanted: Container[TopicPartition],
+    deadline: Deadline,
 ) -> GroupOffsets | Unknown:
     """What the groups coordinated by broker *coordinator* committed on *wanted* partitions."""
     limit = deadline.sooner(GROUP_SECONDS)
@@ -40,7 +43,7 @@ def _offsets(
     sender: Sender,
     coordinator: int,
     groups: Iterable[str],
-    wanted: frozenset[TopicPartition],
+    wanted: Container[TopicPartition],
     deadline: Deadline,
 ) -> GroupOffsets:
     from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse

@@ -1,0 +1,87 @@
+"""What an armed session can do to a consumer group: put its committed offsets elsewhere.
+
+The group must have no live members; its coordinator refuses otherwise
+(GroupCoordinator.validateOffsetCommit with generation -1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from services.errors import OutcomeUnknown, Unreachable
+from services.kafka.broker_errors import describe_error
+from services.kafka.deadline import Deadline
+from services.kafka.grouping import by_topic
+from services.kafka.sender import Sender
+from services.model import TopicPartition
+
+NO_GENERATION = -1
+COMMIT_VERSION = 9
+"""The last version that names topics instead of their ids."""
+
+
+class GroupClient:
+    """Commits offsets for groups without members; constructed only in armed sessions."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def commit(
+        self,
+        coordinator: int,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        deadline: Deadline,
+    ) -> dict[TopicPartition, str]:
+        """Commit *offsets* for *group*; an error in words for each partition, "" for done.
+
+        Raises:
+            Unreachable: the coordinator could not be connected to; nothing was sent.
+            OutcomeUnknown: no answer; the offsets may or may not have been committed.
+        """
+        from kafka.protocol.consumer import OffsetCommitRequest, OffsetCommitResponse
+
+        request = OffsetCommitRequest(
+            group_id=group,
+            generation_id_or_member_epoch=NO_GENERATION,
+            member_id="",
+            topics=by_topic(offsets, lambda name, held: _topic(name, held, offsets)),
+        )
+        self._sender.offers(coordinator, request.API_KEY, deadline)
+        try:
+            answer = self._sender.call(
+                coordinator, request, OffsetCommitResponse, deadline, max_version=COMMIT_VERSION
+            )
+        except Unreachable as error:
+            raise OutcomeUnknown(
+                f"no answer while committing for group {group} ({error.reason}): run "
+                "`breakglass groups past-end` to see where it stands"
+            ) from error
+        errors = {
+            TopicPartition(topic.name, one.partition_index): _words(one.error_code)
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+        return {one: errors.get(one, "left out of the answer") for one in offsets}
+
+
+def _topic(name: str, held: list[TopicPartition], offsets: Mapping[TopicPartition, int]) -> Any:
+    from kafka.protocol.consumer import OffsetCommitRequest
+
+    topic_class = OffsetCommitRequest.OffsetCommitRequestTopic
+    return topic_class(
+        name=name,
+        partitions=[
+            topic_class.OffsetCommitRequestPartition(
+                partition_index=one.partition,
+                committed_offset=offsets[one],
+                committed_metadata="",
+            )
+            for one in held
+        ],
+    )
+
+
+def _words(code: int) -> str:
+    return describe_error(code) if code else ""

@@ -1,0 +1,218 @@
+"""Groups that committed past the end of a recovered log, and putting them back to it (R19).
+
+Nothing is lost by it: such a group reads nothing until its offset is valid again, and where
+it goes then is otherwise left to each consumer's auto.offset.reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from services.errors import BreakglassError, OutcomeUnknown
+from services.journal_view import JournalView
+from services.kafka.deadline import Deadline
+from services.kafka.group_client import GroupClient
+from services.kafka.group_offsets import GroupOffsets, read_group_offsets
+from services.kafka.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
+from services.kafka.read_client import ReadClient
+from services.model import PartitionState, TopicPartition, Unknown
+from services.recovery.execution.record import Record
+
+STEP = "commit group offsets"
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One committed offset to be put elsewhere."""
+
+    group: str
+    partition: TopicPartition
+    committed: int
+    """Where it stands; the move is refused when it stands elsewhere by then."""
+    to: int
+
+    @property
+    def back(self) -> Move:
+        """The move that undoes this one."""
+        return Move(self.group, self.partition, self.to, self.committed)
+
+
+class MoveResult(StrEnum):
+    """How a move ended."""
+
+    MOVED = "moved"
+    REFUSED = "refused"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of a move."""
+
+    move: Move
+    result: MoveResult
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where groups stand, and who coordinates each."""
+
+    offsets: GroupOffsets
+    coordinators: Mapping[str, int]
+    unread: Mapping[int, str]
+    """Brokers whose groups could not be read, with the reason."""
+
+
+def moves_past_end(standing: Standing, ends: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
+    """A move to the log's end for each group that committed past it; sorted by group."""
+    return tuple(
+        sorted(
+            (
+                Move(group, partition, committed, ends[partition])
+                for partition, groups in standing.offsets.items()
+                if partition in ends
+                for group, committed in groups.items()
+                if committed > ends[partition]
+            ),
+            key=lambda move: (move.group, move.partition),
+        )
+    )
+
+
+def moves_of(view: JournalView) -> tuple[Move, ...]:
+    """The moves that a journal says were made."""
+    return tuple(
+        Move(str(step.request.payload["group"]), partition, int(item["from"]), int(item["to"]))
+        for step in view.steps
+        if step.name == STEP
+        for partition, item in step.items.items()
+        if partition in step.outcomes and step.outcomes[partition].result == MoveResult.MOVED
+    )
+
+
+def read_standing(
+    client: ReadClient,
+    brokers: Iterable[int],
+    wanted: Container[TopicPartition],
+    deadline: Deadline,
+) -> Standing:
+    """The offsets that every group committed on *wanted* partitions."""
+    offsets: GroupOffsets = {}
+    coordinators: dict[str, int] = {}
+    unread: dict[int, str] = {}
+    for broker in brokers:
+        told = read_group_offsets(client.sender, broker, wanted, deadline)
+        if isinstance(told, Unknown):
+            unread[broker] = told.reason
+            continue
+        for partition, groups in told.items():
+            offsets.setdefault(partition, {}).update(groups)
+            coordinators.update(dict.fromkeys(groups, broker))
+    return Standing(offsets, coordinators, unread)
+
+
+def read_ends(
+    client: ReadClient, states: Iterable[PartitionState], deadline: Deadline
+) -> dict[TopicPartition, int]:
+    """The high watermarks of partitions, as their leaders tell; silent leaders are left out."""
+    led: dict[int, list[TopicPartition]] = {}
+    for one in states:
+        if one.leader is not None:
+            led.setdefault(one.leader, []).append(one.partition)
+    ends: dict[TopicPartition, int] = {}
+    for leader, partitions in led.items():
+        try:
+            told = list_offsets(
+                client.sender, leader, partitions, LATEST, deadline, replica_id=LEADER_ONLY
+            )
+        except BreakglassError:
+            continue
+        ends.update(
+            {one: held.offset for one, held in told.items() if isinstance(held, ListedOffset)}
+        )
+    return ends
+
+
+def carry_out(
+    client: GroupClient,
+    read: ReadClient,
+    journal: Record,
+    moves: Sequence[Move],
+    coordinators: Mapping[str, int],
+    seconds: float,
+) -> list[Moved]:
+    """Commit *moves*, group by group, each read again immediately before and confirmed after."""
+    done: list[Moved] = []
+    for group in dict.fromkeys(move.group for move in moves):
+        wanted = [move for move in moves if move.group == group]
+        broker = coordinators.get(group)
+        if broker is None:
+            done += [_changed(move, None) for move in wanted]
+            continue
+        now = _committed(read, broker, wanted, seconds)
+        changed = [move for move in wanted if now.get(move.partition) != move.committed]
+        done += [_changed(move, now.get(move.partition)) for move in changed]
+        ready = [move for move in wanted if move not in changed]
+        if ready:
+            done += _commit(client, read, journal, ready, broker, seconds)
+    return done
+
+
+def _commit(
+    client: GroupClient,
+    read: ReadClient,
+    journal: Record,
+    moves: Sequence[Move],
+    coordinator: int,
+    seconds: float,
+) -> list[Moved]:
+    group = moves[0].group
+    request = journal.request(
+        STEP,
+        {move.partition: {"from": move.committed, "to": move.to} for move in moves},
+        group=group,
+    )
+    try:
+        offsets = {move.partition: move.to for move in moves}
+        errors = client.commit(coordinator, group, offsets, Deadline.after(seconds))
+    except OutcomeUnknown as error:
+        ended = [Moved(move, MoveResult.UNKNOWN, str(error)) for move in moves]
+    except BreakglassError as error:
+        ended = [Moved(move, MoveResult.FAILED, str(error)) for move in moves]
+    else:
+        now = _committed(read, coordinator, moves, seconds)
+        ended = [_ended(move, errors[move.partition], now.get(move.partition)) for move in moves]
+    journal.outcome(
+        request,
+        {one.move.partition: {"result": one.result.value, "reason": one.reason} for one in ended},
+    )
+    return ended
+
+
+def _committed(
+    read: ReadClient, coordinator: int, moves: Sequence[Move], seconds: float
+) -> dict[TopicPartition, int]:
+    """Where the group of *moves* stands now, as far as its coordinator tells."""
+    wanted = {move.partition for move in moves}
+    told = read_group_offsets(read.sender, coordinator, wanted, Deadline.after(seconds))
+    if isinstance(told, Unknown):
+        return {}
+    group = moves[0].group
+    return {partition: groups[group] for partition, groups in told.items() if group in groups}
+
+
+def _changed(move: Move, now: int | None) -> Moved:
+    stands = "cannot be read" if now is None else f"stands at {now:,} now"
+    return Moved(move, MoveResult.REFUSED, f"the group's offset {stands}: look again")
+
+
+def _ended(move: Move, error: str, now: int | None) -> Moved:
+    if error:
+        return Moved(move, MoveResult.FAILED, f"{error}: stop the group's consumers, then again")
+    if now != move.to:
+        return Moved(move, MoveResult.UNKNOWN, "accepted, and not seen in place: look again")
+    return Moved(move, MoveResult.MOVED)

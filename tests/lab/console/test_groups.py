@@ -1,0 +1,88 @@
+"""Groups that committed past the end of their log: listed, put back, and rolled back (R19)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as Position
+
+from services.journal import list_journals
+from services.journal_view import JournalView
+from services.lab.cluster import Cluster
+from services.lab.produce import produce
+from services.lab.topics import create_topic
+from tests.lab.console.commands import on
+
+TOPIC = "invoices"
+RECORDS = 20
+
+
+def group_of(cluster: Cluster, name: str) -> Consumer:
+    """A consumer of group *name*, for committing and reading offsets."""
+    return Consumer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "group.id": name},
+        logger=logging.getLogger("tests.groups"),
+    )
+
+
+def committed(consumer: Consumer) -> int:
+    """Where the group stands on the topic's only partition."""
+    (position,) = consumer.committed([Position(TOPIC, 0)], timeout=10)
+    return int(position.offset)
+
+
+@pytest.fixture(scope="module")
+def ahead(three_brokers: Cluster) -> Iterator[Consumer]:
+    """A group without members that committed 35 where the log ends at 20."""
+    create_topic(three_brokers, TOPIC, [[1, 2, 3]])
+    produce(three_brokers, TOPIC, 0, RECORDS)
+    consumer = group_of(three_brokers, "billing")
+    consumer.commit(offsets=[Position(TOPIC, 0, 35)], asynchronous=False)
+    within = group_of(three_brokers, "reporting")
+    within.commit(offsets=[Position(TOPIC, 0, 20)], asynchronous=False)
+    within.close()
+    yield consumer
+    consumer.close()
+
+
+def test_r19_a_group_past_the_end_is_listed_and_one_at_the_end_is_not(
+    three_brokers: Cluster, ahead: Consumer
+) -> None:
+    listed = on(three_brokers, "groups", "past-end", "--topic", TOPIC, "--json")
+
+    assert listed.code == 0, listed.err
+    assert [one["group"] for one in listed.document["past_end"]] == ["billing"]
+    assert listed.document["past_end"][0]["to"] == RECORDS
+
+
+def test_r19_a_reset_wants_the_write_flag_and_the_phrase_that_names_it(
+    three_brokers: Cluster, ahead: Consumer
+) -> None:
+    unarmed = on(three_brokers, "groups", "reset", "--topic", TOPIC)
+    unasked = on(three_brokers, "groups", "reset", "--topic", TOPIC, "--write")
+
+    assert (unarmed.code, unasked.code) == (3, 3)
+    assert unasked.said[-1] == f"consent: billing on {TOPIC}-0 to {RECORDS}"
+    assert committed(ahead) == 35
+
+
+def test_r19_a_reset_moves_the_group_to_the_end_and_its_rollback_moves_it_back(
+    three_brokers: Cluster, ahead: Consumer
+) -> None:
+    phrase = f"billing on {TOPIC}-0 to {RECORDS}"
+    reset = on(three_brokers, "groups", "reset", "--topic", TOPIC, "--write", "--consent", phrase)
+    assert reset.code == 0, reset.err
+    assert committed(ahead) == RECORDS
+
+    journal = list_journals(three_brokers.layout.cluster_id)[0]
+    assert isinstance(journal, JournalView)
+    back = f"billing on {TOPIC}-0 to 35"
+    rolled = on(
+        three_brokers, "groups", "rollback", "--journal", journal.path, "--write",
+        "--consent", back,
+    )  # fmt: skip
+    assert rolled.code == 0, rolled.err
+    assert committed(ahead) == 35
