@@ -21,6 +21,7 @@ from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
 from services.errors import UsageError
 from services.model import TopicPartition
+from services.recovery.execution.target import Result
 
 if TYPE_CHECKING:
     from console.electing import Priced
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
     from services.model import ClusterSnapshot, PartitionState
     from services.recovery.execution.routes import RouteChoice
+    from services.recovery.execution.target import Outcome
     from services.recovery.partition_file import Election
     from services.recovery.triage import Triage
 
@@ -168,16 +170,19 @@ class _Call:
     elections: Sequence[Election] | None
     consent: Consent
     stop: StopSignal
-    failures: int = 0
+    unheld: list[Result] = field(default_factory=list)
+    """Of partitions for which no election was held."""
 
     def run(self, duration: float) -> int:
         """Hold the elections; returns the exit code."""
+        from services.recovery.execution.target import exit_code_of
+
         states = self._states()
         if self.wanted.election is ElectionChoice.PREFERRED:
-            code = self._preferred(states)
+            outcomes = self._preferred(states)
         else:
-            code = self._leaderless(states, duration)
-        return code or (1 if self.failures else 0)
+            outcomes = self._leaderless(states, duration)
+        return exit_code_of(self.unheld + [one.result for one in outcomes])
 
     def _states(self) -> list[PartitionState]:
         """The partitions named, as far as they exist."""
@@ -186,10 +191,10 @@ class _Call:
         by_name = {one.partition: one for one in self.snapshot.partitions}
         for one in self.elections:
             if one.partition not in by_name:
-                self._fail(one.partition, "failed: the cluster has no such partition")
+                self._leave(one.partition, Result.FAILED, "the cluster has no such partition")
         return [by_name[one.partition] for one in self.elections if one.partition in by_name]
 
-    def _leaderless(self, states: Sequence[PartitionState], duration: float) -> int:
+    def _leaderless(self, states: Sequence[PartitionState], duration: float) -> list[Outcome]:
         """Unclean and designated elections: evidence and price first, then as any recovery."""
         from console.electing import Electing
         from console.replica_table import print_replicas
@@ -209,7 +214,7 @@ class _Call:
         )
         electing.run(list(self._priced(found)), self.consent)
         electing.look_after()
-        return electing.exit_code
+        return electing.outcomes
 
     def _choose_route(self, found: Triage) -> RouteChoice:
         from services.recovery.execution.routes import plain_unclean_route, route_for
@@ -218,7 +223,7 @@ class _Call:
             return plain_unclean_route
         return route_for(found.native)
 
-    def _preferred(self, states: Sequence[PartitionState]) -> int:
+    def _preferred(self, states: Sequence[PartitionState]) -> list[Outcome]:
         """Preferred elections lose nothing; they are consented to like every change."""
         from console.electing import report
         from services.consent import Price, consent_phrase
@@ -226,15 +231,14 @@ class _Call:
         from services.recovery.execution.confirm import Observer
         from services.recovery.execution.preferred import elect_preferred, preferred_targets
         from services.recovery.execution.run import Limits
-        from services.recovery.execution.target import exit_code
 
         targets = preferred_targets([one for one in states if not one.offline])
         for one in states:
             if one.offline:
-                self._fail(one.partition, "failed: it has no leader; hold another election")
+                self._leave(one.partition, Result.FAILED, "it has no leader; hold another election")
         if not targets:
-            say("every partition is led by its preferred replica already")
-            return 0
+            say("every partition with a leader is led by its preferred replica already")
+            return []
         phrase = consent_phrase([one.partition for one in targets], Price(0))
         self.consent.require([phrase])
         doing = "a preferred election"
@@ -252,7 +256,7 @@ class _Call:
                 for outcome in report(batch)
             ]
             journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
-        return exit_code(ended)
+        return ended
 
     def _report_online(self, states: Sequence[PartitionState]) -> None:
         if self.elections is None:
@@ -275,17 +279,18 @@ class _Call:
             if leader is None:
                 leader = first_live(evidence)
             if leader is None:
-                self._fail(assessment.partition, "failed: no replica of it can be elected")
+                self._leave(assessment.partition, Result.REFUSED, "no replica of it can be elected")
                 continue
             reason = refusal(evidence, leader)
             if reason:
-                self._fail(assessment.partition, f"refused: {reason}")
+                self._leave(assessment.partition, Result.REFUSED, reason)
             else:
                 yield priced(evidence, target_of(evidence, leader, assessment.ranking))
 
-    def _fail(self, partition: TopicPartition, words: str) -> None:
-        self.failures += 1
-        say(f"{partition}  {words}")
+    def _leave(self, partition: TopicPartition, result: Result, reason: str) -> None:
+        """Say why no election is held for *partition*."""
+        self.unheld.append(result)
+        say(f"{partition}  {result}: {reason}")
 
 
 def main() -> int:
