@@ -3,8 +3,8 @@
 ::
 
     BreakglassError                         exit 1
-    ├── UsageError                          exit 2   the command or a file is wrong; nothing was done
-    │   ├── MalformedInput                           a file that cannot be read, with line and column
+    ├── UsageError                          exit 2   a command or file is wrong; nothing was done
+    │   ├── MalformedInput                           an unreadable file, with line and column
     │   ├── UnsupportedSchema                        a file written by a newer version
     │   ├── WrongCluster                             a plan made for another cluster
     │   └── BadConnectionSettings                    client properties or a profile that cannot work

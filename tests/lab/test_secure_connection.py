@@ -19,8 +19,9 @@ from kafka.protocol.admin import (
 from services.errors import AuthenticationFailed, ConnectFailed, Unreachable
 from services.kafka import api_keys
 from services.kafka.deadline import Deadline
-from services.kafka.read_client import ReadClient, read_client
+from services.kafka.read_client import ReadClient
 from services.kafka.security import ClientSecurity, confluent_config
+from services.kafka.sender import Sender
 from services.kafka.settings import ConnectionSettings
 from services.kafka.sources import ConnectionOptions, connection_settings
 from services.lab.cluster import Cluster
@@ -158,7 +159,7 @@ def cluster_id(settings: ConnectionSettings) -> str:
 
 
 def _client(settings: ConnectionSettings, security: ClientSecurity) -> ReadClient:
-    return read_client(settings.bootstrap_servers, security, api_keys.READ)
+    return ReadClient(Sender(settings.bootstrap_servers, security, api_keys.READ))
 
 
 def consumer(settings: ConnectionSettings) -> Consumer:
