@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from services.lab.cluster import Cluster
 from services.lab.controller_link import ControllerLink
-from services.lab.scenarios.damage import wait_gone
+from services.lab.scenarios.damage import wait_gone, wait_left
 from services.lab.scenarios.logs import wait_high_watermark
 from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
 from services.lab.truth import Expectation, Verdict
+from services.model import TopicPartition
 
 TOPIC = "payments"
 ASSIGNMENTS = ((2, 3, 1), (2, 1, 3))
@@ -24,13 +27,13 @@ def _script(stage: Stage) -> list[Expectation]:
     cluster = stage.cluster
     partitions = stage.create(TOPIC, ASSIGNMENTS)
     stage.write(partitions, 100)
-    cluster.broker(1).kill()
-    ControllerLink(cluster, CUT_OFF).cut()
-    wait_gone(cluster, 1, CUT_OFF)
+    _wait_heard(stage, partitions, 100, 1)
+    cluster.broker(1).stop()
+    wait_left(cluster, 1)
     stage.write(partitions, 35)
-    # Nothing between brokers is cut: the leader goes on serving a follower that is fenced.
-    for partition in partitions:
-        wait_high_watermark(cluster, partition, 135, CUT_OFF)
+    _wait_heard(stage, partitions, 135, CUT_OFF)
+    ControllerLink(cluster, CUT_OFF).cut()
+    wait_gone(cluster, CUT_OFF)
     cluster.broker(2).kill()
     cluster.broker(1).start()
     cluster.wait_unfenced(1)
@@ -42,13 +45,18 @@ def _script(stage: Stage) -> list[Expectation]:
             broker=2,
             designee=1,
             why=(
-                "b2 led last and is intact; b3 followed it to the end but is fenced, so that "
-                "only b1, which misses 35 records, can be elected"
+                "b2 led last and is intact; b3 holds as much but is fenced, so that only b1, "
+                "which misses 35 records, can be elected"
             ),
             if_gone=Verdict.LOSS,
         )
         for partition in partitions
     ]
+
+
+def _wait_heard(stage: Stage, partitions: Sequence[TopicPartition], mark: int, broker: int) -> None:
+    for partition in partitions:
+        wait_high_watermark(stage.cluster, partition, mark, broker)
 
 
 SCENARIO = Scenario("fenced-designee", __doc__, alone(_script), shape=Shape(prepare=_prepare))
