@@ -10,7 +10,7 @@ from pathlib import Path
 
 from services.errors import BreakglassError, EvidenceChanged, StorageError, Unreachable
 from services.kafka.rate_limit import RateLimit
-from services.kafka.replica_records import CHUNK_BYTES, ReplicaRecords
+from services.kafka.replica_records import CHUNK_BYTES, REQUEST_SECONDS, ReplicaRecords
 from services.kafka.sender import Sender
 from services.model import EpochHistory, TopicPartition
 from services.recovery.rescue.results import Saved
@@ -122,6 +122,7 @@ class Saver:
             self.broker,
             share.partition,
             chunk_bytes=chunk_bytes(self.limit),
+            request_seconds=REQUEST_SECONDS,
             go_on=lambda: self.pause(0),
         )
         for chunk in log.chunks(span.start, span.end):

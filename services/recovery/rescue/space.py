@@ -57,7 +57,8 @@ def without_room(
 ) -> dict[TopicPartition, str]:
     """Partitions that will not fit into *folder*, with the reason; the earlier ones come first.
 
-    Shares of unknown size count as nothing: `require_reserve` stops them in time.
+    Of shares of unknown size only what the format adds is counted: `require_reserve` stops them
+    in time.
 
     Raises:
         StorageError: the file system cannot be asked.
@@ -65,7 +66,7 @@ def without_room(
     left = free(folder) - RESERVE_BYTES
     refused: dict[TopicPartition, str] = {}
     for partition, held in shares.items():
-        needed = int(sum(_known_estimate(one) for one in held) * MARGIN)
+        needed = int(sum(_at_least(one) for one in held) * MARGIN)
         if needed > left or left < 0:
             refused[partition] = (
                 f"it needs about {_megabytes(needed)} and {_megabytes(max(0, left))} may be used "
@@ -85,9 +86,9 @@ def require_reserve(folder: Path, free: FreeBytes = free_bytes) -> None:
         )
 
 
-def _known_estimate(share: Share) -> int:
+def _at_least(share: Share) -> int:
     found = estimate(share)
-    return 0 if isinstance(found, Unknown) else found
+    return share.offsets * BYTES_A_RECORD if isinstance(found, Unknown) else found
 
 
 def _megabytes(size: int) -> str:

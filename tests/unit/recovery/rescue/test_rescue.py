@@ -1,0 +1,377 @@
+"""Rescues over real sockets and real files: what is saved, what is held back, what is not asked."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from kafka.protocol.consumer import FetchRequest
+
+from services.kafka.rate_limit import RateLimit
+from services.kafka.read_client import ReadClient
+from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from services.recovery.rescue import saver
+from services.recovery.rescue.rescue import Rescuer, new_folder
+from services.recovery.rescue.results import Rescued, Saved
+from services.recovery.rescue.space import RESERVE_BYTES, FreeBytes, free_bytes
+from services.recovery.rescue.spans import AtRisk, Span
+from services.topic_backup.address import partition_of
+from services.topic_backup.batch_log import BatchState, read_batch_log
+from services.topic_backup.folder import LocalAppendFile, LocalFolder, storage_errors
+from services.topic_backup.manifest import TopicManifest, read_manifest
+from services.topic_backup.record import Record
+from services.topic_backup.summary import EpochStart, Gap, GapReason
+from tests.fake_cluster import FakeCluster
+from tests.fake_metadata import CLUSTER_ID
+from tests.unit.kafka.held_log import HeldLog, serve_logs
+from tests.unit.recovery.replicas import PLAIN, TOPIC_ID, log, offline
+from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
+from tests.unit.topic_backup.shapes import run
+
+COMMIT, ABORT = 1, 0
+ORDERS, BILLS = TopicPartition("orders", 3), TopicPartition("bills", 0)
+PRODUCER = (1_001, 2, 0)
+
+
+@dataclass
+class Bench:
+    """Three brokers, and a rescuer of what b2 and b3 hold past b1's 100 records."""
+
+    cluster: FakeCluster
+    to: Path
+    free: FreeBytes = free_bytes
+    limit: RateLimit = field(default_factory=lambda: RateLimit(None))
+    stopped: bool = False
+    opened: int = 0
+
+    @contextmanager
+    def connect(self) -> Iterator[ReadClient]:
+        self.opened += 1
+        client = self.cluster.client()
+        try:
+            yield client
+        finally:
+            client.close()
+
+    def hold(self, broker: int, *logs: HeldLog) -> None:
+        serve_logs(self.cluster.brokers[broker], logs)
+
+    def rescue(self, *evidence: PartitionEvidence) -> tuple[Rescued, ...]:
+        """Rescue before b1 is elected everywhere."""
+        rescuer = Rescuer(CLUSTER_ID, self.connect, self.limit, lambda: self.stopped, self.free)
+        return rescuer.rescue([AtRisk(one, 1) for one in evidence], self.to)
+
+    def one(self, evidence: PartitionEvidence) -> Rescued:
+        (result,) = self.rescue(evidence)
+        return result
+
+    def fetches(self, broker: int) -> int:
+        received = self.cluster.brokers[broker].received
+        return sum(one.api_key == FetchRequest.API_KEY for one in received)
+
+    def manifest(self, broker: int, topic: str) -> TopicManifest:
+        found = read_manifest(LocalFolder(self.to / f"b{broker}" / topic))
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr(saver, "REQUEST_SECONDS", 2.0)
+    with FakeCluster(3) as cluster:
+        yield Bench(cluster, tmp_path / "rescue")
+
+
+def forked(
+    partition: TopicPartition = ORDERS, end: int = 150, settings: TopicSettings = PLAIN
+) -> PartitionEvidence:
+    """b2 holds an epoch of its own from 100 to *end*."""
+    replicas = log(1, (0, 100), (2, 125)), log(2, (0, 100), (1, end))
+    return offline(*replicas, topic=partition.topic, number=partition.partition, settings=settings)
+
+
+def batches(start: int, end: int, epoch: int) -> list[bytes]:
+    """Ten records each."""
+    return [batch(run(first, first + 10), epoch=epoch) for first in range(start, end, 10)]
+
+
+def b2_holds(partition: TopicPartition = ORDERS, end: int = 150) -> HeldLog:
+    return HeldLog(partition, batches(0, 100, 0) + batches(100, end, 1))
+
+
+def saved_of(result: Rescued) -> Saved:
+    (saved,) = result.saved
+    return saved
+
+
+def records_in(saved: Saved) -> Sequence[Record]:
+    return list(partition_of(str(saved.path)).records())
+
+
+def states_in(bench: Bench, broker: int, partition: TopicPartition) -> list[BatchState]:
+    """The batch log of what was saved."""
+    committed = bench.manifest(broker, partition.topic).partition(partition.partition)
+    assert committed is not None
+    assert committed.batch_log is not None
+    folder = LocalFolder(bench.to / f"b{broker}" / partition.topic)
+    return list(read_batch_log(folder, partition.partition, committed.batch_log))
+
+
+class TestWhatIsSaved:
+    def test_the_tail_reads_back_record_by_record(self, bench: Bench) -> None:
+        bench.hold(2, b2_holds())
+        result = bench.one(forked())
+        saved = saved_of(result)
+        assert result.whole
+        assert (saved.broker, saved.records, saved.spans) == (2, 50, (Span(100, 150),))
+        assert saved.path == bench.to / "b2" / "orders" / "3"
+        assert records_in(saved) == run(100, 150)
+
+    def test_its_manifest_names_cluster_topic_broker_and_epochs(self, bench: Bench) -> None:
+        bench.hold(2, b2_holds())
+        bench.one(forked())
+        manifest = bench.manifest(2, "orders")
+        assert (manifest.identity.cluster_id, manifest.identity.topic_id) == (CLUSTER_ID, TOPIC_ID)
+        assert manifest.identity.origin == {"rescued from broker": "2"}
+        (partition,) = manifest.partitions
+        (segment,) = partition.segments
+        assert (partition.partition, partition.next_offset) == (3, 150)
+        assert segment.epochs == (EpochStart(1, 100),)
+        assert segment.gaps == ()
+
+    def test_head_and_tail_lie_in_one_backup_with_the_middle_as_not_taken(
+        self, bench: Bench
+    ) -> None:
+        bench.hold(2, b2_holds(end=120))
+        result = bench.one(
+            offline(log(1, (0, 100), start=45), log(2, (0, 100), (1, 120), start=10))
+        )
+        assert saved_of(result).spans == (Span(10, 45), Span(100, 120))
+        assert records_in(saved_of(result)) == [*run(10, 45), *run(100, 120)]
+        (segment,) = bench.manifest(2, "orders").partitions[0].segments
+        assert segment.gaps == (Gap(45, 100, GapReason.NOT_TAKEN),)
+        assert segment.epochs == (EpochStart(0, 10), EpochStart(1, 100))
+
+    def test_every_losing_replica_has_a_backup_of_its_own(self, bench: Bench) -> None:
+        bench.hold(2, b2_holds())
+        bench.hold(3, HeldLog(ORDERS, batches(0, 100, 0) + batches(100, 120, 3)))
+        evidence = offline(
+            log(1, (0, 100), (4, 125)), log(2, (0, 100), (1, 150)), log(3, (0, 100), (3, 120))
+        )
+        result = bench.one(evidence)
+        assert {one.broker: len(records_in(one)) for one in result.saved} == {2: 50, 3: 20}
+
+    def test_transactions_keep_their_state(self, bench: Bench) -> None:
+        tail = [
+            batch(run(100, 110), epoch=1, flags=TRANSACTIONAL, producer=PRODUCER),
+            batch(
+                [control_record(110, ABORT)],
+                epoch=1,
+                flags=TRANSACTIONAL | CONTROL,
+                producer=PRODUCER,
+            ),
+            batch(run(111, 120), epoch=1, flags=TRANSACTIONAL, producer=PRODUCER),
+            batch(
+                [control_record(120, COMMIT)],
+                epoch=1,
+                flags=TRANSACTIONAL | CONTROL,
+                producer=PRODUCER,
+            ),
+            batch(run(121, 130), epoch=1, flags=TRANSACTIONAL, producer=PRODUCER),
+        ]
+        bench.hold(2, HeldLog(ORDERS, batches(0, 100, 0) + tail))
+        result = bench.one(forked(end=130))
+        assert saved_of(result).records == 28
+        assert [one.offset for one in records_in(saved_of(result))] == [
+            *range(100, 110), *range(111, 120), *range(121, 130)
+        ]  # fmt: skip
+        states = states_in(bench, 2, ORDERS)
+        assert [(one.base_offset, one.marker) for one in states] == [
+            (100, None), (110, "abort"), (111, None), (120, "commit"), (121, None)
+        ]  # fmt: skip
+        assert {(one.producer_id, one.producer_epoch) for one in states} == {(1_001, 2)}
+        assert all(one.transactional for one in states)
+        (segment,) = bench.manifest(2, "orders").partitions[0].segments
+        assert segment.missing == {GapReason.CONTROL: 2}
+
+    def test_what_compaction_removed_is_a_gap_that_says_so(self, bench: Bench) -> None:
+        held = [*batches(0, 110, 1), *batches(130, 140, 1)]
+        bench.hold(2, HeldLog(ORDERS, held, end=150))
+        evidence = forked(settings=replace(PLAIN, compacted=True))
+        result = bench.one(evidence)
+        assert result.whole
+        assert [one.offset for one in records_in(saved_of(result))] == [
+            *range(100, 110), *range(130, 140)
+        ]  # fmt: skip
+        partition = bench.manifest(2, "orders").partitions[0]
+        assert partition.next_offset == 150
+        assert sum(partition.segments[0].missing.values()) == 30
+
+    def test_a_thousandth_partition_leaves_no_files_open(self, bench: Bench) -> None:
+        partitions = [TopicPartition("orders", number) for number in range(40)]
+        bench.hold(2, *(b2_holds(one, end=110) for one in partitions))
+        results = bench.rescue(*(forked(one, end=110) for one in partitions))
+        assert all(one.whole for one in results)
+        assert len(bench.manifest(2, "orders").partitions) == 40
+
+    def test_only_this_user_may_look(self, bench: Bench) -> None:
+        bench.hold(2, b2_holds())
+        bench.one(forked())
+        assert stat.S_IMODE(bench.to.stat().st_mode) == 0o700
+
+
+class TestWhereNothingIsToBeSaved:
+    def test_nobody_is_asked_and_nothing_written(self, bench: Bench) -> None:
+        result = bench.one(offline(log(1, (0, 100)), log(2, (0, 90))))
+        assert result == Rescued(ORDERS, 1)
+        assert result.whole
+        assert bench.opened == 0
+        assert not bench.to.exists()
+
+
+class TestAPartitionThatFails:
+    def test_is_named_with_the_reason_and_the_others_go_on(self, bench: Bench) -> None:
+        gone = b2_holds(BILLS)
+        gone.start = 120
+        bench.hold(2, gone, b2_holds())
+        bills, orders = bench.rescue(forked(BILLS), forked(ORDERS))
+        assert "the log of bills-0 on b2 changed meanwhile" in bills.reason
+        assert (bills.saved, orders.whole) == ((), True)
+        assert records_in(saved_of(orders)) == run(100, 150)
+
+    def test_keeps_what_was_read_before(self, bench: Bench) -> None:
+        damaged = b2_holds()
+        broken = bytearray(damaged.batches[12])
+        broken[-1] ^= 1
+        damaged.batches[12] = bytes(broken)
+        bench.hold(2, damaged)
+        result = bench.one(forked())
+        assert "CRC differs" in result.reason
+        assert records_in(saved_of(result)) == run(100, 120)
+
+    def test_does_not_touch_what_another_broker_gives(self, bench: Bench) -> None:
+        bench.cluster.brokers[2].stop()
+        bench.hold(3, HeldLog(BILLS, batches(0, 110, 0)))
+        bills = offline(log(1, (0, 100)), log(3, (0, 110)), topic="bills", number=0)
+        orders_result, bills_result = bench.rescue(forked(), bills)
+        assert not orders_result.whole
+        assert records_in(saved_of(bills_result)) == run(100, 110)
+
+    def test_a_log_that_was_written_anew_under_a_later_epoch_is_not_taken_for_the_old_one(
+        self, bench: Bench
+    ) -> None:
+        bench.hold(2, HeldLog(ORDERS, batches(0, 100, 0) + batches(100, 150, 7)))
+        result = bench.one(forked())
+        assert "written anew from offset 100 under leader epoch 7" in result.reason
+        assert result.saved == ()
+
+    def test_a_log_that_does_not_tell_its_start_is_held(self, bench: Bench) -> None:
+        why = Unknown("b2 did not tell its log start")
+        unread = replace(log(2, (0, 150)), log_start=why, epochs=why)
+        result = bench.one(offline(log(1, (0, 100)), unread))
+        assert result.reason == why.reason
+        assert bench.opened == 0
+
+
+class TestABrokerThatIsGone:
+    def test_is_waited_for_once_and_not_by_each_partition(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(saver, "REQUEST_SECONDS", 0.5)
+        bench.cluster.brokers[2].stop()
+        results = bench.rescue(*(forked(TopicPartition("orders", n)) for n in range(50)))
+        assert len({one.reason for one in results}) == 1
+        assert "cannot be spoken to" in results[0].reason
+
+
+class TestTheDisk:
+    def test_a_folder_that_is_a_file_holds_what_loses_and_not_the_others(
+        self, bench: Bench
+    ) -> None:
+        bench.hold(2, b2_holds())
+        bench.to.write_text("a file")
+        safe = offline(log(1, (0, 100)), log(2, (0, 90)), topic="bills", number=0)
+        orders, bills = bench.rescue(forked(), safe)
+        assert str(bench.to) in orders.reason
+        assert bills.whole
+        assert bench.fetches(2) == 0
+
+    def test_too_little_space_is_refused_before_anything_is_read_or_written(
+        self, bench: Bench
+    ) -> None:
+        bench.hold(2, b2_holds())
+        bench.free = lambda _: RESERVE_BYTES + 10
+        result = bench.one(forked())
+        assert "free space there or name another folder" in result.reason
+        assert (bench.opened, bench.to.exists()) == (0, False)
+
+    def test_space_that_runs_out_meanwhile_keeps_the_reserve_and_names_what_is_missing(
+        self, bench: Bench
+    ) -> None:
+        bench.hold(2, b2_holds(BILLS), b2_holds())
+        answers = iter([10**12, 10**12])
+        bench.free = lambda _: next(answers, RESERVE_BYTES - 1)
+        bills, orders = bench.rescue(forked(BILLS), forked(ORDERS))
+        assert bills.whole
+        assert "left in" in orders.reason
+        assert records_in(saved_of(bills)) == run(100, 150)
+
+    def test_a_disk_that_takes_no_more_leaves_nothing_half_written(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write = LocalAppendFile.write
+
+        def full_for_bills(file: LocalAppendFile, data: bytes) -> None:
+            if "/bills/" in str(file._path):
+                with storage_errors(str(file._path)):
+                    raise OSError(28, "No space left on device")
+            write(file, data)
+
+        monkeypatch.setattr(LocalAppendFile, "write", full_for_bills)
+        bench.hold(2, b2_holds(BILLS), b2_holds())
+        bills, orders = bench.rescue(forked(BILLS), forked(ORDERS))
+        assert "No space left on device" in bills.reason
+        assert list((bench.to / "b2" / "bills").iterdir()) == []
+        assert records_in(saved_of(orders)) == run(100, 150)
+
+
+def test_a_rescue_that_is_to_stop_holds_what_it_has_not_saved(bench: Bench) -> None:
+    bench.hold(2, b2_holds())
+    bench.limit = RateLimit(1)
+    bench.stopped = True
+    result = bench.one(forked())
+    assert "stopped on request" in result.reason
+
+
+class Noted(RateLimit):
+    """Notes what is spent, and lets nobody wait."""
+
+    def __init__(self, bytes_per_second: int) -> None:
+        super().__init__(bytes_per_second)
+        self.spent: list[int] = []
+
+    def spend(self, size: int) -> float:
+        self.spent.append(size)
+        return 0.0
+
+
+def test_a_slow_rescue_asks_for_no_more_than_a_seconds_worth_and_accounts_for_all_of_it(
+    bench: Bench,
+) -> None:
+    bench.limit = noted = Noted(17_000)
+    tail = batches(100, 1_100, 1)
+    bench.hold(2, HeldLog(ORDERS, batches(0, 100, 0) + tail))
+    assert bench.one(forked(end=1_100)).whole
+    assert max(noted.spent) <= 17_000
+    assert sum(noted.spent) >= sum(map(len, tail))
+
+
+def test_each_rescue_has_a_folder_of_its_own_whatever_the_cluster_is_called(
+    tmp_path: Path,
+) -> None:
+    folders = {new_folder(tmp_path, "../../etc") for _ in range(3)}
+    assert {one.parent.parent for one in folders} == {tmp_path}
