@@ -177,4 +177,4 @@ def _planned(one: Priced) -> dict[str, object]:
 def _say_what_stands_alone(groups: Sequence[ConsentGroup]) -> None:
     for group in groups:
         if group.why_alone:
-            say(f"{group.phrase}: needs a consent of its own, because {group.why_alone}")
+            say(f"{group.phrase}: needs a consent of its own: {group.why_alone}")
