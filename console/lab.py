@@ -142,7 +142,8 @@ def scenario(
 
     The lab is left running, damaged. The truth says what was acknowledged, what each replica
     holds on disk, and what electing each of them loses; it is kept in truth.json in the lab's
-    folder. Scenarios that lose the same brokers in the same order share one lab.
+    folder. Scenarios that lose the same brokers in the same order share one lab. Where the
+    disk is slow, a --state folder in memory (/dev/shm/lab) makes `many` twice as fast.
     """
     from console.truth import print_scenarios, print_truth
     from services.lab.scenarios import SCENARIOS, find_scenarios
@@ -151,11 +152,12 @@ def scenario(
     if not names:
         print_scenarios(SCENARIOS, as_json=as_json)
         return
+    scenarios = find_scenarios(names)
     folder = state or default_state()
     say(f"Starting a lab for {', '.join(names)}; the damage takes half a minute or more.")
     with _termination_as_interrupt():
         cluster, truth = perform(
-            folder, find_scenarios(names), _settings(settings or []), kafka_version=kafka_version
+            folder, scenarios, _settings(settings or []), kafka_version=kafka_version
         )
     say(f"The damaged lab is in {folder}; end it with `breakglass lab down`.")
     say(f"Its brokers are {cluster.bootstrap_servers}")

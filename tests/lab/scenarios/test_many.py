@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,8 @@ PARTITIONS = 2000
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
-    with damaged(tmp_path_factory.mktemp("lab"), "many") as lab:
+def lab(fast_folder: Path) -> Iterator[Damaged]:
+    with damaged(fast_folder, "many") as lab:
         yield lab
 
 
