@@ -1,0 +1,106 @@
+"""A whole recovery: who waits for a rescue, who is held by one, and what a halt stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+
+from services.journal import Journal
+from services.model import TopicPartition
+from services.recovery.execution.record import Record
+from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.recover import Recovery
+from tests.fake_controller import failing
+from tests.unit.recovery.execution.conftest import Bench
+
+INVALID_REQUEST = 42
+
+
+@dataclass
+class ScriptedRescue:
+    """Says what it was told to, and notes who was online when it was asked to save."""
+
+    losing: Callable[[Target], bool] = lambda _: True
+    fails: Mapping[TopicPartition, str] = field(default_factory=dict)
+    leader: Callable[[Target], int | None] = lambda _: None
+    saved: list[list[TopicPartition]] = field(default_factory=list)
+    online: list[set[TopicPartition]] = field(default_factory=list)
+    watched: Sequence[Target] = ()
+
+    def needed(self, target: Target) -> bool:
+        return self.losing(target)
+
+    def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
+        assert isinstance(journal, Journal)
+        self.saved.append([one.partition for one in targets if self.losing(one)])
+        self.online.append({one.partition for one in self.watched if self.leader(one) is not None})
+        return {name: why for name, why in self.fails.items() if name in self.saved[-1]}
+
+
+def recover(
+    bench: Bench, targets: Sequence[Target], rescue: ScriptedRescue | None
+) -> dict[TopicPartition, Outcome]:
+    if rescue is not None:
+        rescue.watched, rescue.leader = targets, bench.leader
+    recovery = Recovery(
+        bench.read, bench.elect, bench.journal, bench.choose_route, rescue, bench.limits
+    )
+    return {one.partition: one for batch in recovery.run(targets) for one in batch}
+
+
+def test_what_loses_is_rescued_before_it_is_elected(bench: Bench) -> None:
+    targets = bench.offline(count=2)
+    rescue = ScriptedRescue()
+    ended = recover(bench, targets, rescue)
+    assert {one.result for one in ended.values()} == {Result.ELECTED}
+    assert (rescue.saved, rescue.online) == ([[one.partition for one in targets]], [set()])
+
+
+def test_a_failed_rescue_holds_that_election_and_no_other(bench: Bench) -> None:
+    held, free = bench.offline(count=2)
+    rescue = ScriptedRescue(fails={held.partition: "the disk is full"})
+    ended = recover(bench, [held, free], rescue)
+    assert ended[held.partition].result is Result.REFUSED
+    assert "not rescued: the disk is full" in ended[held.partition].reason
+    assert "--without-rescue" in ended[held.partition].reason
+    assert (bench.leader(held), bench.leader(free)) == (None, 1)
+
+
+def test_what_loses_nothing_does_not_wait_for_the_rescue_of_the_others(bench: Bench) -> None:
+    losing, safe = bench.offline(count=2)
+    rescue = ScriptedRescue(lambda one: one is losing)
+    recover(bench, [losing, safe], rescue)
+    assert rescue.saved == [[], [losing.partition]]
+    assert rescue.online == [set(), {safe.partition}]
+
+
+def test_r17_an_internal_topic_that_loses_is_rescued_and_elected_before_all_others(
+    bench: Bench,
+) -> None:
+    (orders,) = bench.offline()
+    (offsets,) = bench.offline("__consumer_offsets")
+    rescue = ScriptedRescue(lambda one: one is offsets)
+    recover(bench, [orders, offsets], rescue)
+    assert rescue.saved == [[offsets.partition]]
+    first = bench.cluster.brokers[1].requests(AlterPartitionReassignmentsRequest)[0]
+    assert first.topics[0].name == "__consumer_offsets"
+
+
+def test_r04_a_halt_among_those_that_lose_nothing_leaves_the_others_untouched(
+    bench: Bench,
+) -> None:
+    safe, losing = bench.offline(count=2)
+    rescue = ScriptedRescue(lambda one: one is losing)
+    bench.controller.next(AlterPartitionReassignmentsRequest, failing(INVALID_REQUEST))
+    ended = recover(bench, [safe, losing], rescue)
+    assert ended[safe.partition].result is Result.FAILED
+    assert ended[losing.partition].result is Result.NOT_ATTEMPTED
+    assert rescue.saved == [[]]
+
+
+def test_without_a_rescue_nothing_is_saved_and_all_are_elected(bench: Bench) -> None:
+    targets = bench.offline(count=2)
+    ended = recover(bench, targets, None)
+    assert {one.result for one in ended.values()} == {Result.ELECTED}
