@@ -114,7 +114,7 @@ class Expectation:
     why: str
     """One sentence for the reader of a failed test."""
     if_gone: Verdict | None = None
-    """The word once the broker to start is known never to return; None: the same."""
+    """The word once *broker*, to start or to stop, is away for good; None: the same."""
 
 
 @dataclass(frozen=True, slots=True)

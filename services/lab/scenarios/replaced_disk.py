@@ -40,6 +40,7 @@ def _script(stage: Stage) -> Script:
             broker=4,
             designee=1,
             why="b4 led last and is back EMPTY; once it is stopped, b1 holds the most",
+            if_gone=Verdict.SAFE,
         )
         for partition in partitions
     ]

@@ -39,6 +39,7 @@ def test_electing_it_would_lose_everything(three_losses: Damaged) -> None:
         assert truth.choice(1).acked == 25
         expected = truth.expectation
         assert (expected.verdict, expected.broker, expected.designee) == (Verdict.BOMB, 4, 1)
+        assert expected.if_gone is Verdict.SAFE
 
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])
