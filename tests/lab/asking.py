@@ -12,6 +12,7 @@ from services.model import TopicPartition
 DEBUGGING = -2
 CONSUMER = -1
 LATEST = -1
+EARLIEST = -2
 ANSWER_SECONDS = 20.0
 NO_LOG = logging.getLogger("librdkafka of the tests")
 NO_LOG.addHandler(logging.NullHandler())
@@ -173,6 +174,29 @@ def consume(
     raise AssertionError(f"{partition} did not come to an end; so far {len(read)} records")
 
 
+def out_of_range(cluster: Cluster, partition: TopicPartition, offset: int) -> bool:
+    """Whether a consumer that goes on from *offset* is told that there is no such offset."""
+    from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka import TopicPartition as Position
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.lab_bootstrap,
+            "group.id": "tests",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+        },
+        logger=NO_LOG,
+    )
+    try:
+        consumer.assign([Position(partition.topic, partition.partition, offset)])
+        message = consumer.poll(ANSWER_SECONDS)
+        error = None if message is None else message.error()
+        return error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET
+    finally:
+        consumer.close()
+
+
 def committed_offset(cluster: Cluster, group: str, partition: TopicPartition) -> int:
     """What *group* committed."""
     from confluent_kafka import Consumer
@@ -184,6 +208,21 @@ def committed_offset(cluster: Cluster, group: str, partition: TopicPartition) ->
     try:
         asked = [Position(partition.topic, partition.partition)]
         return int(consumer.committed(asked, timeout=ANSWER_SECONDS)[0].offset)
+    finally:
+        consumer.close()
+
+
+def commit(cluster: Cluster, group: str, partition: TopicPartition, offset: int) -> None:
+    """Let *group* commit *offset*, as a consumer that has read so far."""
+    from confluent_kafka import Consumer
+    from confluent_kafka import TopicPartition as Position
+
+    consumer = Consumer(
+        {"bootstrap.servers": cluster.lab_bootstrap, "group.id": group}, logger=NO_LOG
+    )
+    try:
+        position = Position(partition.topic, partition.partition, offset)
+        consumer.commit(offsets=[position], asynchronous=False)
     finally:
         consumer.close()
 

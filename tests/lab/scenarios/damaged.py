@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from services.lab.cluster import Cluster
 from services.lab.distribution import DEFAULT_VERSION
 from services.lab.scenarios import find_scenarios
 from services.lab.scenarios.play import play, raise_lab
+from services.lab.scenarios.scenario import Scenario
 from services.lab.truth import PartitionTruth, Truth
 from services.model import PartitionState, TopicPartition
 from tests.lab.asking import list_offset
@@ -33,11 +34,12 @@ class Damaged(NamedTuple):
 def damaged(
     folder: Path,
     *names: str,
+    beside: Sequence[Scenario] = (),
     options: Mapping[str, str] | None = None,
     kafka_version: str = DEFAULT_VERSION,
 ) -> Iterator[Damaged]:
-    """The lab after the scenarios of these names."""
-    scenarios = find_scenarios(names)
+    """The lab after the scenarios of these names, and of those *beside* that have none."""
+    scenarios = (*find_scenarios(names), *beside)
     with raise_lab(folder, scenarios, kafka_version=kafka_version, tethered=True) as cluster:
         yield Damaged(cluster, play(cluster, scenarios, options))
 

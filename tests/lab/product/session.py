@@ -1,0 +1,115 @@
+"""Sessions of the product on a lab: reading, judging, recovering, directly or behind proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from console.wiring import Connection
+from services.journal import Journal
+from services.kafka.read_client import ReadClient
+from services.kafka.sources import ConnectionOptions
+from services.lab.cluster import Cluster
+from services.lab.proxy import Proxy
+from services.lab.proxy.frames import Seen
+from services.model import TopicPartition
+from services.recovery.assessment import Assessment
+from services.recovery.execution.prepare import target_of
+from services.recovery.execution.routes import RouteChoice, stock_route
+from services.recovery.execution.target import Outcome, Target
+from services.recovery.recover import Recovery
+from services.recovery.triage import Triage, triage
+
+ANSWER_SECONDS = 30.0
+"""--recovery-duration-ms, as it is by default."""
+ELECT_LEADERS = 43
+ALTER_PARTITION_REASSIGNMENTS = 45
+CHANGES = frozenset({ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS})
+
+
+@contextmanager
+def reading(cluster: Cluster) -> Iterator[ReadClient]:
+    """A read-only session with the lab's brokers."""
+    with Connection(ConnectionOptions(cluster.bootstrap_servers)).reading() as client:
+        yield client
+
+
+def judged(
+    client: ReadClient,
+    *topics: str,
+    seconds: float = ANSWER_SECONDS,
+    gone: Collection[int] = (),
+) -> Triage:
+    """The last word of a triage."""
+    *_, found = triage(client, seconds, topics=topics, gone=gone)
+    return found
+
+
+def judgement(found: Triage, partition: TopicPartition) -> Assessment:
+    """What was found about *partition*."""
+    assessment = found.assessment(partition)
+    assert assessment is not None, f"{partition} was not judged"
+    return assessment
+
+
+def targets(found: Triage, designees: Mapping[TopicPartition, int]) -> list[Target]:
+    """Elections of *designees*, whatever the judgement says of them."""
+    return [
+        target_of(judgement(found, partition).evidence, designee)
+        for partition, designee in designees.items()
+    ]
+
+
+class Watched(NamedTuple):
+    """A lab that is reached through proxies alone."""
+
+    connection: Connection
+    proxies: Mapping[int, Proxy]
+
+    @property
+    def sent(self) -> list[Seen]:
+        """Every request so far, in the order in which they came."""
+        requests = (one for proxy in self.proxies.values() for one in proxy.seen)
+        return sorted(requests, key=lambda one: one.at)
+
+    def requests(self, api_key: int, request_class: Any) -> list[Any]:
+        """The requests of one kind, decoded."""
+        return [one.decode(request_class) for one in self.sent if one.api_key == api_key]
+
+    @property
+    def changes(self) -> list[int]:
+        """The api keys of requests that change a cluster."""
+        return [one.api_key for one in self.sent if one.api_key in CHANGES]
+
+    def recover(
+        self,
+        client: ReadClient,
+        wanted: Iterable[Target],
+        folder: Path,
+        route: RouteChoice = stock_route,
+    ) -> list[Outcome]:
+        """Hold the elections of *wanted*, rescuing nothing; the journal goes into *folder*."""
+        with (
+            Journal.open("tests", folder) as journal,
+            self.connection.armed().arm("a test") as armed,
+        ):
+            recovery = Recovery(client, armed, journal, route)
+            return [one for batch in recovery.run(list(wanted)) for one in batch]
+
+
+@contextmanager
+def watched(cluster: Cluster) -> Iterator[Watched]:
+    """The lab behind a proxy before each broker, which no client may bypass."""
+    with ExitStack() as open_proxies:
+        proxies = {
+            node.id: open_proxies.enter_context(Proxy(node.address())) for node in cluster.brokers
+        }
+        options = ConnectionOptions(
+            ",".join(str(proxy.address) for proxy in proxies.values()),
+            broker_address=tuple(f"{broker}={proxy.address}" for broker, proxy in proxies.items()),
+        )
+        yield Watched(Connection(options), proxies)
+        for proxy in proxies.values():
+            proxy.assert_clean()

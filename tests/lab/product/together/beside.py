@@ -1,0 +1,106 @@
+"""Scenarios for rules alone, played beside the named ones: trimmed logs, groups that read on."""
+
+from __future__ import annotations
+
+from services.lab.cluster import Cluster
+from services.lab.properties import SMALL
+from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
+from services.lab.scenarios.scenario import Scenario, Script, Shape
+from services.lab.scenarios.stage import Stage
+from services.lab.segments import read_log
+from services.lab.truth import Expectation, Verdict
+from services.model import TopicPartition
+from tests.lab.asking import commit
+
+OFFSETS_TOPIC = "__consumer_offsets"
+OFFSETS_PARTITIONS = int(SMALL["offsets.topic.num.partitions"])
+TRIMMED = (TopicPartition("metrics", 0), TopicPartition("metrics", 1))
+TRIMMED_TO = (60, 110)
+"""Where b1's logs begin; b2 has both from 0 to 100, so that of the second it keeps nothing."""
+STARTS_AT_ONCE = Shape(overrides={"log.flush.start.offset.checkpoint.interval.ms": "500"})
+"""A killed broker comes back with the log start that it wrote down last."""
+READ_ON = TopicPartition("clicks", 0)
+GROUP = "readers"
+READ_TO = 120
+"""What the group committed of 125 records, 100 of which are on a replica that is left."""
+
+
+def _trimmed(stage: Stage) -> Script:
+    """Somebody deletes the first records while b2 is away."""
+    partitions = stage.create(TRIMMED[0].topic, [(3, 2, 1)] * len(TRIMMED))
+    stage.write(partitions, 100)
+    yield B2_LOST
+    stage.write(partitions, 25)
+    for partition, offset in zip(partitions, TRIMMED_TO, strict=True):
+        delete_records(stage.cluster, partition, offset)
+    yield B1_LOST
+    yield LAST_LOST
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=3,
+            designee=1,
+            why="b3 led last and is intact; b1 ends later than b2, and begins later",
+            if_gone=Verdict.LOSS,
+        )
+        for partition in partitions
+    ]
+
+
+def delete_records(cluster: Cluster, partition: TopicPartition, offset: int) -> None:
+    """Delete what lies before *offset*; back when every replica in sync has it on disk."""
+    from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
+
+    state = cluster.partition(partition.topic, partition.partition)
+    assert state.leader is not None
+    topic = DeleteRecordsRequest.DeleteRecordsTopic
+    wanted = topic.DeleteRecordsPartition(partition_index=partition.partition, offset=offset)
+    request = DeleteRecordsRequest(
+        topics=[topic(name=partition.topic, partitions=[wanted])], timeout_ms=10_000
+    )
+    answer = cluster.read(
+        lambda node: node.ask(request, DeleteRecordsResponse), via=state.leader, timeout=10.0
+    )
+    assert answer.topics[0].partitions[0].error_code == 0
+    cluster.wait_until(
+        lambda: all(_start_on_disk(cluster, broker, partition) == offset for broker in state.isr),
+        f"every replica of {partition} to begin at {offset}",
+    )
+
+
+def _start_on_disk(cluster: Cluster, broker: int, partition: TopicPartition) -> int:
+    folder = cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    return read_log(folder).start
+
+
+def _read_on(stage: Stage) -> Script:
+    """A group commits what only the last leader has; its own offsets are safe on b1."""
+    stage.create(OFFSETS_TOPIC, [(1,)] * OFFSETS_PARTITIONS, {"cleanup.policy": "compact"})
+    (partition,) = stage.create(READ_ON.topic, [(3, 2)])
+    stage.write([partition], 100)
+    yield B2_LOST
+    stage.write([partition], 25)
+    commit(stage.cluster, GROUP, partition, READ_TO)
+    yield B1_LOST
+    yield LAST_LOST
+    return [
+        Expectation(
+            partition,
+            Verdict.WAIT,
+            broker=3,
+            designee=2,
+            why="b3 led last and is intact; a group had read 20 of the 25 records that b2 missed",
+            if_gone=Verdict.LOSS,
+        )
+    ]
+
+
+TRIMMED_LOGS = Scenario(
+    "trimmed-logs",
+    "The longer log begins later.",
+    _trimmed,
+    course=COURSE,
+    shape=STARTS_AT_ONCE,
+)
+GROUP_READ_ON = Scenario("group-read-on", "A group is past the end.", _read_on, course=COURSE)

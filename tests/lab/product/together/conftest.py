@@ -1,0 +1,117 @@
+"""One lab for all scenarios that can be played together, and one recovery of it.
+
+b3 led last nearly everywhere and stays dead; b4 led `carts` last and is back with empty disks.
+What was found is kept from before the recovery, so that tests may come in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from services.kafka.open_transactions import OpenTransaction
+from services.kafka.read_client import ReadClient
+from services.model import TopicPartition, Unknown
+from services.recovery.choice import Choice, recommended
+from services.recovery.execution.target import Outcome
+from services.recovery.recover import open_transactions_after
+from services.recovery.triage import Triage
+from tests.lab.product.session import Watched, judged, targets, watched
+from tests.lab.product.together.beside import GROUP_READ_ON, TRIMMED_LOGS
+from tests.lab.scenarios.damaged import Damaged, damaged
+
+TOGETHER = (
+    "stale-replicas",
+    "diverged",
+    "empty-replica",
+    "replaced-disk",
+    "hanging-transaction",
+    "reassigning",
+    "compacted",
+    "many",
+)
+BESIDE = (TRIMMED_LOGS, GROUP_READ_ON)
+MANY = {"partitions": "200"}
+CARTS = tuple(TopicPartition("carts", number) for number in range(3))
+MOVING = TopicPartition("shipments", 0)
+
+
+class Attempt(NamedTuple):
+    """An election that must not be held, tried all the same."""
+
+    outcomes: tuple[Outcome, ...]
+    changes: tuple[int, ...]
+    """Api keys of the requests that changed the cluster until then, reading included."""
+
+
+class Recovered(NamedTuple):
+    """What a recovery found, chose and did, after b4 was stopped as triage says."""
+
+    found: Triage
+    choice: Choice
+    outcomes: tuple[Outcome, ...]
+    watched: Watched
+    left_open: tuple[OpenTransaction, ...] | Unknown
+
+
+@pytest.fixture(scope="package")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    folder = tmp_path_factory.mktemp("lab")
+    with damaged(folder, *TOGETHER, beside=BESIDE, options=MANY) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="package")
+def behind(lab: Damaged) -> Iterator[Watched]:
+    with watched(lab.cluster) as behind:
+        yield behind
+
+
+@pytest.fixture(scope="package")
+def client(behind: Watched) -> Iterator[ReadClient]:
+    with behind.connection.reading() as client:
+        yield client
+
+
+@pytest.fixture(scope="package")
+def found(client: ReadClient) -> Triage:
+    return judged(client)
+
+
+@pytest.fixture(scope="package")
+def found_without(client: ReadClient) -> Triage:
+    """The same for an operator who knows that b3 will not come back."""
+    return judged(client, gone=[3])
+
+
+@pytest.fixture(scope="package")
+def attempt(
+    client: ReadClient,
+    found: Triage,
+    behind: Watched,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Attempt:
+    """Electing b1 on the partitions that b4 threatens, and on the one that is being moved."""
+    wanted = targets(found, dict.fromkeys((*CARTS, MOVING), 1))
+    outcomes = behind.recover(client, wanted, tmp_path_factory.mktemp("state"))
+    return Attempt(tuple(outcomes), tuple(behind.changes))
+
+
+@pytest.fixture(scope="package")
+def recovered(
+    lab: Damaged,
+    client: ReadClient,
+    found_without: Triage,
+    attempt: Attempt,
+    behind: Watched,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Recovered:
+    lab.cluster.broker(4).kill()
+    lab.cluster.wait_fenced(4)
+    found = judged(client, gone=[3, 4])
+    choice = recommended(found)
+    outcomes = behind.recover(client, choice.targets, tmp_path_factory.mktemp("state"))
+    left_open = open_transactions_after(client, outcomes)
+    return Recovered(found, choice, tuple(outcomes), behind, left_open)

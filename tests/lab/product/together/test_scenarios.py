@@ -1,0 +1,32 @@
+"""What triage says of each scenario is the truth."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.recovery.triage import Triage
+from tests.lab.product.together.conftest import BESIDE, TOGETHER
+from tests.lab.product.truths import differences, differences_without
+from tests.lab.scenarios.damaged import Damaged
+
+pytestmark = pytest.mark.timeout(300)
+
+ALL = (*TOGETHER, *(one.name for one in BESIDE))
+
+
+@pytest.mark.parametrize("scenario", ALL)
+def test_triage_says_the_truth(lab: Damaged, found: Triage, scenario: str) -> None:
+    assert differences(found, lab.truth, lab.truth.of(scenario)) == []
+
+
+@pytest.mark.parametrize("scenario", ALL)
+def test_triage_says_what_is_left_once_the_last_leader_is_gone(
+    lab: Damaged, found_without: Triage, scenario: str
+) -> None:
+    assert differences_without(found_without, lab.truth.of(scenario)) == []
+
+
+def test_nothing_else_is_offline(lab: Damaged, found: Triage) -> None:
+    assert {one.partition for one in found.assessments} == {
+        one.partition for one in lab.truth.partitions
+    }
