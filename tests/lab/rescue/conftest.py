@@ -1,0 +1,122 @@
+"""A lab whose losing replicas hold what an election cuts off, and the truth about all of it.
+
+b3 led last and is dead. b1 missed what b3 wrote alone, b2 missed more. `diverged` is played too:
+there b2 holds 50 records that b1, the one to elect, never had.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from kafka.protocol.admin import DeleteRecordsRequest, DeleteRecordsResponse
+
+from services.lab.properties import SMALL
+from services.lab.scenarios import diverged
+from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST, QUICK_TO_FENCE
+from services.lab.scenarios.logs import wait_log_end
+from services.lab.scenarios.play import play, raise_lab
+from services.lab.scenarios.scenario import Scenario, Script
+from services.lab.scenarios.stage import Stage
+from services.lab.segments import read_log
+from services.lab.truth import Expectation
+from services.model import TopicPartition
+from tests.lab.scenarios.damaged import Damaged
+
+SHARED, B1_ALSO = 40, 25
+"""Records of every replica, and those that b2 missed."""
+COMMITTED, ABORTED, OPEN = 5, 4, 3
+"""Records of the three transactions that b2 missed."""
+TRIMMED = 30
+"""What b3 and b1 deleted of the front."""
+COORDINATOR = 1
+SECONDS = 20.0
+
+LEDGER = TopicPartition(diverged.TOPIC, 0)
+PAYMENTS = TopicPartition("payments", 0)
+AGED = TopicPartition("aged", 0)
+BY_PLAN = (TopicPartition("by-plan", 0), TopicPartition("by-plan", 1))
+FULL = TopicPartition("full", 0)
+SAFE = TopicPartition("full", 1)
+WITHOUT = TopicPartition("without", 0)
+PLAIN = (*BY_PLAN, FULL, SAFE, WITHOUT)
+
+
+def _script(stage: Stage) -> Script:
+    transactions = int(SMALL["transaction.state.log.num.partitions"])
+    stage.create("__transaction_state", [(COORDINATOR,)] * transactions)
+    for topic, count in (("by-plan", 2), ("full", 2), ("without", 1), ("payments", 1), ("aged", 1)):
+        stage.create(topic, [(3, 1, 2)] * count)
+    everywhere = [*PLAIN, PAYMENTS, AGED]
+    stage.write(everywhere, SHARED)
+    yield B2_LOST
+    stage.write(PLAIN, B1_ALSO)
+    _transactions(stage)
+    _trim(stage, AGED)
+    yield B1_LOST
+    yield LAST_LOST
+    return list[Expectation]()
+
+
+def _transactions(stage: Stage) -> None:
+    """One that is committed, one that is aborted, one that nobody ends; b1 gets them all."""
+    first = _in_transaction(stage, "first", COMMITTED)
+    first.commit_transaction(SECONDS)
+    second = _in_transaction(stage, "second", ABORTED)
+    second.abort_transaction(SECONDS)
+    _in_transaction(stage, "third", OPEN)
+    markers = 2
+    end = SHARED + COMMITTED + ABORTED + OPEN + markers
+    wait_log_end(stage.cluster, PAYMENTS, end, 1, 3)
+
+
+def _in_transaction(stage: Stage, name: str, count: int) -> Any:
+    """A producer that has written *count* records and not ended its transaction."""
+    producer = Producer(
+        {
+            "bootstrap.servers": stage.cluster.lab_bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": 600_000,
+        },
+        logger=logging.getLogger("tests.rescue"),
+    )
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    for number in range(count):
+        key = f"{name}-{number}".encode()
+        producer.produce(PAYMENTS.topic, partition=PAYMENTS.partition, key=key, value=key)
+    assert producer.flush(SECONDS) == 0
+    return producer
+
+
+def _trim(stage: Stage, partition: TopicPartition) -> None:
+    """Delete the front of the log, which the dead b2 keeps."""
+    topic = DeleteRecordsRequest.DeleteRecordsTopic
+    wanted = topic.DeleteRecordsPartition(partition_index=partition.partition, offset=TRIMMED)
+    request = DeleteRecordsRequest(
+        topics=[topic(name=partition.topic, partitions=[wanted])], timeout_ms=10_000
+    )
+    answer = stage.cluster.read(lambda node: node.ask(request, DeleteRecordsResponse), via=3)
+    assert [one.error_code for told in answer.topics for one in told.partitions] == [0]
+
+    def trimmed() -> bool:
+        folder = stage.cluster.broker(1).partition_folder(partition.topic, partition.partition)
+        return read_log(folder).start == TRIMMED
+
+    stage.cluster.wait_until(trimmed, f"b1 to have trimmed {partition} on disk")
+
+
+FOR_RESCUE = Scenario("for-rescue", __doc__ or "", _script, course=COURSE, shape=QUICK_TO_FENCE)
+QUICK_CHECKPOINTS = {"log.flush.start.offset.checkpoint.interval.ms": "200"}
+
+
+@pytest.fixture(scope="package")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    """The lab; each partition is one test's."""
+    folder = tmp_path_factory.mktemp("for-rescue")
+    scenarios = [diverged.SCENARIO, FOR_RESCUE]
+    with raise_lab(folder, scenarios, overrides=QUICK_CHECKPOINTS, tethered=True) as cluster:
+        yield Damaged(cluster, play(cluster, scenarios))
