@@ -38,17 +38,18 @@ def demo(
         bool, typer.Option("--keep", help="Leave the lab's data and logs behind.")
     ] = False,
 ) -> None:
-    """Break a real cluster on loopback, then recover it: verdicts, election, report.
+    """Break a real cluster on loopback, then recover it: verdicts, rescue, election, report.
 
     Four brokers are killed and started until partitions are offline, one of them with an
-    empty disk. Every verdict, leader and loss is compared with what the lab knows to be true.
+    empty disk. What the elections cut off is saved first and stays in your state folder.
+    Every verdict, leader, loss and saved record is compared with what the lab knows to be true.
     """
     with _broken_cluster(kafka_version, keep=keep) as (cluster, truth):
         wrong = _recover(cluster, truth)
     if wrong:
         say(f"{len(wrong)} differences from the truth: {'; '.join(wrong)}")
         raise typer.Exit(1)
-    say("Every verdict, leader and loss is as the lab knows it to be.")
+    say("Every verdict, leader, loss and rescued record is as the lab knows it to be.")
 
 
 @contextmanager
@@ -76,7 +77,7 @@ def _broken_cluster(kafka_version: str, *, keep: bool) -> Iterator[tuple[Cluster
 
 def _recover(cluster: Cluster, truth: Truth) -> list[str]:
     """The whole recovery; returns what differs from the truth."""
-    from console.demo_check import wrong_leaders, wrong_losses, wrong_verdicts
+    from console.demo_check import wrong_leaders, wrong_losses, wrong_rescues, wrong_verdicts
     from console.stop_signal import StopSignal
     from services.kafka.sources import ConnectionOptions
 
@@ -92,7 +93,9 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
         found = _triage(client, gone=bombs)
         electing = _elect(connection, client, found, stop)
         _report(found, electing, truth)
+        _report_rescue(electing)
         wrong += wrong_losses(found.assessments, truth)
+        wrong += wrong_rescues(electing.rescued, truth)
         return wrong + list(wrong_leaders(electing.outcomes, truth))
 
 
@@ -157,6 +160,14 @@ def _report(found: Triage, electing: Electing, truth: Truth) -> None:
             for one in truth.partitions
         ],
     )
+
+
+def _report_rescue(electing: Electing) -> None:
+    """Where the records are that the elections have cut off."""
+    for one in electing.rescued:
+        for saved in one.saved:
+            say(f"{saved.records:,} records of {one.partition} outlived it; read them with:")
+            say(f"  breakglass backup cat {saved.path}")
 
 
 COLUMNS = (

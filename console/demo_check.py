@@ -1,4 +1,4 @@
-"""Holds what Breakglass said against what the lab knows: verdicts, leaders, losses."""
+"""Holds what Breakglass said and saved against the lab's truth: verdicts, leaders, losses, keys."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from services.lab.truth import PartitionTruth, Truth
+    from services.lab.truth import PartitionTruth, ReplicaTruth, Truth
     from services.recovery.assessment import Assessment
     from services.recovery.execution.target import Outcome
+    from services.recovery.rescue.results import Rescued, Saved
 
 
 def wrong_verdicts(assessments: Iterable[Assessment], truth: Truth) -> Iterator[str]:
@@ -45,6 +46,49 @@ def wrong_losses(assessments: Iterable[Assessment], truth: Truth) -> Iterator[st
         said, true = _loss(found.get(expected.partition)), true_loss(expected)
         if said != true:
             yield f"{expected.partition}: said to lose {said}, true is {true}"
+
+
+def wrong_rescues(results: Iterable[Rescued], truth: Truth) -> Iterator[str]:
+    """A sentence for each partition of which other records were saved than its election cuts off.
+
+    They are read back from disk and compared with the truth key by key.
+    """
+    found = {one.partition: one for one in results}
+    for expected in truth.partitions:
+        one = found.get(expected.partition)
+        saved, lost = _saved_keys(one.saved if one else ()), lost_keys(expected)
+        if saved != lost:
+            yield f"{expected.partition}: {len(saved)} records saved, {len(lost)} are cut off"
+
+
+def lost_keys(expected: PartitionTruth) -> list[str]:
+    """Keys of the records that readable replicas hold and the truth's designee does not."""
+    designee = expected.expectation.designee
+    if designee is None:
+        return []
+    chosen = expected.replica(designee)
+    others = [one for one in expected.replicas if one.readable and one.broker != designee]
+    return sorted(
+        key
+        for written in expected.written
+        for offset, key in enumerate(written.keys, written.start)
+        if any(_holds(one, written.epoch, offset) for one in others)
+        and not _holds(chosen, written.epoch, offset)
+    )
+
+
+def _holds(replica: ReplicaTruth, epoch: int, offset: int) -> bool:
+    return any(one.epoch == epoch and one.start <= offset < one.end for one in replica.epochs)
+
+
+def _saved_keys(saved: Iterable[Saved]) -> list[str]:
+    from services.topic_backup.address import partition_of
+
+    return sorted(
+        (record.key or b"").decode()
+        for one in saved
+        for record in partition_of(str(one.path)).records()
+    )
 
 
 def true_loss(expected: PartitionTruth) -> int | None:
