@@ -117,7 +117,8 @@ class Electing:
 
         with Journal.open(self.cluster_id) as journal, self.connection.arm(doing) as armed:
             self.stop.armed()
-            journal.plan(digest, "", {one.target.partition: _planned(one) for one in wanted})
+            items = {one.target.partition: _planned(one) for one in wanted}
+            journal.plan(digest, "", items, consents=len(phrases))
             for phrase in phrases:
                 journal.consent(phrase, implied=consent.implied)
             say(f"journal: {journal.path}")
@@ -153,20 +154,27 @@ class Electing:
         return exit_code(self.outcomes)
 
     def look_after(self) -> tuple[OpenTransaction, ...] | Unknown:
-        """Say what recovery has left behind, and return it: open transactions (R18)."""
-        left = open_transactions_after(self.client, self.outcomes)
-        if isinstance(left, Unknown):
-            if any(one.result is Result.ELECTED for one in self.outcomes):
-                say(f"open transactions are not known: {left.reason}")
-            return left
-        for one in left:
-            kind = "hanging" if one.hanging is True else "open"
-            say(
-                f"{one.partition}: {kind} transaction of producer {one.producer_id} since offset "
-                f"{one.start_offset:,}: read_committed consumers stop there; abort it with "
-                "kafka-transactions.sh abort"
-            )
+        """Say what recovery has left behind, and return it."""
+        return look_after(self.client, self.outcomes)
+
+
+def look_after(
+    client: ReadClient, outcomes: Sequence[Outcome]
+) -> tuple[OpenTransaction, ...] | Unknown:
+    """Say which transactions the recovery of *outcomes* has left open, and return them (R18)."""
+    left = open_transactions_after(client, outcomes)
+    if isinstance(left, Unknown):
+        if any(one.result is Result.ELECTED for one in outcomes):
+            say(f"open transactions are not known: {left.reason}")
         return left
+    for one in left:
+        kind = "hanging" if one.hanging is True else "open"
+        say(
+            f"{one.partition}: {kind} transaction of producer {one.producer_id} since offset "
+            f"{one.start_offset:,}: read_committed consumers stop there; abort it with "
+            "kafka-transactions.sh abort"
+        )
+    return left
 
 
 def _planned(one: Priced) -> dict[str, object]:

@@ -57,19 +57,17 @@ def recheck_log(target: Target, log_end: int | Unknown) -> Outcome | None:
     )
 
 
-def holders(look: Look) -> tuple[int, ...]:
-    """H of R1: unfenced members of ISR, ELR and last known ELR other than the designee.
-
-    Any election, the one that a reorder holds included, prefers them to the designee.
-    """
-    state = look.state
+def members(state: PartitionState, brokers: ClusterDescription) -> tuple[int, ...]:
+    """Unfenced members of ISR, ELR and last known ELR: any election prefers them to the others."""
     elr = state.elr if known(state.elr) else ()
     last = state.last_known_elr if known(state.last_known_elr) else ()
-    return tuple(
-        one
-        for one in dict.fromkeys((*state.isr, *elr, *last))
-        if one != look.target.designee and look.brokers.fenced(one) is not True
-    )
+    every = dict.fromkeys((*state.isr, *elr, *last))
+    return tuple(one for one in every if brokers.fenced(one) is not True)
+
+
+def holders(look: Look) -> tuple[int, ...]:
+    """H of R1: `members` other than the designee, which the reorder itself would elect."""
+    return tuple(one for one in members(look.state, look.brokers) if one != look.target.designee)
 
 
 def _refused(target: Target, reason: str) -> Outcome:
@@ -110,7 +108,8 @@ def _no_holder(look: Look) -> str | None:
     )
 
 
-def _not_moving(look: Look) -> str | None:
+def not_moving(look: Look) -> str | None:
+    """Why its order may not be written: a reassignment runs, or may run (R12)."""
     reassignment = look.state.reassignment
     if isinstance(reassignment, Unknown):
         return f"it is unknown whether a reassignment runs ({reassignment.reason})"
@@ -119,7 +118,8 @@ def _not_moving(look: Look) -> str | None:
     return None
 
 
-def _all_registered(look: Look) -> str | None:
+def all_registered(look: Look) -> str | None:
+    """Why its order would be rejected: the cluster does not know a broker of it (R12)."""
     absent = look.brokers.unregistered(look.state.assignment)
     if not absent:
         return None
@@ -141,8 +141,8 @@ _GUARDS: tuple[Callable[[Look], str | None], ...] = (
     _designee_assigned,
     _designee_unfenced,
     _no_holder,
-    _not_moving,
-    _all_registered,
+    not_moving,
+    all_registered,
     _same_assignment,
 )
 """In the order in which an operator wants to hear of them (R16, R1, R12)."""

@@ -14,6 +14,9 @@ from services.recovery.execution.confirm import Observer
 from services.recovery.execution.record import Record
 from services.recovery.execution.target import Outcome, Result, Target
 
+RESTORE = "restore order"
+"""The step's name in the journal."""
+
 
 def still_ours(target: Target, state: PartitionState | None) -> bool:
     """The order is exactly what was written, the designee leads, nothing is being moved."""
@@ -76,9 +79,7 @@ def _write(
     client: ElectionClient, journal: Record, ours: Sequence[Target], deadline: Deadline
 ) -> frozenset[TopicPartition]:
     orders = {one.partition: one.assignment for one in ours}
-    request = journal.request(
-        "restore order", {one: {"order": order} for one, order in orders.items()}
-    )
+    request = journal.request(RESTORE, {one: {"order": order} for one, order in orders.items()})
     try:
         replies = client.reorder(orders, deadline)
     except BreakglassError as error:

@@ -14,6 +14,9 @@ from services.recovery.execution.target import Target
 
 Replies = Mapping[TopicPartition, Reply]
 
+REORDER, ELECT, DESIGNATE = "reorder", "elect", "designate"
+"""The steps' names in the journal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -47,7 +50,7 @@ def stock_route(client: ElectionClient) -> Route:
     def elect(batch: Sequence[Target], deadline: Deadline) -> Replies:
         return client.elect(ElectionType.UNCLEAN, [one.partition for one in batch], deadline)
 
-    steps = (Step("reorder", reorder), Step("elect", elect))
+    steps = (Step(REORDER, reorder), Step(ELECT, elect))
     return Route("reorder + unclean election", steps, reorders=True)
 
 
@@ -57,7 +60,7 @@ def native_route(client: ElectionClient) -> Route:
     def designate(batch: Sequence[Target], deadline: Deadline) -> Replies:
         return client.designate({one.partition: one.designee for one in batch}, deadline)
 
-    return Route("designated election", (Step("designate", designate),), reorders=False)
+    return Route("designated election", (Step(DESIGNATE, designate),), reorders=False)
 
 
 def plain_unclean_route(client: ElectionClient) -> Route:
@@ -66,7 +69,7 @@ def plain_unclean_route(client: ElectionClient) -> Route:
     def elect(batch: Sequence[Target], deadline: Deadline) -> Replies:
         return client.elect(ElectionType.UNCLEAN, [one.partition for one in batch], deadline)
 
-    return Route("unclean election", (Step("elect", elect),), reorders=False)
+    return Route("unclean election", (Step(ELECT, elect),), reorders=False)
 
 
 RouteChoice = Callable[[ElectionClient], Route]

@@ -49,6 +49,8 @@ class Result(StrEnum):
     """No answer, or the elected leader does not speak: it may or may not have happened."""
     NOT_ATTEMPTED = "not attempted"
     """The run stopped before its turn."""
+    UNDONE = "undone"
+    """Without leader as before, and in the order that it had."""
 
 
 class Rung(IntEnum):
@@ -109,9 +111,10 @@ def exit_code_of(results: Collection[Result]) -> int:
         return 0
     if Result.UNKNOWN in failed:
         return 4
-    if Result.ELECTED not in results and all(one is Result.REFUSED for one in failed):
+    if _CHANGES.isdisjoint(results) and all(one is Result.REFUSED for one in failed):
         return 3
     return 1
 
 
-_SUCCESSES = (Result.ELECTED, Result.ALREADY_ONLINE)
+_SUCCESSES = (Result.ELECTED, Result.ALREADY_ONLINE, Result.UNDONE)
+_CHANGES = frozenset({Result.ELECTED, Result.UNDONE})

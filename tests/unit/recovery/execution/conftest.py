@@ -40,6 +40,8 @@ class Bench:
     read: ReadClient
     elect: ElectionClient
     journal: Journal
+    opened: ExitStack
+    """Closed at the end."""
     pauses: list[float] = field(default_factory=list)
     limits: Limits = field(default_factory=lambda: Limits(read=2.0, election=0.5, confirmation=0.5))
     choose_route: RouteChoice = stock_route
@@ -55,6 +57,12 @@ class Bench:
             self.cluster.hold(broker, partition, (0, count))
         order = (1, 2, 3)
         return target(partition, 1, order, (3, 2, 1), log_end=RECORDS[1])
+
+    def electing_through(self, broker: int) -> ElectionClient:
+        """A client of its own that elects through *broker*."""
+        sender = self.cluster.sender(api_keys.READ | api_keys.ELECT, broker)
+        self.opened.callback(sender.close)
+        return ElectionClient(sender)
 
     def execution(self) -> Execution:
         return Execution(
@@ -111,4 +119,4 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         read = stack.enter_context(closing(cluster.client(2, 1)))
         armed = stack.enter_context(closing(cluster.sender(api_keys.READ | api_keys.ELECT, 1, 2)))
         journal = stack.enter_context(Journal.open(CLUSTER_ID, tmp_path / "state"))
-        yield Bench(cluster, controller, read, ElectionClient(armed), journal)
+        yield Bench(cluster, controller, read, ElectionClient(armed), journal, stack)

@@ -1,0 +1,96 @@
+"""Puts the order of partitions back that were reordered and never elected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.errors import BreakglassError, OutcomeUnknown
+from services.journal_view import UNKNOWN
+from services.kafka.deadline import Deadline
+from services.kafka.election_client import ElectionClient, Reply
+from services.model import ClusterSnapshot, TopicPartition
+from services.recovery.execution.recheck import Look, all_registered, members, not_moving
+from services.recovery.execution.record import Record
+from services.recovery.execution.target import Outcome, Result, Target
+
+UNDO = "undo order"
+"""The step's name in the journal."""
+
+
+def undo_orders(
+    client: ElectionClient,
+    snapshot: ClusterSnapshot,
+    journal: Record,
+    targets: Sequence[Target],
+    deadline: Deadline,
+) -> tuple[Outcome, ...]:
+    """Write the original order of *targets* where it is still ours to do, by *snapshot*.
+
+    The write is blind and runs an election of its own (R1), so it is refused wherever that
+    would elect somebody. At most 1,000 targets.
+    """
+    settled = {one.partition: _settled(one, snapshot) for one in targets}
+    ready = [one for one in targets if settled[one.partition] is None]
+    written = _write(client, journal, ready, deadline) if ready else {}
+    return tuple(settled[one.partition] or written[one.partition] for one in targets)
+
+
+def _settled(target: Target, snapshot: ClusterSnapshot) -> Outcome | None:
+    """The outcome of *target* if nothing is to be written; None where its order is."""
+    state = next((one for one in snapshot.partitions if one.partition == target.partition), None)
+    if state is None or state.topic_id != target.topic_id:
+        return _refused(target, "the topic is gone: nothing is left to undo")
+    if state.leader is not None:
+        return _refused(target, f"b{state.leader} leads it: an election cannot be undone")
+    if state.assignment == target.assignment:
+        return Outcome(target, Result.UNDONE, "its order is as it was")
+    if state.assignment != target.order:
+        return _refused(target, f"its order is {list(state.assignment)}, which is not ours")
+    look = Look(target, state, snapshot.description)
+    why = not_moving(look) or all_registered(look) or _would_elect(look, snapshot)
+    return _refused(target, why) if why else None
+
+
+def _would_elect(look: Look, snapshot: ClusterSnapshot) -> str:
+    """Whom the write itself would elect."""
+    names = " and ".join(f"b{one}" for one in members(look.state, look.brokers))
+    if names:
+        return f"writing the order would elect {names}: let that happen or stop it, then look again"
+    settings = snapshot.settings.get(look.target.partition.topic)
+    if settings is None or settings.unclean_election is not False:
+        return (
+            "its topic may allow unclean elections, so that writing the order would elect by it: "
+            "finish the recovery instead"
+        )
+    return ""
+
+
+def _write(
+    client: ElectionClient, journal: Record, targets: Sequence[Target], deadline: Deadline
+) -> dict[TopicPartition, Outcome]:
+    orders = {one.partition: one.assignment for one in targets}
+    request = journal.request(UNDO, {one: {"order": order} for one, order in orders.items()})
+    try:
+        replies = client.reorder(orders, deadline)
+        outcomes = [_outcome(one, replies[one.partition]) for one in targets]
+    except BreakglassError as error:
+        unknown = isinstance(error, OutcomeUnknown)
+        result = Result.UNKNOWN if unknown else Result.FAILED
+        outcomes = [Outcome(one, result, str(error)) for one in targets]
+    journal.outcome(request, {one.partition: _journalled(one) for one in outcomes})
+    return {one.partition: one for one in outcomes}
+
+
+def _outcome(target: Target, reply: Reply) -> Outcome:
+    if reply.accepted:
+        return Outcome(target, Result.UNDONE)
+    return Outcome(target, Result.UNKNOWN if reply.unsettled else Result.FAILED, str(reply))
+
+
+def _journalled(outcome: Outcome) -> dict[str, str]:
+    words = {Result.UNDONE: "accepted", Result.UNKNOWN: UNKNOWN}
+    return {"result": words.get(outcome.result, str(outcome.result)), "reason": outcome.reason}
+
+
+def _refused(target: Target, reason: str) -> Outcome:
+    return Outcome(target, Result.REFUSED, reason)

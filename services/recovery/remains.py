@@ -1,0 +1,280 @@
+"""What an interrupted execution left to do: its journal against what the cluster says now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from services.consent import Price
+from services.errors import WrongCluster
+from services.journal_view import Details, JournalView, Kind, Step
+from services.model import (
+    ClusterSnapshot,
+    PartitionEvidence,
+    PartitionState,
+    TopicPartition,
+    Unknown,
+)
+from services.recovery.choice import Left
+from services.recovery.execution.preferred import STEP as PREFERRED
+from services.recovery.execution.record import target_of_item
+from services.recovery.execution.restore_order import RESTORE, still_ours
+from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
+from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.undo_order import UNDO
+from services.recovery.loss import loss_of
+from services.recovery.rescue.journalled import SAVED
+from services.recovery.rescue.journalled import STEP as RESCUE
+
+FOUND = "found when it was resumed"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One partition of a journalled plan, and how far it came as far as the journal knows."""
+
+    target: Target
+    price: str
+    """What was agreed to be lost; empty in a plan that does not say."""
+    reordered: bool
+    """An order was announced: it may have been written."""
+    elected: bool
+    """The designee was seen to lead, by its own word."""
+    rescued: bool
+    """What its election cuts off has been saved."""
+    ours: bool = False
+    """The order that was written still stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What is left of a journalled plan, by what is to be done about it."""
+
+    offline: tuple[Part, ...] = ()
+    """Without leader: to be elected, or undone."""
+    led: tuple[Part, ...] = ()
+    """Led by the designee: to be confirmed, and their order put back where it is ours."""
+    done: tuple[Outcome, ...] = ()
+    """Nothing is left to do."""
+    left: tuple[Left, ...] = ()
+    """Neither can be finished nor is done: what an operator has to look at."""
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """What is to be elected."""
+        return tuple(one.target for one in self.offline)
+
+    @property
+    def rescued(self) -> frozenset[TopicPartition]:
+        """Partitions of `offline` that need no second rescue."""
+        return frozenset(one.target.partition for one in self.offline if one.rescued)
+
+
+def remains(view: JournalView, snapshot: ClusterSnapshot) -> Remains:
+    """What is left of the plan in *view*, by the metadata of *snapshot*.
+
+    Guards are those of `execution.recheck`, when the elections are run.
+
+    Raises:
+        WrongCluster: the journal is of another cluster.
+    """
+    if view.cluster_id != snapshot.cluster_id:
+        raise WrongCluster(
+            f"journal {view.path} is of cluster {view.cluster_id} and this is "
+            f"{snapshot.cluster_id}: connect to the cluster that it was written for"
+        )
+    parts, left = _parts(view)
+    states = {one.partition: one for one in snapshot.partitions}
+    placed = [_place(one, states.get(one.target.partition)) for one in parts]
+    return Remains(
+        offline=tuple(one for some in placed for one in some.offline),
+        led=tuple(one for some in placed for one in some.led),
+        done=tuple(one for some in placed for one in some.done),
+        left=(
+            *left,
+            *_unsettled_preferred(view, states),
+            *(one for some in placed for one in some.left),
+        ),
+    )
+
+
+def unless_dearer(found: Remains, evidence: Mapping[TopicPartition, PartitionEvidence]) -> Remains:
+    """*found* without elections whose price is no longer the one that was agreed to.
+
+    *evidence* is read now, of every partition that is offline.
+    """
+    changed = {
+        one.target.partition: reason
+        for one in found.offline
+        if (reason := _dearer(one, evidence.get(one.target.partition)))
+    }
+    return replace(
+        found,
+        offline=tuple(one for one in found.offline if one.target.partition not in changed),
+        left=(*found.left, *(Left(one, reason) for one, reason in changed.items())),
+    )
+
+
+def consented(view: JournalView) -> bool:
+    """Whether the plan of *view* was agreed to, by every phrase that it needed.
+
+    That counts for exactly its targets, at exactly its price (`unless_dearer`).
+    """
+    if view.plan is None:
+        return False
+    given = [one for one in view.entries if one.kind is Kind.CONSENT and one.seq > view.plan.seq]
+    return len(given) >= int(view.plan.payload.get("consents", 1))
+
+
+Settlement = tuple[int, dict[TopicPartition, Details]]
+"""The number of a request, and items for its `Journal.outcome`."""
+
+
+def settlements(
+    view: JournalView, states: Mapping[TopicPartition, PartitionState]
+) -> Iterator[Settlement]:
+    """What became of steps without a known outcome, as the metadata shows it now.
+
+    An election whose designee leads is left out, for metadata is not confirmation (R6), and so
+    are steps of other kinds.
+    """
+    for step in view.unsettled:
+        items: dict[TopicPartition, Details] = {
+            partition: {"result": result, "reason": FOUND}
+            for partition in step.unsettled
+            if (result := _settled(step, partition, states.get(partition)))
+        }
+        if items:
+            yield step.request.seq, items
+
+
+def confirmations(
+    view: JournalView, outcomes: Mapping[TopicPartition, Outcome]
+) -> Iterator[Settlement]:
+    """What became of elections without a known outcome, as their designees say now."""
+    for step in view.unsettled:
+        if step.name in _ELECTIONS:
+            items: dict[TopicPartition, Details] = {
+                partition: {"result": outcomes[partition].result.value, "reason": FOUND}
+                for partition in step.unsettled
+                if partition in outcomes
+            }
+            if items:
+                yield step.request.seq, items
+
+
+def _parts(view: JournalView) -> tuple[tuple[Part, ...], tuple[Left, ...]]:
+    parts: list[Part] = []
+    left: list[Left] = []
+    for partition, item in view.plan.items.items() if view.plan is not None else ():
+        steps = view.steps_of(partition)
+        target = _target(partition, [item, *(step.items[partition] for step in steps)])
+        if target is None:
+            reason = "the journal does not say how it was to be elected: plan again"
+            left.append(Left(partition, reason))
+        else:
+            parts.append(_part(target, str(item.get("price", "")), steps))
+    return tuple(parts), tuple(left)
+
+
+def _target(partition: TopicPartition, items: Collection[Details]) -> Target | None:
+    """The target that the plan describes, or any request of it."""
+    read = (target_of_item(partition, item) for item in items)
+    return next((one for one in read if one is not None), None)
+
+
+def _part(target: Target, price: str, steps: Collection[Step]) -> Part:
+    ended = {
+        (step.name, step.outcomes[target.partition].result)
+        for step in steps
+        if target.partition in step.outcomes
+    }
+    return Part(
+        target,
+        price,
+        reordered=any(step.name == REORDER for step in steps),
+        elected=any((name, str(Result.ELECTED)) in ended for name in _ELECTIONS),
+        rescued=(RESCUE, SAVED) in ended,
+    )
+
+
+def _unsettled_preferred(
+    view: JournalView, states: Mapping[TopicPartition, PartitionState]
+) -> Iterator[Left]:
+    """Preferred elections lose nothing and are not taken up again."""
+    for step in view.unsettled:
+        if step.name == PREFERRED:
+            for partition in step.unsettled:
+                state = states.get(partition)
+                if state is None or state.leader != step.items[partition].get("designee"):
+                    yield Left(partition, "its preferred election is unsettled: hold it again")
+
+
+def _place(part: Part, state: PartitionState | None) -> Remains:
+    """One part where it belongs."""
+    target = part.target
+    if state is None or state.topic_id != target.topic_id:
+        return _leaving(part, "the topic is gone: nothing is left to recover")
+    ours = part.reordered and state.assignment == target.order != target.assignment
+    part = replace(part, ours=ours)
+    if state.leader is None:
+        return Remains(offline=(part,))
+    if ours and not still_ours(target, state):
+        return _leaving(part, _no_longer_ours(target, state))
+    if state.leader == target.designee and (ours or not part.elected):
+        return Remains(led=(part,))
+    return Remains(done=(_online(target, state),))
+
+
+def _online(target: Target, state: PartitionState) -> Outcome:
+    led = "" if state.leader == target.designee else f"led by b{state.leader}"
+    return Outcome(target, Result.ALREADY_ONLINE, led, state.leader, state.leader_epoch)
+
+
+def _leaving(part: Part, reason: str) -> Remains:
+    return Remains(left=(Left(part.target.partition, reason),))
+
+
+def _no_longer_ours(target: Target, state: PartitionState) -> str:
+    if state.leader != target.designee:
+        return (
+            f"b{state.leader} leads it, not b{target.designee}, in the order that was written for "
+            f"the election: reassign it to {list(target.assignment)} if you want the old one"
+        )
+    if isinstance(state.reassignment, Unknown):
+        why = f"whether a reassignment runs is unknown ({state.reassignment.reason})"
+    else:
+        why = "a reassignment runs"
+    return f"its order cannot be put back, because {why}: resume once that is over"
+
+
+def _dearer(part: Part, evidence: PartitionEvidence | None) -> str:
+    """Why *part* may not be elected on the old consent; empty where it may."""
+    if not part.price or part.price == "unknown":
+        return ""
+    if evidence is None:
+        return "its evidence could not be read again: resume once brokers answer"
+    loss = loss_of(evidence, part.target.designee)
+    now = str(Price(loss.total, loss.approximate))
+    if now == part.price:
+        return ""
+    return (
+        f"electing b{part.target.designee} was agreed to at the price of {part.price} records and "
+        f"would now lose {now}: plan again"
+    )
+
+
+def _settled(step: Step, partition: TopicPartition, state: PartitionState | None) -> str:
+    """The result of *step* for *partition*; empty where the metadata does not tell."""
+    item = step.items[partition]
+    if state is None:
+        return ""
+    if step.name in _ORDERS:
+        return "accepted" if tuple(item.get("order", ())) == state.assignment else "not written"
+    if step.name not in _ELECTIONS or state.leader == item.get("designee"):
+        return ""
+    return "not elected" if state.leader is None else str(Result.ELECTED_ANOTHER)
+
+
+_ORDERS = (REORDER, RESTORE, UNDO)
+_ELECTIONS = (ELECT, DESIGNATE, PREFERRED)

@@ -1,0 +1,222 @@
+"""Taking up a journal again: what is left is finished under the guards of any election, or undone.
+
+The journal may be a colleague's. What it announced without an outcome may or may not have
+happened: the cluster is asked, and the journal told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from services.journal_view import JournalView
+from services.kafka.deadline import Deadline
+from services.kafka.election_client import PARTITIONS_A_REQUEST
+from services.kafka.native_rpc import AUTO, STOCK, NativeRpc
+from services.kafka.read_client import ReadClient
+from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
+from services.recovery.execution.confirm import Observer
+from services.recovery.execution.ladder import climb
+from services.recovery.execution.record import Record
+from services.recovery.execution.restore_order import restore_orders
+from services.recovery.execution.run import why_to_halt
+from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.undo_order import undo_orders
+from services.recovery.recover import Recovery, Rescue
+from services.recovery.remains import (
+    Part,
+    Remains,
+    Settlement,
+    confirmations,
+    remains,
+    settlements,
+    unless_dearer,
+)
+from services.recovery.triage import SNAPSHOT_SECONDS, judge
+
+SUCCEEDED = "succeeded"
+PARTLY_FAILED = "partly failed"
+UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A journal, and what the cluster says now of all that it is about."""
+
+    view: JournalView
+    snapshot: ClusterSnapshot
+    remains: Remains
+    """As the metadata has it: what there is to undo."""
+    evidence: Mapping[TopicPartition, PartitionEvidence]
+    """Read now, of the partitions without leader."""
+    native: NativeRpc
+
+    @property
+    def to_finish(self) -> Remains:
+        """The same, without elections that would cost another price than was agreed to."""
+        return unless_dearer(self.remains, self.evidence)
+
+
+def survey(
+    client: ReadClient, view: JournalView, duration: float, native_choice: str = AUTO
+) -> Survey:
+    """Find out what is left of *view*; brokers have *duration* seconds to tell their logs.
+
+    Raises:
+        Unreachable: no broker serves the cluster's metadata.
+        WrongCluster: the journal is of another cluster.
+    """
+    snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), _topics(view))
+    left = remains(view, snapshot)
+    wanted = {one.partition for one in left.targets}
+    offline = [one for one in snapshot.offline if one.partition in wanted]
+    if not offline:
+        return Survey(view, snapshot, left, {}, STOCK)
+    *_, found = judge(client, snapshot, offline, duration, native_choice)
+    evidence = {one.partition: one.evidence for one in found.assessments}
+    return Survey(view, snapshot, left, evidence, found.native)
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """What a resumed journal is carried on with; *recovery* writes into that journal.
+
+    Both ways are iterated to their end, or stop between two batches when `Recovery.stop` says
+    so; then the journal stays unfinished and can be resumed again.
+    """
+
+    recovery: Recovery
+    survey: Survey
+
+    def finish(self) -> Iterator[tuple[Outcome, ...]]:
+        """Confirm what was elected, put its order back (R13), and elect the rest.
+
+        Yields outcomes batch by batch; those of `Remains.done` first.
+        """
+        found = self.survey.to_finish
+        self._settle()
+        yield from self._until_ended(self._finish(found), SUCCEEDED, found)
+
+    def undo(self) -> Iterator[tuple[Outcome, ...]]:
+        """Put the order back of partitions still without leader, where it is what was written.
+
+        Elections are not undone: what has a leader is told as refused.
+        """
+        found = self.survey.remains
+        self._settle()
+        yield from self._until_ended(self._undo(found), UNDONE, found)
+
+    def _until_ended(
+        self, batches: Iterator[tuple[Outcome, ...]], word: str, found: Remains
+    ) -> Iterator[tuple[Outcome, ...]]:
+        """Hand *batches* on, then write down how it ended."""
+        whole, stopped = not found.left, False
+        for batch in batches:
+            yield batch
+            whole = whole and all(one.succeeded for one in batch)
+            stopped = stopped or any(one.result is Result.NOT_ATTEMPTED for one in batch)
+        if not stopped:
+            self.recovery.journal.finish(word if whole else PARTLY_FAILED)
+
+    def _settle(self) -> None:
+        states = {one.partition: one for one in self.survey.snapshot.partitions}
+        self._note(settlements(self.survey.view, states))
+
+    def _note(self, settled: Iterator[Settlement]) -> None:
+        for request, items in settled:
+            self.recovery.journal.outcome(request, items)
+
+    def _confirm(self, led: Sequence[Part]) -> tuple[Outcome, ...]:
+        """The designees' own word (R6), then the orders that are still ours."""
+        limits, observer = self.recovery.limits, self._observer
+        targets = [one.target for one in led]
+        confirmed = observer.confirm(targets, Deadline.after(limits.confirmation))
+        self._note(confirmations(self.survey.view, confirmed))
+        restored = self._restore(tuple(confirmed.values()), led)
+        return climb(observer, restored, Deadline.after(limits.ladder))
+
+    def _restore(self, batch: tuple[Outcome, ...], parts: Sequence[Part]) -> tuple[Outcome, ...]:
+        """*batch* with the orders put back that were written before, and nobody put back yet."""
+        ours = {one.target.partition for one in parts if one.ours}
+        kept = tuple(one for one in batch if one.partition in ours and one.order_restored is None)
+        restored = restore_orders(
+            self.recovery.client,
+            self._observer,
+            self.recovery.journal,
+            kept,
+            Deadline.after(self.recovery.limits.read),
+        )
+        by_partition = {one.partition: one for one in restored}
+        return tuple(by_partition.get(one.partition, one) for one in batch)
+
+    def _finish(self, found: Remains) -> Iterator[tuple[Outcome, ...]]:
+        if found.done:
+            yield found.done
+        halted = ""
+        if found.led:
+            led = self._confirm(found.led)
+            yield led
+            halted = why_to_halt(led)
+        if halted and found.targets:
+            yield _not_attempted(found.targets, halted)
+        elif found.targets:
+            yield from self._elect(found)
+
+    def _elect(self, found: Remains) -> Iterator[tuple[Outcome, ...]]:
+        rescue = self.recovery.rescue
+        if rescue is not None:
+            rescue = _WithoutRescued(rescue, found.rescued)
+        for batch in replace(self.recovery, rescue=rescue).run(found.targets):
+            # Where leaders are designated, an order written before them is still to be put back.
+            yield self._restore(batch, found.offline)
+
+    def _undo(self, found: Remains) -> Iterator[tuple[Outcome, ...]]:
+        online = [one.target for one in found.led] + [one.target for one in found.done]
+        rest = iter([*found.targets, *online])
+        while batch := tuple(islice(rest, PARTITIONS_A_REQUEST)):
+            if self.recovery.stop():
+                yield tuple(
+                    Outcome(one, Result.NOT_ATTEMPTED, "stopped on request") for one in batch
+                )
+                continue
+            limits = self.recovery.limits
+            topics = sorted({one.partition.topic for one in batch})
+            snapshot = self.recovery.read.snapshot(Deadline.after(limits.read), topics)
+            yield undo_orders(
+                self.recovery.client,
+                snapshot,
+                self.recovery.journal,
+                batch,
+                Deadline.after(limits.election),
+            )
+
+    @property
+    def _observer(self) -> Observer:
+        return Observer(self.recovery.read)
+
+
+@dataclass(frozen=True, slots=True)
+class _WithoutRescued:
+    """A rescue of all but what has been saved already."""
+
+    rescue: Rescue
+    rescued: Collection[TopicPartition]
+
+    def needed(self, target: Target) -> bool:
+        return target.partition not in self.rescued and self.rescue.needed(target)
+
+    def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
+        unsaved = [one for one in targets if one.partition not in self.rescued]
+        return self.rescue.save(unsaved, journal)
+
+
+def _not_attempted(targets: Sequence[Target], reason: str) -> tuple[Outcome, ...]:
+    return tuple(Outcome(one, Result.NOT_ATTEMPTED, reason) for one in targets)
+
+
+def _topics(view: JournalView) -> list[str]:
+    named = set(view.plan.items) if view.plan is not None else set()
+    for step in view.steps:
+        named.update(step.items)
+    return sorted({one.topic for one in named})
