@@ -1,0 +1,62 @@
+"""The demo's scenarios on Kafka 3.9.2, which has no ELR and does not tell who is fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from console.demo_check import wrong_leaders
+from services.kafka.read_client import ReadClient
+from services.recovery.choice import recommended
+from services.recovery.triage import Triage
+from tests.lab.asking import consume
+from tests.lab.product.session import Watched, judged, watched
+from tests.lab.product.truths import differences, differences_without
+from tests.lab.scenarios.damaged import Damaged, damaged
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+SCENARIOS = ("stale-replicas", "diverged", "replaced-disk")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    with damaged(tmp_path_factory.mktemp("lab"), *SCENARIOS, kafka_version="3.9.2") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def behind(lab: Damaged) -> Iterator[Watched]:
+    with watched(lab.cluster) as behind:
+        yield behind
+
+
+@pytest.fixture(scope="module")
+def client(behind: Watched) -> Iterator[ReadClient]:
+    with behind.connection.reading() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def found(client: ReadClient) -> Triage:
+    return judged(client)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_triage_says_the_truth(lab: Damaged, found: Triage, scenario: str) -> None:
+    assert differences(found, lab.truth, lab.truth.of(scenario)) == []
+
+
+def test_recovery_makes_the_best_replicas_lead_and_nothing_that_was_left_is_lost(
+    lab: Damaged, found: Triage, client: ReadClient, behind: Watched, tmp_path: Path
+) -> None:
+    lab.cluster.broker(4).kill()
+    lab.cluster.wait_fenced(4)
+    found = judged(client, gone=[3, 4])
+    assert differences_without(found, lab.truth.of("stale-replicas")) == []
+    outcomes = behind.recover(client, recommended(found).targets, tmp_path)
+    assert list(wrong_leaders(outcomes, lab.truth)) == []
+    for truth in lab.truth.of("replaced-disk"):
+        assert len(consume(lab.cluster, truth.partition)) == truth.replica(1).records == 125

@@ -1,0 +1,36 @@
+"""`replaced-disk` without us: Kafka elects the empty replica by itself, and all records go.
+
+What becomes of it with us stands in together/test_rules_of_election.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.lab.asking import consume
+from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module", params=["4.3.1", pytest.param("3.9.2", marks=pytest.mark.slow)])
+def unattended(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Damaged]:
+    folder = tmp_path_factory.mktemp("lab")
+    with damaged(folder, "replaced-disk-unattended", kafka_version=request.param) as lab:
+        yield lab
+
+
+def test_r02_left_to_itself_the_cluster_elects_the_empty_replica_and_loses_every_record(
+    unattended: Damaged,
+) -> None:
+    truths = unattended.truth.partitions
+    assert all(sum(len(one.keys) for one in truth.written) == 150 for truth in truths)
+    assert [unattended.state(one.partition).leader for one in truths] == [4, 4, 4]
+    nothing = {one.partition: {1: 0, 2: 0, 4: 0} for one in truths}
+    assert ends_told(unattended) == ends_on_disk(unattended) == nothing
+    for truth in truths:
+        assert consume(unattended.cluster, truth.partition) == {}

@@ -1,0 +1,16 @@
+"""Writing the same number of records to many partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.lab.cluster import Cluster
+from services.lab.produce import Pattern, produce_each
+from services.model import TopicPartition
+
+
+def write(
+    cluster: Cluster, partitions: Sequence[TopicPartition], count: int, *, start: int = 0
+) -> None:
+    """Let every replica in sync have *count* more records, ``r-start`` being the first key."""
+    produce_each(cluster, dict.fromkeys(partitions, count), pattern=Pattern(start=start))
