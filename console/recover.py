@@ -15,6 +15,7 @@ from console.consent import Consent, Phrases
 from console.options import connected_for_writing
 from console.output import inert, print_json, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from console.resume import resume
 from console.wiring import Connection
 from services.errors import UsageError
 
@@ -63,6 +64,9 @@ def recover(
     rescue = RescueChoice(without_rescue, rescue_to)
     duration = recovery_duration_ms / 1000
     raise typer.Exit(recover_plan(connection, plan, duration, word, rescue, as_json=as_json))
+
+
+app.command("resume")(resume)
 
 
 def recover_plan(

@@ -1,0 +1,285 @@
+"""`breakglass recover resume`: finish or undo what an interrupted recovery left."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from console.consent import Consent, Phrases
+from console.options import connected_for_writing
+from console.output import Column, print_json, print_table, say
+from console.rescuing import RescueChoice, RescueTo, WithoutRescue
+from console.wiring import Connection
+from services.errors import EvidenceChanged, WrongCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from console.stop_signal import StopSignal
+    from services.journal import Journal, JournalView
+    from services.kafka.election_client import ElectionClient
+    from services.kafka.read_client import ReadClient
+    from services.recovery.choice import Left
+    from services.recovery.execution.target import Outcome
+    from services.recovery.recover import Recovery
+    from services.recovery.remains import Remains
+    from services.recovery.rescue.results import Rescued
+    from services.recovery.resume import Survey
+
+DURATION_MS = 30_000
+DOING = "resuming a recovery"
+
+
+@connected_for_writing
+def resume(
+    connection: Connection,
+    journal: Annotated[
+        Path | None,
+        typer.Option("--journal", metavar="FILE", help="A journal (the newest that is not done)."),
+    ] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Put orders back instead, where nobody leads yet.")
+    ] = False,
+    recovery_duration_ms: Annotated[
+        int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
+    ] = DURATION_MS,
+    without_rescue: WithoutRescue = False,
+    rescue_to: RescueTo = None,
+    consent: Phrases = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Finish what an interrupted recovery left, or undo it.
+
+    The journal may be a colleague's. The cluster is asked what became of each step; what was
+    elected is confirmed and its order put back, the rest is elected at the price that was
+    agreed to, or left with the reason. Without --write it says what is left and ends.
+    """
+    rescue = RescueChoice(without_rescue, rescue_to)
+    word = Consent(tuple(consent or ()))
+    wanted = Request(journal, undo, recovery_duration_ms / 1000, rescue, word, as_json)
+    raise typer.Exit(resume_journal(connection, wanted))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options of one call."""
+
+    journal: Path | None
+    undo: bool
+    duration: float
+    rescue: RescueChoice
+    consent: Consent
+    as_json: bool
+
+
+def resume_journal(connection: Connection, wanted: Request) -> int:
+    """Carry out one call; returns the exit code."""
+    from console.stop_signal import StopSignal
+    from services.kafka.deadline import Deadline
+    from services.recovery.resume import survey
+    from services.recovery.triage import SNAPSHOT_SECONDS
+
+    with StopSignal() as stop, connection.reading() as client:
+        cluster_id = client.describe(Deadline.after(SNAPSHOT_SECONDS)).cluster_id
+        view = _view(cluster_id, wanted.journal)
+        if view is None:
+            say("Nothing to resume: no journal of this cluster is unfinished or partly failed.")
+            if wanted.as_json:
+                print_json(_document(cluster_id))
+            return 0
+        found = survey(client, view, wanted.duration, connection.native_rpc)
+        return _Call(connection, client, stop, wanted, found).run()
+
+
+def _view(cluster_id: str, path: Path | None) -> JournalView | None:
+    """The journal in *path*, or the newest of this cluster that is not done."""
+    from services.journal import UnreadableJournal, list_journals, read
+    from services.recovery.resume import SUCCEEDED, UNDONE
+
+    if path is not None:
+        return _of_cluster(read(path), cluster_id)
+    open_ones: list[JournalView] = []
+    for one in list_journals(cluster_id):
+        if isinstance(one, UnreadableJournal):
+            say(f"journal {one.path} is passed over: {one.reason}")
+        elif one.plan is not None and one.result not in (SUCCEEDED, UNDONE):
+            open_ones.append(one)
+    for one in open_ones[1:]:
+        say(f"left for another time: --journal {one.path}")
+    return open_ones[0] if open_ones else None
+
+
+def _of_cluster(view: JournalView, cluster_id: str) -> JournalView:
+    if view.cluster_id != cluster_id:
+        raise WrongCluster(
+            f"journal {view.path} is of cluster {view.cluster_id} and this is {cluster_id}: "
+            "connect to the cluster that it was written for."
+        )
+    return view
+
+
+@dataclass(slots=True)
+class _Call:
+    """One call under way."""
+
+    connection: Connection
+    client: ReadClient
+    stop: StopSignal
+    wanted: Request
+    found: Survey
+    outcomes: list[Outcome] = field(default_factory=list)
+    rescued: list[Rescued] = field(default_factory=list)
+
+    def run(self) -> int:
+        """Show what is left, carry on, look after; returns the exit code."""
+        from console.electing import look_after
+        from services.recovery.execution.target import Result, exit_code_of
+
+        left = self._remains.left
+        self._show()
+        self.connection.require_write(DOING)
+        phrases = self._agree()
+        self._carry_on(phrases)
+        for one in left:
+            say(f"{one.partition}  left: {one.reason}")
+        open_ones = look_after(self.client, self.outcomes)
+        self._say_past_end()
+        if self.wanted.as_json:
+            cluster_id, path = self.found.snapshot.cluster_id, self.found.view.path
+            print_json(_document(cluster_id, path, self.outcomes, left, self.rescued, open_ones))
+        unresolved = [Result.REFUSED] * len(left)
+        return exit_code_of(unresolved + [one.result for one in self.outcomes])
+
+    def _say_past_end(self) -> None:
+        from console.past_end import past_end, say_past_end
+        from services.recovery.execution.target import Result
+
+        evidence = self.found.evidence
+        elected = [one.target for one in self.outcomes if one.result is Result.ELECTED]
+        read = [one for one in elected if one.partition in evidence]
+        say_past_end(past_end(read, evidence), "now")
+
+    @property
+    def _remains(self) -> Remains:
+        return self.found.remains if self.wanted.undo else self.found.to_finish
+
+    def _show(self) -> None:
+        """What is left, on stderr: stdout is for what came of it."""
+        view = self.found.view
+        say(f"journal: {view.path}, begun by {view.who}, {view.result or 'interrupted'}")
+        rows = list(_rows(self._remains, undo=self.wanted.undo))
+        if not rows:
+            say("It has no election that is left to be taken up.")
+            return
+        with redirect_stdout(sys.stderr):
+            print_table(COLUMNS, rows)
+
+    def _agree(self) -> Sequence[str]:
+        """The consents that the journal lacks; none where everything was agreed to before."""
+        from console.electing import priced
+        from services.consent import consent_groups
+        from services.recovery.remains import consented
+
+        targets = self._remains.targets
+        if self.wanted.undo or not targets or consented(self.found.view):
+            return ()
+        evidence = self.found.evidence
+        stakes = [priced(evidence[one.partition], one).stake for one in targets]
+        return self.wanted.consent.require([one.phrase for one in consent_groups(stakes)])
+
+    def _carry_on(self, phrases: Sequence[str]) -> None:
+        from console.electing import report, report_aside
+        from services.journal import Journal
+        from services.recovery.resume import Resume
+
+        tell = report_aside if self.wanted.as_json else report
+        journal, view = Journal.resume(self.found.view.path)
+        with journal, self.connection.arm(DOING) as armed:
+            if len(view.entries) != len(self.found.view.entries):
+                raise EvidenceChanged(
+                    f"journal {view.path} went on meanwhile: look again at what is left."
+                )
+            self.stop.armed()
+            for phrase in phrases:
+                journal.consent(phrase)
+            resumed = Resume(self._recovery(armed, journal), self.found)
+            for batch in resumed.undo() if self.wanted.undo else resumed.finish():
+                self.outcomes += tell(batch)
+
+    def _recovery(self, armed: ElectionClient, journal: Journal) -> Recovery:
+        from console.rescuing import rescue_for
+        from services.recovery.execution.routes import route_for
+        from services.recovery.recover import Recovery
+
+        rescue = rescue_for(
+            self.connection,
+            self.found.snapshot.cluster_id,
+            lambda: self.stop.requested,
+            self.wanted.rescue,
+            self.found.evidence,
+            self.rescued,
+        )
+        return Recovery(
+            self.client,
+            armed,
+            journal,
+            route_for(self.found.native),
+            rescue,
+            stop=lambda: self.stop.requested,
+        )
+
+
+def _document(
+    cluster_id: str,
+    journal: Path | None = None,
+    outcomes: Sequence[Outcome] = (),
+    left: Sequence[Left] = (),
+    rescued: Sequence[Rescued] = (),
+    open_transactions: object = (),
+) -> dict[str, Any]:
+    """What came of a journal, as JSON; without one there was nothing to resume."""
+    from console.documents import outcomes_document, rescued_partitions
+
+    told = outcomes_document(cluster_id, outcomes)
+    return {
+        "journal": journal,
+        **told,
+        "succeeded": told["succeeded"] and not left,
+        "left": [
+            {
+                "topic": one.partition.topic,
+                "partition": one.partition.partition,
+                "reason": one.reason,
+            }
+            for one in left
+        ],
+        "rescued": rescued_partitions(rescued),
+        "open_transactions": open_transactions,
+    }
+
+
+COLUMNS = (
+    Column("Topic-partition"),
+    Column("Leader"),
+    Column("To do"),
+)
+
+
+def _rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]:
+    for one in found.offline:
+        price = f" at the price of {one.price}" if one.price else ""
+        what = "put its order back" if undo else f"elect it{price}"
+        yield one.target.partition, f"b{one.target.designee}", what
+    for one in found.led:
+        what = "none: it leads" if undo else "confirm it" + (", put the order back" * one.ours)
+        yield one.target.partition, f"b{one.target.designee}", what
+    for done in found.done:
+        yield done.partition, f"b{done.leader}", "nothing: it leads"
+    for left in found.left:
+        yield left.partition, None, f"nothing that resume can: {left.reason}"

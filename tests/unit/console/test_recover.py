@@ -1,0 +1,274 @@
+"""`plan make`, `recover` and `recover resume` against fake brokers: what is said, and the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from services.cluster_lock import ClusterLock
+from services.journal import Journal, JournalView, list_journals, state_folder
+from services.kafka.election_client import ElectionClient
+from services.recovery.plan_file import parse_plan
+from tests.fake_metadata import CLUSTER_ID
+from tests.unit.console.fakes import Fakes, fakes
+
+
+class Killed(BaseException):
+    """Ends the program as kill -9 would, as far as its files are concerned."""
+
+
+@pytest.fixture
+def broken() -> Iterator[Fakes]:
+    with fakes() as made:
+        yield made
+
+
+@pytest.fixture
+def plan(broken: Fakes, tmp_path: Path) -> Path:
+    """A plan over orders-0 to orders-2."""
+    broken.offline("orders", 3)
+    path = tmp_path / "plan.json"
+    assert broken.run("plan", "make", "--gone", 3, "--out", path).code == 0
+    return path
+
+
+CONSENT = "3 partitions lose 0"
+
+
+def recover(broken: Fakes, plan: Path, *more: object) -> Any:
+    return broken.run("recover", "--plan", plan, "--write", *more)
+
+
+def killed_at(
+    step: str, monkeypatch: pytest.MonkeyPatch, broken: Fakes, plan: Path, *more: object
+) -> None:
+    """Recover by *plan* in a process that is killed when it sends *step*."""
+
+    def die(*_: object, **__: object) -> NoReturn:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ElectionClient, step, die)
+        with pytest.raises(Killed):
+            recover(broken, plan, "--consent", CONSENT, *more)
+
+
+def journals() -> list[JournalView]:
+    return [one for one in list_journals(CLUSTER_ID) if isinstance(one, JournalView)]
+
+
+def test_make_prints_the_plan_as_json_and_talks_on_stderr(broken: Fakes) -> None:
+    broken.offline("orders", 2)
+    ended = broken.run("plan", "make", "--note", "for the night shift")
+    assert ended.code == 0
+    made = parse_plan(ended.out, "stdout")
+    assert list(made.leaders.values()) == [1, 1]
+    assert made.breakglass is not None
+    assert made.breakglass.notes == ("for the night shift",)
+    assert made.cluster_id == CLUSTER_ID
+    assert f"digest: {made.spoken_digest}" in ended.said
+
+
+def test_make_says_which_elections_a_start_would_spare(broken: Fakes) -> None:
+    broken.offline("orders", 2)
+    said = broken.run("plan", "make").err
+    assert "2 of these need no election if you can reconnect b3" in said
+    ended = broken.run("plan", "make", "--without-waiting")
+    assert ended.code == 1
+    assert json.loads(ended.out)["partitions"] == []
+    assert "left out: orders-0, orders-1: WAIT: b3 is the last known leader" in ended.err
+
+
+def test_make_ends_with_1_when_it_can_recommend_nobody(broken: Fakes) -> None:
+    (partition,) = broken.offline()
+    broken.cluster.hold(2, partition, (0, 60), (4, 5))
+    broken.cluster.hold(1, partition, (0, 100))
+    ended = broken.run("plan", "make", "--gone", 3)
+    assert ended.code == 1
+    assert "left out: orders-0: FORK: history fork" in ended.err
+
+
+def test_make_is_done_when_nothing_is_offline(broken: Fakes) -> None:
+    ended = broken.run("plan", "make")
+    assert ended.code == 0
+    assert "No partition is offline." in ended.said
+
+
+def test_recover_tells_the_whole_end_as_one_document(broken: Fakes, plan: Path) -> None:
+    ended = recover(broken, plan, "--consent", CONSENT, "--json")
+    assert ended.code == 0, ended.err
+    document = ended.document
+    assert document["plan"] == str(plan)
+    assert document["succeeded"] is True
+    assert {one["result"] for one in document["partitions"]} == {"elected"}
+    assert document["rescued"] == []
+    assert document["groups_past_end"] == []
+    assert broken.leaders() == dict.fromkeys(("orders-0", "orders-1", "orders-2"), 1)
+
+
+def test_r19_groups_past_the_end_are_told_before_and_after(broken: Fakes, plan: Path) -> None:
+    (first, *_) = broken.cluster.story.states
+    broken.cluster.story.groups["billing"] = {first: 130}
+    before = recover(broken, plan)
+    assert before.code == 3
+    assert "group billing: committed 130 on orders-0, whose log ends at 100: once" in before.err
+    ended = recover(broken, plan, "--consent", CONSENT, "--json")
+    assert "group billing: committed 130 on orders-0, whose log ends at 100: now" in ended.err
+    (past,) = ended.document["groups_past_end"]
+    assert (past["group"], past["committed"], past["log_end"]) == ("billing", 130, 100)
+
+
+@pytest.mark.parametrize("more", [[], ["--consent", "3 partitions lose 1"]])
+def test_nothing_is_sent_without_the_phrase(broken: Fakes, plan: Path, more: list[str]) -> None:
+    ended = recover(broken, plan, *more)
+    assert ended.code == 3
+    assert ended.said[-1] == f"consent: {CONSENT}"
+    assert ended.out == ""
+    assert broken.controller.steps == []
+    assert journals() == []
+
+
+def test_what_is_elected_is_shown_with_its_price_before_consent(broken: Fakes, plan: Path) -> None:
+    ended = recover(broken, plan)
+    table = [one.split() for one in ended.said if one.startswith("orders-")]
+    assert [row[:3] for row in table] == [[f"orders-{n}", "b1", "rank"] for n in range(3)]
+
+
+def test_two_operators_at_once_the_second_is_told(broken: Fakes, plan: Path) -> None:
+    lock = ClusterLock.acquire(CLUSTER_ID, state_folder() / "locks")
+    try:
+        ended = recover(broken, plan, "--consent", CONSENT)
+    finally:
+        lock.release()
+    assert ended.code == 3
+    assert broken.controller.steps == []
+
+
+def test_resume_says_what_is_left_and_changes_nothing_without_write(
+    broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at("elect", monkeypatch, broken, plan)
+    ended = broken.run("recover", "resume")
+    assert ended.code == 3
+    assert ended.said[-1] == "resuming a recovery changes the cluster: add --write"
+    rows = [one.split(maxsplit=2) for one in ended.said if one.startswith("orders-")]
+    assert rows == [[f"orders-{n}", "b1", "elect it at the price of 0"] for n in range(3)]
+    assert broken.controller.steps == ["reorder"]
+
+
+def test_resume_finishes_what_was_agreed_to(
+    broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at("elect", monkeypatch, broken, plan)
+    ended = broken.run("recover", "resume", "--write", "--json")
+    assert ended.code == 0, ended.err
+    assert {one["result"] for one in ended.document["partitions"]} == {"elected"}
+    assert ended.document["left"] == []
+    assert set(broken.leaders().values()) == {1}
+    (journal,) = journals()
+    assert ended.document["journal"] == str(journal.path)
+    assert journal.result == "succeeded"
+
+    again = broken.run("recover", "resume", "--write", "--json")
+    assert again.code == 0
+    assert again.said[0].startswith("Nothing to resume")
+    assert again.document["journal"] is None
+    assert again.document["succeeded"] is True
+
+
+def test_resume_undoes_the_order_where_nobody_leads(
+    broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at("elect", monkeypatch, broken, plan)
+    changed = [one for one in broken.cluster.story.states.values() if one.assignment[0] == 1]
+    assert len(changed) == 1, "the canary"
+    ended = broken.run("recover", "resume", "--undo", "--write")
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines()[0] == "orders-0  undone"
+    assert {one.assignment for one in broken.cluster.story.states.values()} == {(3, 2, 1)}
+
+
+def test_resume_leaves_what_would_now_cost_another_price(
+    broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at("elect", monkeypatch, broken, plan)
+    (_, _, last) = broken.cluster.story.states
+    broken.cluster.hold(2, last, (0, 120))
+    ended = broken.run("recover", "resume", "--write")
+    assert ended.code == 1
+    (left,) = [one for one in ended.said if one.startswith("orders-2  left:")]
+    assert "at the price of 0 records and would now lose 20" in left
+    assert [broken.leaders()[f"orders-{n}"] for n in range(3)] == [1, 1, None]
+
+
+def test_resume_asks_for_the_consent_that_the_journal_lacks(
+    broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object, **__: object) -> NoReturn:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Journal, "consent", die)
+        with pytest.raises(Killed):
+            recover(broken, plan, "--consent", CONSENT)
+    ended = broken.run("recover", "resume", "--write")
+    assert ended.code == 3
+    assert ended.said[-1] == f"consent: {CONSENT}"
+    assert broken.controller.steps == []
+    assert broken.run("recover", "resume", "--write", "--consent", CONSENT).code == 0
+    assert set(broken.leaders().values()) == {1}
+
+
+def test_resume_names_the_journals_that_it_does_not_take(
+    broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at("reorder", monkeypatch, broken, plan)
+    killed_at("elect", monkeypatch, broken, plan)
+    newest, older = journals()
+    ended = broken.run("recover", "resume")
+    assert f"left for another time: --journal {older.path}" in ended.said
+    assert any(str(newest.path) in one for one in ended.said)
+    named = broken.run("recover", "resume", "--journal", older.path)
+    assert any(one.startswith(f"journal: {older.path}, begun by") for one in named.said)
+
+
+def test_a_journal_without_elections_is_nothing_to_resume(broken: Fakes) -> None:
+    with Journal.open(CLUSTER_ID) as journal:
+        journal.request("reset offsets", {})
+        path = journal.path
+    assert broken.run("recover", "resume", "--write").said[0].startswith("Nothing to resume")
+    named = broken.run("recover", "resume", "--journal", path)
+    assert "It has no election that is left to be taken up." in named.said
+
+
+def test_a_journal_of_another_cluster_is_refused(broken: Fakes) -> None:
+    with Journal.open("another-cluster") as journal:
+        path = journal.path
+    ended = broken.run("recover", "resume", "--journal", path, "--write")
+    assert ended.code == 2
+    assert f"journal {path} is of cluster another-cluster and this is {CLUSTER_ID}" in ended.said[0]
+
+
+def test_a_file_that_is_no_journal_is_refused_with_its_line(broken: Fakes, tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text("{}\n")
+    ended = broken.run("recover", "resume", "--journal", path, "--write")
+    assert ended.code == 2
+    assert f"journal {path} line 1" in ended.said[0]
+
+
+def test_a_journal_that_another_process_works_on_is_not_taken(
+    broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at("elect", monkeypatch, broken, plan)
+    lock = ClusterLock.acquire(CLUSTER_ID, state_folder() / "locks")
+    try:
+        ended = broken.run("recover", "resume", "--write")
+    finally:
+        lock.release()
+    assert ended.code == 3
+    assert broken.controller.steps == ["reorder"]
