@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from console.output import say
-from services.errors import ReadOnly, UsageError
+from services.errors import ReadOnly
 
 if TYPE_CHECKING:
     from services.kafka.election_client import ElectionClient
@@ -29,8 +29,10 @@ class Connection:
     write: bool = False
 
     def __post_init__(self) -> None:
-        if self.native_rpc not in ("auto", "off") and not self.native_rpc.isdigit():
-            raise UsageError(f"--native-rpc takes auto, off or an api key, not {self.native_rpc!r}")
+        if self.native_rpc not in ("auto", "off"):
+            from services.kafka.native_rpc import native_key
+
+            native_key(self.native_rpc)
 
     def armed(self) -> Connection:
         """The same connection, allowed to change the cluster."""

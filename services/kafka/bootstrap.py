@@ -30,8 +30,9 @@ def first_to_answer(
     outcomes: queue.SimpleQueue[_Outcome] = queue.SimpleQueue()
     failures: dict[Endpoint, BreakglassError] = {}
     race = _Race(connect, deadline, outcomes)
-    waiting = list(servers)
-    while len(failures) < len(servers) and not deadline.passed:
+    waiting = list(dict.fromkeys(servers))
+    entrants = len(waiting)
+    while len(failures) < entrants and not deadline.passed:
         if waiting:
             race.start(waiting.pop(0))
         pause = deadline.sooner(HEAD_START_SECONDS) if waiting else deadline

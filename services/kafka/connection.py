@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import select
 import socket
 import ssl
 import struct
@@ -75,6 +76,14 @@ class BrokerConnection:
         return self._socket.fileno() < 0
 
     @property
+    def abandoned(self) -> bool:
+        """The broker has closed it while it was idle, or sent what nobody asked for."""
+        try:
+            return bool(select.select([self._socket], [], [], 0)[0])
+        except (OSError, ValueError):
+            return True
+
+    @property
     def expired(self) -> bool:
         """The SASL session is about to end: open a new connection instead."""
         return self._expires_at is not None and time.monotonic() >= self._expires_at
@@ -106,6 +115,17 @@ class BrokerConnection:
         self._quiet_until = time.monotonic() + throttle_ms / 1000
         return answer
 
+    def prove(self, deadline: Deadline) -> None:
+        """Ask something harmless, so that what is sent next meets a broker that answers.
+
+        Waits out a throttle first.
+
+        Raises:
+            Unreachable: the broker does not answer before *deadline*.
+        """
+        self._wait_out_throttle(deadline)
+        self.api_versions = self._ask_api_versions(deadline)
+
     def close(self) -> None:
         """Close the socket, ending a wait in another thread at once."""
         with contextlib.suppress(OSError):
@@ -129,6 +149,10 @@ class BrokerConnection:
             sock = socket.create_connection(
                 (address.host, address.port), timeout=max(deadline.remaining(), 0.001)
             )
+        except UnicodeError as error:
+            raise ConnectFailed(
+                f"{self._where} is no host name: correct the address", "no host name"
+            ) from error
         except OSError as error:
             raise self._translate(error) from error
         try:

@@ -64,7 +64,10 @@ def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
         return Unknown(f"the controller quorum does not answer: {error}")
     if answer.error_code:
         return Unknown(describe_error(answer.error_code, answer.error_message))
-    partition = answer.topics[0].partitions[0]
+    partitions = answer.topics[0].partitions if answer.topics else ()
+    if not partitions:
+        return Unknown("the answer about the controller quorum is empty")
+    partition = partitions[0]
     if partition.error_code:
         return Unknown(describe_error(partition.error_code, partition.error_message))
     return _quorum(partition)

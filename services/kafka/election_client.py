@@ -13,7 +13,9 @@ from typing import Any
 from services.errors import MalformedMessage, OutcomeUnknown, Unreachable, UsageError
 from services.kafka.broker_errors import (
     ELECTION_NOT_NEEDED,
+    NETWORK_EXCEPTION,
     REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
     cluster_error,
     describe_error,
     retriable,
@@ -26,11 +28,17 @@ from services.kafka.messages.elect_leaders import (
     ElectLeadersResponse,
     designated_election,
 )
+from services.kafka.read_client import ReadClient
 from services.kafka.sender import ANY_BROKER, Sender
 from services.model import TopicPartition
 
 PARTITIONS_A_REQUEST = 1000
 """KIP-966: a broker serves only the first 1,000 partitions of a request."""
+
+
+UNSETTLED = frozenset({UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION})
+"""A broker answers so when it lost, or could not read, what the controller answered
+(ForwardingManager.scala): the controller may have done it, or may still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,7 @@ class Reply:
     @property
     def unsettled(self) -> bool:
         """It may or may not have happened: the brokers have to be asked."""
-        return self.code == REQUEST_TIMED_OUT or self == LEFT_OUT
+        return self.code in UNSETTLED
 
     @property
     def transient(self) -> bool:
@@ -65,7 +73,7 @@ class Reply:
         return self.message if self == LEFT_OUT else describe_error(self.code, self.message or None)
 
 
-LEFT_OUT = Reply(-1, "the controller left this partition out of its answer")
+LEFT_OUT = Reply(UNKNOWN_SERVER_ERROR, "the controller left this partition out of its answer")
 
 
 class ElectionClient:
@@ -76,6 +84,10 @@ class ElectionClient:
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
+
+    def reading(self) -> ReadClient:
+        """A reader on the same connections: what it sees is the cluster that is changed."""
+        return ReadClient(self._sender)
 
     def reorder(
         self, assignments: Mapping[TopicPartition, tuple[int, ...]], deadline: Deadline
@@ -116,8 +128,8 @@ class ElectionClient:
             TopicPartition(one.name, held.partition_index): Reply(
                 held.error_code, held.error_message or ""
             )
-            for one in answer.responses
-            for held in one.partitions
+            for one in answer.responses or ()
+            for held in one.partitions or ()
         }
         return {one: whole or replies.get(one, LEFT_OUT) for one in assignments}
 
@@ -169,20 +181,20 @@ class ElectionClient:
             TopicPartition(one.topic, held.partition_id): Reply(
                 held.error_code, held.error_message or ""
             )
-            for one in answer.replica_election_results
-            for held in one.partition_result
+            for one in answer.replica_election_results or ()
+            for held in one.partition_result or ()
         }
         return {one: whole or replies.get(one, LEFT_OUT) for one in wanted}
 
     def _send(self, request: Any, response_class: Any, doing: str, deadline: Deadline) -> Any:
-        self._sender.offers(ANY_BROKER, request.API_KEY, deadline)
+        self._sender.prove(ANY_BROKER, deadline)
         try:
             return self._sender.call(ANY_BROKER, request, response_class, deadline)
         except (Unreachable, MalformedMessage) as error:
             heard = error.reason if isinstance(error, Unreachable) else "it cannot be read"
             raise OutcomeUnknown(
-                f"no answer while {doing} ({heard}): it may or may not have happened; "
-                "run `breakglass triage` to see who leads now"
+                f"no answer while {doing} ({heard}): it may or may not have happened, and may "
+                "still within a minute; run `breakglass triage` then to see who leads"
             ) from error
 
 
@@ -197,7 +209,7 @@ def _whole(code: int, doing: str, message: str = "") -> Reply | None:
     """
     if not code:
         return None
-    if not retriable(code):
+    if not retriable(code) and code not in UNSETTLED:
         raise cluster_error(code, doing, "ALTER on CLUSTER", message)
     return Reply(code, message)
 

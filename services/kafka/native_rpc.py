@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from services.errors import BreakglassError
+from services.errors import BreakglassError, UsageError
 from services.kafka.api_keys import ELECT_LEADERS
 from services.kafka.deadline import Deadline
 from services.kafka.messages.elect_leaders import DESIGNATED_SINCE
@@ -21,6 +21,9 @@ from services.kafka.messages.replica_log_info import (
     replica_log_info,
 )
 from services.kafka.sender import ANY_BROKER, Sender
+
+LAST_ASSIGNED_KEY = 92
+"""The highest api key of Kafka 4.3: all up to it mean something else."""
 
 AUTO = "auto"
 OFF = "off"
@@ -50,10 +53,22 @@ STOCK = NativeRpc(None, False, "switched off by --native-rpc off")
 
 
 def native_key(choice: str) -> int | None:
-    """The api key that *choice* (``auto``, ``off`` or a number) allows to be sent, if any."""
+    """The api key that *choice* (``auto``, ``off`` or a number) allows to be sent, if any.
+
+    Raises:
+        UsageError: neither word nor a free key. Kafka's own keys are never opened, for some
+            of them change a cluster and this one is sent in read-only sessions too.
+    """
     if choice == OFF:
         return None
-    return DEFAULT_API_KEY if choice == AUTO else int(choice)
+    if choice == AUTO:
+        return DEFAULT_API_KEY
+    if not (choice.isascii() and choice.isdigit() and LAST_ASSIGNED_KEY < int(choice) < 2**15):
+        raise UsageError(
+            f"--native-rpc takes auto, off, or the api key of GetReplicaLogInfo above "
+            f"{LAST_ASSIGNED_KEY}, not {choice!r}"
+        )
+    return int(choice)
 
 
 def find_native_rpc(

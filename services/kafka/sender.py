@@ -16,6 +16,8 @@ from services.model import Broker
 ANY_BROKER = -1
 """The broker that answered the bootstrap."""
 
+CLOSING = "this session is closing: start the command again"
+
 CONNECT_SECONDS = 10.0
 """Kafka's default of socket.connection.setup.timeout.ms."""
 
@@ -53,6 +55,11 @@ class Sender:
         self._closed = False
 
     @property
+    def closed(self) -> bool:
+        """Nothing leaves any more, not even through a connection that was just being opened."""
+        return self._closed
+
+    @property
     def allowed(self) -> frozenset[int]:
         """The api keys this sender lets out."""
         return self._allowed
@@ -73,10 +80,6 @@ class Sender:
             if broker not in self._overrides:
                 self._overrides[broker] = self._addresses[broker] = address
 
-    def reaches(self, broker: int) -> bool:
-        """Whether an address of *broker* is known."""
-        return broker == ANY_BROKER or broker in self._addresses
-
     def offers(self, broker: int, api_key: int, deadline: Deadline) -> tuple[int, int] | None:
         """The versions of *api_key* that *broker* advertises, or None.
 
@@ -85,6 +88,17 @@ class Sender:
         """
         with self._slot(broker, "").using(self, deadline) as connection:
             return connection.api_versions.get(api_key)
+
+    def prove(self, broker: int, deadline: Deadline) -> None:
+        """Exchange something harmless with *broker*, so that a dead connection shows now.
+
+        What is sent right after either reaches a broker that answers, or is truly unknown.
+
+        Raises:
+            Unreachable: the broker cannot be spoken to; nothing of consequence was sent.
+        """
+        with self._slot(broker, "").using(self, deadline) as connection:
+            connection.prove(deadline)
 
     def call(
         self,
@@ -127,7 +141,7 @@ class Sender:
             ConnectFailed: also when no address of the broker is known.
         """
         if self._closed:
-            raise ConnectFailed("this session is closing: start the command again")
+            raise ConnectFailed(CLOSING)
         if broker == ANY_BROKER:
             return self._connect_to_any(deadline)
         address = self._addresses.get(broker)
@@ -174,9 +188,12 @@ class _Slot:
         if not self._lock.acquire(timeout=deadline.remaining()):
             raise TimedOut(f"{self._name} is still busy with an earlier request: try again")
         try:
-            if self._connection is None or self._connection.expired:
+            if self._connection is None or _worn(self._connection):
                 self.close()
                 self._connection = sender.open_connection(self._broker, deadline)
+            if sender.closed:
+                self.close()
+                raise ConnectFailed(CLOSING)
             return self._connection
         except BaseException:
             self._lock.release()
@@ -204,3 +221,8 @@ class _Use:
 
     def __exit__(self, *_: object) -> None:
         self._slot.release()
+
+
+def _worn(connection: BrokerConnection) -> bool:
+    """Not to be used again: its session ends, or the broker hung up while it was idle."""
+    return connection.expired or connection.abandoned
