@@ -85,7 +85,7 @@ def default_folder() -> Path:
 
 
 def say_rescued(results: Sequence[Rescued]) -> None:
-    """Say on stderr what was saved and where; a partition that failed is always named."""
+    """Say on stderr what was saved and where; what was not is told by the held elections."""
     saved = [(one, place) for one in results for place in one.saved]
     if len(saved) <= SHOWN_PARTITIONS:
         for one, place in saved:
@@ -97,6 +97,3 @@ def say_rescued(results: Sequence[Rescued]) -> None:
         folder = saved[0][1].path.parents[2]
         partitions = len({one.partition for one, _ in saved})
         say(f"rescued {records:,} records of {partitions:,} partitions, {size:,} bytes: {folder}")
-    for one in results:
-        if not one.whole:
-            say(f"{one.partition}  not rescued: {one.reason}")

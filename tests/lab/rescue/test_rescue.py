@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from services.journal import state_folder
 from services.journal_view import Step
 from services.lab.cluster import Cluster
 from services.lab.segments import DiskLog, read_log
@@ -144,6 +145,7 @@ def test_transactions_keep_their_state(lab: Damaged, tmp_path: Path) -> None:
     ended = elect(lab.cluster, elections(tmp_path, payments_0=2))
     assert ended.code == 0, ended.err
     path = only_place(lab.cluster, PAYMENTS)
+    assert path.is_relative_to(state_folder() / "rescue")
     assert keys(path) == [
         *(f"first-{number}" for number in range(COMMITTED)),
         *(f"second-{number}" for number in range(ABORTED)),

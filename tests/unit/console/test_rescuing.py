@@ -1,0 +1,81 @@
+"""What the commands share about rescue: whether, where, how fast, and what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from console.rescuing import (
+    SHOWN_PARTITIONS,
+    RescueChoice,
+    default_folder,
+    rescue_for,
+    rescuer,
+    say_rescued,
+)
+from console.wiring import Connection
+from services.journal import state_folder
+from services.kafka.sources import ConnectionOptions
+from services.model import TopicPartition
+from services.recovery.rescue.journalled import JournalledRescue
+from services.recovery.rescue.rescue import BYTES_PER_SECOND
+from services.recovery.rescue.results import Rescued, Saved
+from services.recovery.rescue.spans import Span
+
+UNUSED = Connection(ConnectionOptions("127.0.0.1:1"))
+"""Nothing is connected to before there is something to be read."""
+
+
+def rescued(number: int, root: Path, *, reason: str = "") -> Rescued:
+    """Ten records of one partition, saved from b2."""
+    path = root / "b2" / "orders" / str(number)
+    saved = (Saved(2, (Span(100, 110),), 10, 500, path),)
+    return Rescued(TopicPartition("orders", number), 1, () if reason else saved, reason)
+
+
+def made(choice: RescueChoice) -> object:
+    return rescue_for(UNUSED, "a-cluster", lambda: False, choice, {}, [])
+
+
+def test_elections_rescue_unless_told_not_to() -> None:
+    assert isinstance(made(RescueChoice()), JournalledRescue)
+    assert made(RescueChoice(without=True)) is None
+
+
+def test_a_rescue_goes_to_the_state_folder_unless_told_where(tmp_path: Path) -> None:
+    usual, told = made(RescueChoice()), made(RescueChoice(to=tmp_path))
+    assert isinstance(usual, JournalledRescue)
+    assert isinstance(told, JournalledRescue)
+    assert usual.to == default_folder() == state_folder() / "rescue"
+    assert told.to == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [(None, BYTES_PER_SECOND), (0, None), (1_000, 1_000)]
+)
+def test_a_rate_of_nothing_is_no_limit_and_none_is_the_usual_one(
+    given: int | None, expected: int | None
+) -> None:
+    limit = rescuer(UNUSED, "a-cluster", lambda: False, given).limit
+    assert limit.bytes_per_second == expected
+
+
+def test_each_place_is_said_where_there_are_few(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say_rescued([rescued(0, tmp_path), rescued(1, tmp_path)])
+    assert capsys.readouterr().err.splitlines() == [
+        f"orders-0  rescued 10 records of b2: {tmp_path}/b2/orders/0",
+        f"orders-1  rescued 10 records of b2: {tmp_path}/b2/orders/1",
+    ]
+
+
+def test_many_are_said_by_their_sum_and_failures_left_to_the_held_elections(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    many = [rescued(number, tmp_path) for number in range(SHOWN_PARTITIONS + 1)]
+    say_rescued([*many, rescued(99, tmp_path, reason="the disk is full")])
+    assert capsys.readouterr().err.splitlines() == [
+        f"rescued 210 records of 21 partitions, 10,500 bytes: {tmp_path}",
+    ]
