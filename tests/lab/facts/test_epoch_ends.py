@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from services.kafka.deadline import Deadline
-from services.kafka.epoch_ends import FUTURE_REPLICA, PAST_EVERY_LOG, read_epoch_ends
+from services.kafka.epoch_ends import (
+    FETCH_VERSION,
+    FUTURE_REPLICA,
+    PAST_EVERY_LOG,
+    read_epoch_ends,
+)
 from services.kafka.epoch_walk import EpochEnd
 from services.kafka.sender import Sender
 from services.lab.topics import create_topic
@@ -35,9 +40,14 @@ def on_disk(replica: ReplicaTruth, epoch: int) -> EpochEnd | None:
     return EpochEnd(found.epoch, found.end)
 
 
-def fetch(
-    sender: Sender, partition: TopicPartition, replica: int, epoch: int, version: int = 12
-) -> Any:
+def last_epoch(offline: Damaged, broker: int) -> int:
+    """The last epoch that wrote to a replica of the ledger."""
+    last = offline.truth_of(LEDGER).replica(broker).last_epoch
+    assert last is not None
+    return last
+
+
+def fetch(sender: Sender, partition: TopicPartition, replica: int, epoch: int) -> Any:
     """The raw answer of b1 for one partition."""
     from kafka.protocol.consumer import FetchRequest, FetchResponse
 
@@ -57,7 +67,7 @@ def fetch(
         topics=[topic(topic=partition.topic, partitions=[wanted])],
     )
     deadline = Deadline.after(SECONDS)
-    answer = sender.call(1, request, FetchResponse, deadline, max_version=version)
+    answer = sender.call(1, request, FetchResponse, deadline, max_version=FETCH_VERSION)
     return answer.responses[0].partitions[0]
 
 
@@ -72,21 +82,27 @@ def test_every_epoch_is_answered_as_the_segments_say(
     assert answers == [on_disk(replica, epoch) for epoch in epochs]
 
 
-def test_the_replicas_of_ledger_part_after_epoch_0(offline: Damaged, sender: Sender) -> None:
-    assert [told(sender, 1, LEDGER, epoch) for epoch in (1, 2)] == [
-        EpochEnd(0, 100),
-        EpochEnd(2, 125),
-    ]
-    assert told(sender, 2, LEDGER, 1) == EpochEnd(1, 150)
-    assert told(sender, 2, LEDGER, 2) is None
+def test_asked_for_an_epoch_it_missed_a_replica_tells_where_the_two_part(
+    offline: Damaged, sender: Sender
+) -> None:
+    assert told(sender, 1, LEDGER, last_epoch(offline, 2)) == EpochEnd(0, 100)
+
+
+def test_asked_for_an_epoch_after_its_last_a_replica_tells_nothing(
+    offline: Damaged, sender: Sender
+) -> None:
+    assert told(sender, 2, LEDGER, last_epoch(offline, 1)) is None
 
 
 @pytest.mark.parametrize("replica", [FUTURE_REPLICA, DEBUGGING_REPLICA, CONSUMER])
-def test_any_replica_id_is_answered_and_no_record_moves(sender: Sender, replica: int) -> None:
-    answer = fetch(sender, LEDGER, replica, 2)
-    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (2, 125)
+def test_any_replica_id_is_answered_and_no_record_moves(
+    offline: Damaged, sender: Sender, replica: int
+) -> None:
+    last = last_epoch(offline, 1)
+    answer = fetch(sender, LEDGER, replica, last)
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (last, 125)
     assert not answer.records
-    assert fetch(sender, LEDGER, replica, 3).error_code == OFFSET_OUT_OF_RANGE
+    assert fetch(sender, LEDGER, replica, last + 1).error_code == OFFSET_OUT_OF_RANGE
 
 
 def test_an_answer_carries_log_start_and_high_watermark(sender: Sender) -> None:

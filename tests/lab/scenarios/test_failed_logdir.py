@@ -67,5 +67,5 @@ def test_repaired_with_its_data_it_brings_everything_back(lab: Damaged, log_dir:
     lab.cluster.broker(1).kill()
     repair_log_dir(log_dir)
     lab.cluster.broker(1).start()
-    lab.cluster.wait_partition("readings", 0, lambda state: state.leader == 1, "b1 to lead")
+    lab.cluster.wait_partition("readings", 0, lambda state: state.leader == 1, "b1 to lead", via=1)
     assert list_offset(lab.cluster, 1, FAILED).offset == 125
