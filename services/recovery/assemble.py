@@ -16,7 +16,6 @@ from services.model import (
     TopicPartition,
     TopicSettings,
     Unknown,
-    known,
 )
 
 _NOT_READ = Unknown("the topic's settings were not read")
@@ -29,7 +28,6 @@ class BrokerAnswer:
 
     readings: Mapping[TopicPartition, ReplicaReading]
     log_dirs: Mapping[TopicPartition, LogDir] | Unknown
-    group_offsets: GroupOffsets | Unknown
 
 
 def assemble(
@@ -38,12 +36,13 @@ def assemble(
     settings: Mapping[str, TopicSettings],
     answers: Mapping[int, BrokerAnswer],
     silent: Mapping[int, str],
+    groups: GroupOffsets | Unknown,
 ) -> tuple[PartitionEvidence, ...]:
     """The evidence of *partitions*, in their order.
 
     *silent* maps brokers without an answer to the reason; their replicas are Unknown.
+    *groups* has what consumer groups committed.
     """
-    groups = _all_groups(answers)
     assigned = {broker for state in partitions for broker in state.assignment}
     witnesses = {
         broker: _witness(broker, brokers, answers.get(broker), silent.get(broker))
@@ -144,23 +143,6 @@ def _online(reading: ReplicaReading, log_dir: LogDir | Unknown) -> bool | Unknow
     if isinstance(reading.log_dir_online, Unknown) and isinstance(log_dir, LogDir):
         return log_dir.online
     return reading.log_dir_online
-
-
-def _all_groups(answers: Mapping[int, BrokerAnswer]) -> GroupOffsets | Unknown:
-    """Every coordinator's groups; a coordinator that did not tell leaves the rest standing."""
-    told = [one.group_offsets for one in answers.values() if known(one.group_offsets)]
-    if not told:
-        reasons = [
-            one.group_offsets.reason
-            for one in answers.values()
-            if isinstance(one.group_offsets, Unknown)
-        ]
-        return Unknown(reasons[0] if reasons else "no broker answers")
-    merged: GroupOffsets = {}
-    for groups in told:
-        for partition, committed in groups.items():
-            merged.setdefault(partition, {}).update(committed)
-    return merged
 
 
 def _floor(

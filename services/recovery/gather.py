@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from services.errors import BreakglassError, Unreachable
+from services.kafka.broker_errors import unread
 from services.kafka.deadline import Deadline
-from services.kafka.group_offsets import GroupOffsets, read_group_offsets
 from services.kafka.native_rpc import STOCK, NativeRpc
 from services.kafka.read_client import ReadClient
 from services.kafka.replica_reader import ReplicaReader
@@ -25,6 +25,7 @@ from services.model import (
 )
 from services.recovery.assemble import BrokerAnswer, assemble
 from services.recovery.common_epoch import without_common_epoch
+from services.recovery.group_bounds import GroupBounds
 
 SETTLE_SECONDS = 1.0
 """Silence of some brokers after which the others' evidence is handed out."""
@@ -96,7 +97,8 @@ class _Gathering:
     ) -> None:
         self._client, self._snapshot, self._native = client, snapshot, native
         self._partitions, self._deadline = partitions, deadline
-        self._wanted = frozenset(one.partition for one in partitions)
+        wanted = [one.partition for one in partitions]
+        self._groups = GroupBounds(client, snapshot, wanted, deadline)
         self._held: dict[int, dict[TopicPartition, UUID]] = {}
         for state in partitions:
             for broker in state.assignment:
@@ -110,10 +112,13 @@ class _Gathering:
         self._brokers = snapshot.description
 
     def run(self) -> Iterator[Evidence]:
+        settle = self._deadline.sooner(SETTLE_SECONDS)
         for broker in self._held:
             threading.Thread(target=self._read, args=(broker,), daemon=True).start()
-        settle = self._deadline.sooner(SETTLE_SECONDS)
+        if self._partitions:
+            self._groups.start()
         self._collect_until(settle)
+        self._groups.wait(settle)
         while self._awaited() and not self._deadline.passed:
             yield self._evidence()
             self._wait_for_news()
@@ -121,8 +126,13 @@ class _Gathering:
         yield self._evidence(final=True)
 
     def _awaited(self) -> frozenset[int]:
-        """Unfenced brokers that are still being asked."""
-        return frozenset(one for one in self._running if self._brokers.fenced(one) is not True)
+        """Brokers that are still being asked and may answer yet."""
+        return frozenset(one for one in self._running if self._may_answer(one))
+
+    def _may_answer(self, broker: int) -> bool:
+        """Neither fenced nor unregistered: such brokers are asked once, and not waited for."""
+        unregistered = self._brokers.unregistered((broker,))
+        return not unregistered and self._brokers.fenced(broker) is not True
 
     def _collect_until(self, moment: Deadline) -> None:
         """Take answers until all brokers are done or *moment* has come."""
@@ -168,7 +178,7 @@ class _Gathering:
 
     def _read(self, broker: int) -> None:
         """A broker's thread: everything it knows, or the error it ended with."""
-        limit = self._deadline if self._brokers.fenced(broker) is not True else None
+        limit = self._deadline if self._may_answer(broker) else None
         try:
             answer = self._ask(broker, limit)
         except Exception as error:  # noqa: BLE001 -- a thread ends here, `_take` tells it
@@ -177,7 +187,7 @@ class _Gathering:
             self._finished.put(_Finished(broker, answer))
 
     def _ask(self, broker: int, limit: Deadline | None) -> BrokerAnswer:
-        """Read *broker*, again and again until *limit*; once where there is none (fenced)."""
+        """Read *broker*, again and again until *limit*; once where there is none."""
         if limit is None:
             return self._attempt(broker)
         return until(limit, lambda: self._attempt(broker))
@@ -192,7 +202,6 @@ class _Gathering:
         return BrokerAnswer(
             readings=readings,
             log_dirs=self._log_dirs(broker, list(held), deadline),
-            group_offsets=self._group_offsets(broker, deadline),
         )
 
     def _log_dirs(
@@ -201,10 +210,7 @@ class _Gathering:
         try:
             return self._client.log_dirs(broker, held, deadline)
         except BreakglassError as error:
-            return Unknown(str(error))
-
-    def _group_offsets(self, broker: int, deadline: Deadline) -> GroupOffsets | Unknown:
-        return read_group_offsets(self._client.sender, broker, self._wanted, deadline)
+            return unread(error)
 
     def _evidence(self, *, final: bool = False) -> Evidence:
         awaited = frozenset() if final else self._awaited()
@@ -220,7 +226,12 @@ class _Gathering:
 
     def _assemble(self, silent: dict[int, str]) -> tuple[PartitionEvidence, ...]:
         return assemble(
-            self._partitions, self._brokers, self._snapshot.settings, self._answers, silent
+            self._partitions,
+            self._brokers,
+            self._snapshot.settings,
+            self._answers,
+            silent,
+            self._groups.told,
         )
 
     def _deepen(self, partitions: Sequence[PartitionEvidence]) -> bool:

@@ -55,13 +55,14 @@ def hazards(evidence: PartitionEvidence, designee: int | None) -> tuple[int, ...
     """H of rule R1: whom a reorder would elect instead of *designee*.
 
     Members of ISR, ELR and last known ELR that are live or not known to be fenced. While there
-    is one, nothing may be reordered.
+    is one, nothing may be reordered. An unregistered broker cannot be elected before it is back.
     """
+    spared = {designee, *evidence.unregistered}
     return tuple(
         [
             replica.broker
             for replica in evidence.replicas
-            if replica.role is not Role.STALE and replica.broker != designee and live(replica)
+            if replica.role is not Role.STALE and replica.broker not in spared and live(replica)
         ]
     )
 
