@@ -14,9 +14,9 @@ from console.stop_signal import StopSignal
 from console.wiring import Connection
 from services.consent import ConsentGroup, Price, Stake, consent_groups
 from services.model import Unknown
+from services.recovery.execution.limits import Limits
 from services.recovery.execution.record import described
 from services.recovery.execution.routes import RouteChoice
-from services.recovery.execution.run import Limits
 from services.recovery.execution.target import Outcome, Result, Target, exit_code
 from services.recovery.loss import loss_of
 from services.recovery.recover import Recovery, open_transactions_after
@@ -115,7 +115,7 @@ class Electing:
         phrases = consent.require([group.phrase for group in groups])
         from services.journal import Journal
 
-        with Journal.open(self.cluster_id) as journal, self.connection.arm(doing) as armed:
+        with Journal.open(self.cluster_id) as journal, self.connection.arm(doing, self.cluster_id) as armed:
             self.stop.armed()
             items = {one.target.partition: _planned(one) for one in wanted}
             journal.plan(digest, "", items, consents=len(phrases))
@@ -123,7 +123,6 @@ class Electing:
                 journal.consent(phrase, implied=consent.implied)
             say(f"journal: {journal.path}")
             recovery = Recovery(
-                self.client,
                 armed,
                 journal,
                 self.choose_route,
@@ -133,9 +132,17 @@ class Electing:
             )
             before = len(self.outcomes)
             for batch in recovery.run([one.target for one in wanted]):
-                self.outcomes += self.tell(batch)
+                self.outcomes += batch
+                self._told(batch)
             ended = self.outcomes[before:]
             journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
+
+    def _told(self, batch: Sequence[Outcome]) -> None:
+        """Print a batch; with nobody left to read it, end after it and let the journal speak."""
+        try:
+            self.tell(batch)
+        except OSError:
+            self.stop.requested = True
 
     def _rescue(self, wanted: Sequence[Priced]) -> Rescue | None:
         evidence = {one.target.partition: one.evidence for one in wanted}

@@ -120,7 +120,7 @@ def _move(connection: Connection, client: ReadClient, found: _Look, consent: Con
     consent.require([phrase])
     with (
         Journal.open(found.snapshot.cluster_id) as journal,
-        connection.arm_groups(DOING, found.snapshot.brokers) as armed,
+        connection.arm_groups(DOING, found.snapshot.cluster_id) as armed,
     ):
         journal.consent(phrase)
         say(f"journal: {journal.path}")

@@ -229,8 +229,8 @@ class _Call:
         from services.consent import Price, consent_phrase
         from services.journal import Journal
         from services.recovery.execution.confirm import Observer
+        from services.recovery.execution.limits import Limits
         from services.recovery.execution.preferred import elect_preferred, preferred_targets
-        from services.recovery.execution.run import Limits
 
         targets = preferred_targets([one for one in states if not one.offline])
         for one in states:
@@ -244,7 +244,7 @@ class _Call:
         doing = "a preferred election"
         with (
             Journal.open(self.snapshot.cluster_id) as journal,
-            self.connection.arm(doing) as armed,
+            self.connection.arm(doing, self.snapshot.cluster_id) as armed,
         ):
             self.stop.armed()
             journal.consent(phrase)

@@ -200,7 +200,7 @@ class _Call:
 
         tell = report_aside if self.wanted.as_json else report
         journal, view = Journal.resume(self.found.view.path)
-        with journal, self.connection.arm(DOING) as armed:
+        with journal, self.connection.arm(DOING, view.cluster_id) as armed:
             if len(view.entries) != len(self.found.view.entries):
                 raise EvidenceChanged(
                     f"journal {view.path} went on meanwhile: look again at what is left."
@@ -210,7 +210,12 @@ class _Call:
                 journal.consent(phrase)
             resumed = Resume(self._recovery(armed, journal), self.found)
             for batch in resumed.undo() if self.wanted.undo else resumed.finish():
-                self.outcomes += tell(batch)
+                self.outcomes += batch
+                try:
+                    tell(batch)
+                except OSError:
+                    # Nobody reads: the journal says the rest, after this batch.
+                    self.stop.requested = True
 
     def _recovery(self, armed: ElectionClient, journal: Journal) -> Recovery:
         from console.rescuing import rescue_for
@@ -226,7 +231,6 @@ class _Call:
             self.rescued,
         )
         return Recovery(
-            self.client,
             armed,
             journal,
             route_for(self.found.native),

@@ -228,8 +228,8 @@ class _Call:
 
     def _electing(self) -> Electing:
         from console.electing import Electing
+        from services.recovery.execution.limits import Limits
         from services.recovery.execution.routes import stock_route
-        from services.recovery.execution.run import Limits
 
         return Electing(
             self.connection,

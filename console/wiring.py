@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from console.output import say
-from services.errors import ReadOnly
+from services.errors import ReadOnly, WrongCluster
 
 if TYPE_CHECKING:
     from services.kafka.election_client import ElectionClient
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from services.kafka.sender import Sender
     from services.kafka.settings import ConnectionSettings
     from services.kafka.sources import ConnectionOptions
-    from services.model import Broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +68,52 @@ class Connection:
             raise ReadOnly(f"{doing} changes the cluster: add --write")
 
     @contextmanager
-    def arm(self, doing: str) -> Iterator[ElectionClient]:
-        """A client that can hold elections, closed at the end.
+    def arm(self, doing: str, cluster_id: str) -> Iterator[ElectionClient]:
+        """A client that can hold elections in that cluster, closed at the end.
 
         Raises:
             ReadOnly: `--write` was not given.
+            WrongCluster: the addresses lead to another cluster by now.
         """
         from services.kafka import api_keys
         from services.kafka.election_client import ElectionClient
 
-        with self._armed_sender(doing, api_keys.ELECT) as sender:
+        with self._armed_sender(doing, cluster_id, api_keys.ELECT) as sender:
             yield ElectionClient(sender)
 
     @contextmanager
-    def arm_groups(self, doing: str, brokers: Iterable[Broker]) -> Iterator[GroupClient]:
-        """A client that can move groups' committed offsets on *brokers*, closed at the end.
+    def arm_groups(self, doing: str, cluster_id: str) -> Iterator[GroupClient]:
+        """A client that can move groups' committed offsets, closed at the end.
 
         Raises:
             ReadOnly: `--write` was not given.
+            WrongCluster: the addresses lead to another cluster by now.
         """
         from services.kafka import api_keys
         from services.kafka.group_client import GroupClient
 
-        with self._armed_sender(doing, api_keys.GROUPS) as sender:
-            sender.learn(brokers)
+        with self._armed_sender(doing, cluster_id, api_keys.GROUPS) as sender:
             yield GroupClient(sender)
 
     @contextmanager
-    def _armed_sender(self, doing: str, power: frozenset[int]) -> Iterator[Sender]:
+    def _armed_sender(
+        self, doing: str, cluster_id: str, power: frozenset[int]
+    ) -> Iterator[Sender]:
+        """A sender with *power*, once it is known to reach the cluster that was read."""
         self.require_write(doing)
-        sender = self._sender(self._settings(), power)
+        from services.kafka.deadline import Deadline
+        from services.kafka.read_client import ReadClient
+
+        settings = self._settings()
+        sender = self._sender(settings, power)
         try:
+            deadline = Deadline.after(settings.connect_timeout_ms / 1000)
+            found = ReadClient(sender, settings.listener).describe(deadline).cluster_id
+            if found != cluster_id:
+                raise WrongCluster(
+                    f"these addresses lead to cluster {found} now, and {cluster_id} was read: "
+                    "check tunnels and names, then start again"
+                )
             yield sender
         finally:
             sender.close()

@@ -43,6 +43,7 @@ class Story:
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     """By topic, what differs from `PLAIN_SETTINGS`."""
     reassignments: dict[TopicPartition, Reassignment] = field(default_factory=dict)
+    cluster_id: str = CLUSTER_ID
     quorum_leader: int = CONTROLLER
     groups: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     """Committed offsets."""
@@ -70,7 +71,7 @@ class Story:
 def cluster(story: Story, _: Any) -> Any:
     """DescribeCluster."""
     return DescribeClusterResponse(
-        cluster_id=CLUSTER_ID,
+        cluster_id=story.cluster_id,
         controller_id=1,
         brokers=[
             DescribeClusterResponse.DescribeClusterBroker(

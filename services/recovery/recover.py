@@ -13,9 +13,10 @@ from services.kafka.open_transactions import OpenTransaction, read_open_transact
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.confirm import Observer
+from services.recovery.execution.limits import Limits
 from services.recovery.execution.record import Record
 from services.recovery.execution.routes import RouteChoice
-from services.recovery.execution.run import Execution, Limits, why_to_halt
+from services.recovery.execution.run import Execution, why_to_halt
 from services.recovery.execution.target import Outcome, Result, Target
 
 AFTER_SECONDS = 5.0
@@ -35,7 +36,6 @@ class Rescue(Protocol):
 class Recovery:
     """What a recovery works with."""
 
-    read: ReadClient
     client: ElectionClient
     journal: Journal
     choose_route: RouteChoice
@@ -69,7 +69,7 @@ class Recovery:
             yield held
         execution = Execution(
             self.client,
-            Observer(self.read),
+            Observer(self.client.reading()),
             self.choose_route(self.client),
             self.journal,
             self.limits,

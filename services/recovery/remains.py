@@ -17,6 +17,7 @@ from services.model import (
 )
 from services.recovery.choice import Left
 from services.recovery.execution.preferred import STEP as PREFERRED
+from services.recovery.execution.prepare import live_beside
 from services.recovery.execution.record import target_of_item
 from services.recovery.execution.restore_order import RESTORE, still_ours
 from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
@@ -103,6 +104,7 @@ def unless_dearer(found: Remains, evidence: Mapping[TopicPartition, PartitionEvi
 
     *evidence* is read now, of every partition that is offline.
     """
+    fresh = tuple(_seen_again(one, evidence.get(one.target.partition)) for one in found.offline)
     changed = {
         one.target.partition: reason
         for one in found.offline
@@ -110,7 +112,7 @@ def unless_dearer(found: Remains, evidence: Mapping[TopicPartition, PartitionEvi
     }
     return replace(
         found,
-        offline=tuple(one for one in found.offline if one.target.partition not in changed),
+        offline=tuple(one for one in fresh if one.target.partition not in changed),
         left=(*found.left, *(Left(one, reason) for one, reason in changed.items())),
     )
 
@@ -246,6 +248,14 @@ def _no_longer_ours(target: Target, state: PartitionState) -> str:
     else:
         why = "a reassignment runs"
     return f"its order cannot be put back, because {why}: resume once that is over"
+
+
+def _seen_again(part: Part, evidence: PartitionEvidence | None) -> Part:
+    """*part* with the brokers that are live now, at whose price it is judged again."""
+    if evidence is None:
+        return part
+    live = live_beside(evidence, part.target.designee)
+    return replace(part, target=replace(part.target, live=live))
 
 
 def _dearer(part: Part, evidence: PartitionEvidence | None) -> str:

@@ -182,7 +182,7 @@ class Resume:
                 continue
             limits = self.recovery.limits
             topics = sorted({one.partition.topic for one in batch})
-            snapshot = self.recovery.read.snapshot(Deadline.after(limits.read), topics)
+            snapshot = self.recovery.client.reading().snapshot(Deadline.after(limits.read), topics)
             yield undo_orders(
                 self.recovery.client,
                 snapshot,
@@ -193,7 +193,7 @@ class Resume:
 
     @property
     def _observer(self) -> Observer:
-        return Observer(self.recovery.read)
+        return Observer(self.recovery.client.reading())
 
 
 @dataclass(frozen=True, slots=True)

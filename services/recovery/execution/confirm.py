@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from services.errors import BreakglassError, Unreachable
@@ -78,17 +79,25 @@ class Observer:
 
     def log_ends(self, targets: Sequence[Target]) -> dict[TopicPartition, int | Unknown]:
         """Where the designee's log of each of *targets* ends now; Unknown with the reason."""
-        ends: dict[TopicPartition, int | Unknown] = {}
-        for broker, asked in by_designee(targets).items():
-            limit = Deadline.after(SPEAK_SECONDS)
-            try:
-                answers = list_offsets(self.client.sender, broker, asked, LATEST, limit)
-            except BreakglassError as error:
-                ends.update(dict.fromkeys(asked, Unknown(_in_short(error))))
-                continue
-            for one, answer in answers.items():
-                ends[one] = answer.offset if isinstance(answer, ListedOffset) else answer
-        return ends
+        designees = by_designee(targets)
+        if not designees:
+            return {}
+        with ThreadPoolExecutor(len(designees), "log ends") as asking:
+            told = asking.map(self._log_ends_on, designees, designees.values())
+            return {one: end for ends in told for one, end in ends.items()}
+
+    def _log_ends_on(
+        self, broker: int, asked: list[TopicPartition]
+    ) -> dict[TopicPartition, int | Unknown]:
+        limit = Deadline.after(SPEAK_SECONDS)
+        try:
+            answers = list_offsets(self.client.sender, broker, asked, LATEST, limit)
+        except BreakglassError as error:
+            return dict.fromkeys(asked, Unknown(_in_short(error)))
+        return {
+            one: answer.offset if isinstance(answer, ListedOffset) else answer
+            for one, answer in answers.items()
+        }
 
     def _ask_leaders(self, elected: Sequence[Target], states: States) -> dict[TopicPartition, str]:
         """What each designee says of itself: empty for "I lead", else why it is not known."""

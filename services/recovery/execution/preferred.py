@@ -11,8 +11,8 @@ from services.kafka.election_client import PARTITIONS_A_REQUEST, ElectionClient,
 from services.kafka.messages.elect_leaders import ElectionType
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import Observer
+from services.recovery.execution.limits import Limits
 from services.recovery.execution.record import Record
-from services.recovery.execution.run import Limits
 from services.recovery.execution.target import Outcome, Result, Target
 
 STEP = "preferred election"
@@ -30,6 +30,7 @@ def preferred_targets(states: Sequence[PartitionState]) -> tuple[Target, ...]:
             leader_epoch=one.leader_epoch,
             log_end=None,
             min_insync_replicas=None,
+            live=one.assignment[1:],
         )
         for one in states
         if one.leader != one.assignment[0]

@@ -24,4 +24,12 @@ def target_of(evidence: PartitionEvidence, designee: int, ranking: Ranking | Non
         leader_epoch=evidence.state.leader_epoch,
         log_end=log_end if isinstance(log_end, int) else None,
         min_insync_replicas=minimum if known(minimum) else None,
+        live=live_beside(evidence, designee),
+    )
+
+
+def live_beside(evidence: PartitionEvidence, designee: int) -> tuple[int, ...]:
+    """Assigned brokers other than *designee* that were not fenced when this was read."""
+    return tuple(
+        one.broker for one in evidence.replicas if one.broker != designee and one.fenced is not True
     )

@@ -108,6 +108,21 @@ def _no_holder(look: Look) -> str | None:
     )
 
 
+def _nobody_came_back(look: Look) -> str | None:
+    target = look.target
+    back = [
+        one
+        for one in look.state.assignment
+        if one != target.designee
+        and one not in target.live
+        and look.brokers.fenced(one) is not True
+    ]
+    if not back:
+        return None
+    names = " and ".join(f"b{one}" for one in back)
+    return f"{names} came back since the price was counted and may hold more: plan again"
+
+
 def not_moving(look: Look) -> str | None:
     """Why its order may not be written: a reassignment runs, or may run (R12)."""
     reassignment = look.state.reassignment
@@ -144,5 +159,6 @@ _GUARDS: tuple[Callable[[Look], str | None], ...] = (
     not_moving,
     all_registered,
     _same_assignment,
+    _nobody_came_back,
 )
 """In the order in which an operator wants to hear of them (R16, R1, R12)."""

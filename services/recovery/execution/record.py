@@ -13,6 +13,10 @@ from services.recovery.execution.target import Target
 class Record(Protocol):
     """The journal, as far as an execution needs it: each line is on disk when this returns."""
 
+    @property
+    def cluster_id(self) -> str:
+        """The cluster that it is about."""
+
     def request(self, step: str, items: Items, **details: Any) -> int: ...
     def outcome(self, request: int, items: Items, **details: Any) -> int: ...
     def note(self, text: str, **details: Any) -> int: ...
@@ -28,6 +32,7 @@ def described(target: Target) -> dict[str, Any]:
         "leader_epoch": target.leader_epoch,
         "log_end": target.log_end,
         "min_insync_replicas": target.min_insync_replicas,
+        "live": target.live,
     }
 
 
@@ -43,6 +48,7 @@ def target_of_item(partition: TopicPartition, item: Details) -> Target | None:
             leader_epoch=int(item["leader_epoch"]),
             log_end=_number(item["log_end"]),
             min_insync_replicas=_number(item["min_insync_replicas"]),
+            live=tuple(map(int, item["live"])),
         )
     except (KeyError, TypeError, ValueError):
         return None

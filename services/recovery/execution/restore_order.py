@@ -8,7 +8,7 @@ from dataclasses import replace
 from services.errors import BreakglassError
 from services.journal_view import UNKNOWN
 from services.kafka.deadline import Deadline
-from services.kafka.election_client import ElectionClient
+from services.kafka.election_client import ElectionClient, Reply
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.record import Record
@@ -69,10 +69,10 @@ def _restore(
         ours = [one for one in targets if still_ours(one, states.get(one.partition))]
         if not ours:
             return frozenset()
+        return _write(client, journal, ours, deadline)
     except BreakglassError:
         # Elections stand whatever their order; the outcome shows that it was not put back.
         return frozenset()
-    return _write(client, journal, ours, deadline)
 
 
 def _write(
@@ -86,5 +86,9 @@ def _write(
         unsettled = {"result": UNKNOWN, "reason": str(error)}
         journal.outcome(request, dict.fromkeys(orders, unsettled))
         return frozenset()
-    journal.outcome(request, {one: {"result": str(reply)} for one, reply in replies.items()})
+    journal.outcome(request, {one: _journalled(reply) for one, reply in replies.items()})
     return frozenset(partition for partition, reply in replies.items() if reply.accepted)
+
+
+def _journalled(reply: Reply) -> dict[str, str]:
+    return {"result": UNKNOWN if reply.unsettled else str(reply), "reason": str(reply)}

@@ -40,12 +40,15 @@ class Route:
 def stock_route(client: ElectionClient) -> Route:
     """Write the whole ranking as the assignment's order, then hold an unclean election.
 
+    An assignment that has that order already is left alone: each write is an election too.
     KRaft elects the first live replica in assignment order once ISR, ELR and the last known
     leader offer none (PartitionChangeBuilder.electAnyLeader).
     """
 
     def reorder(batch: Sequence[Target], deadline: Deadline) -> Replies:
-        return client.reorder({one.partition: one.order for one in batch}, deadline)
+        orders = {one.partition: one.order for one in batch if one.order != one.assignment}
+        written = client.reorder(orders, deadline) if orders else {}
+        return {one.partition: written.get(one.partition, Reply(0)) for one in batch}
 
     def elect(batch: Sequence[Target], deadline: Deadline) -> Replies:
         return client.elect(ElectionType.UNCLEAN, [one.partition for one in batch], deadline)

@@ -27,6 +27,9 @@ class Target:
     """The designee's log end offset; None when unread and chosen by hand (R16)."""
     min_insync_replicas: int | None
     """None when it could not be read."""
+    live: tuple[int, ...]
+    """Other assigned brokers that were not fenced when the price was counted. One that comes
+    back later may hold more than anybody agreed to lose."""
 
     @property
     def internal(self) -> bool:

@@ -49,6 +49,10 @@ class Killed:
     """Right after the announcement, before it is sent; else after it was sent and answered."""
     _requests: dict[int, str] = field(default_factory=dict)
 
+    @property
+    def cluster_id(self) -> str:
+        return self.journal.cluster_id
+
     def request(self, step: str, items: Any, **details: Any) -> int:
         number = self.journal.request(step, items, **details)
         self._requests[number] = step
@@ -96,7 +100,6 @@ class Resumed:
 
     def _resume(self) -> Resume:
         recovery = Recovery(
-            self.bench.read,
             self.bench.elect,
             self.journal,
             self.bench.choose_route,
@@ -164,7 +167,6 @@ class TestFinishing:
         with resumed(bench) as journal:
             found = journal.survey
             recovery = Recovery(
-                bench.read,
                 bench.elect,
                 Killed(journal.journal, step, announced=True),  # type: ignore[arg-type]
                 bench.choose_route,

@@ -12,13 +12,15 @@ import pytest
 
 from services.journal import Journal, JournalView, read
 from services.kafka import api_keys
+from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
 from services.recovery.execution import confirm
 from services.recovery.execution.confirm import Observer
+from services.recovery.execution.limits import Limits
 from services.recovery.execution.routes import RouteChoice, stock_route
-from services.recovery.execution.run import Execution, Limits
+from services.recovery.execution.run import Execution
 from services.recovery.execution.target import Outcome, Result, Target
 from tests.fake_cluster import FakeCluster
 from tests.fake_controller import FakeController
@@ -118,5 +120,6 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         cluster.story.fenced = {LAST_LEADER}
         read = stack.enter_context(closing(cluster.client(2, 1)))
         armed = stack.enter_context(closing(cluster.sender(api_keys.READ | api_keys.ELECT, 1, 2)))
+        ReadClient(armed).describe(Deadline.after(2.0))
         journal = stack.enter_context(Journal.open(CLUSTER_ID, tmp_path / "state"))
         yield Bench(cluster, controller, read, ElectionClient(armed), journal, stack)

@@ -29,9 +29,12 @@ def target(
     leader_epoch: int = 5,
     log_end: int | None = 100,
     minimum: int | None = 1,
+    live: tuple[int, ...] = (2,),
 ) -> Target:
     """b1 is to lead, b3 led last."""
-    return Target(partition, topic_id, designee, order, assignment, leader_epoch, log_end, minimum)
+    return Target(
+        partition, topic_id, designee, order, assignment, leader_epoch, log_end, minimum, live
+    )
 
 
 def state(

@@ -44,9 +44,7 @@ def recover(
 ) -> dict[TopicPartition, Outcome]:
     if rescue is not None:
         rescue.watched, rescue.leader = targets, bench.leader
-    recovery = Recovery(
-        bench.read, bench.elect, bench.journal, bench.choose_route, rescue, bench.limits
-    )
+    recovery = Recovery(bench.elect, bench.journal, bench.choose_route, rescue, bench.limits)
     return {one.partition: one for batch in recovery.run(targets) for one in batch}
 
 

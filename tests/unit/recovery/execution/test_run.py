@@ -26,7 +26,7 @@ from tests.fake_controller import (
 )
 from tests.unit.recovery.execution.conftest import Bench
 
-NOT_CONTROLLER, TIMED_OUT, INVALID_REQUEST = 41, 7, 42
+NOT_CONTROLLER, TIMED_OUT, INVALID_REQUEST, NONE_ELIGIBLE = 41, 7, 42, 83
 REORDER, ELECT = AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
 
@@ -87,7 +87,7 @@ class TestAllGoesWell:
         bench.cluster.story.states[wanted.partition] = state
         outcome = bench.one([replace(wanted, assignment=wanted.order)])
         assert (outcome.result, outcome.order_restored) == (Result.ELECTED, None)
-        assert bench.controller.steps == ["reorder", "elect"]
+        assert bench.controller.steps == ["elect"]
 
     def test_a_native_election_writes_no_order(self, bench: Bench) -> None:
         FakeController(bench.cluster, designates=True)
@@ -100,9 +100,53 @@ class TestAllGoesWell:
     def test_a_plain_unclean_election_goes_by_the_order_there_is(self, bench: Bench) -> None:
         bench.choose_route = plain_unclean_route
         (wanted,) = bench.offline()
-        outcome = bench.one([replace(wanted, designee=2, log_end=70)])
+        outcome = bench.one([replace(wanted, designee=2, log_end=70, live=(1,))])
         assert (outcome.result, outcome.leader) == (Result.ELECTED, 2)
         assert bench.controller.steps == ["elect"]
+
+
+class TestLooksAgain:
+    """Nothing is sent on an old look, not even a second time."""
+
+    def test_a_retry_looks_first_and_elects_no_empty_leader_that_came_back(
+        self, bench: Bench
+    ) -> None:
+        """b3 is back between two attempts: a second reorder would elect it (R1)."""
+
+        def in_vain_and_back(request: Any, answer: Any) -> Any:
+            bench.cluster.story.fenced.discard(3)
+            return failing(NONE_ELIGIBLE)(request, answer)
+
+        bench.controller.next(ELECT, in_vain_and_back)
+        outcome = bench.one(bench.offline())
+        assert outcome.result is Result.REFUSED
+        assert "b3 would be elected instead of b1" in outcome.reason
+        assert bench.controller.steps == ["reorder", "elect"]
+
+    def test_a_replica_that_came_back_after_the_price_was_counted_stops_the_election(
+        self, bench: Bench
+    ) -> None:
+        (wanted,) = bench.offline()
+        outcome = bench.one([replace(wanted, live=())])
+        assert outcome.result is Result.REFUSED
+        assert "b2 came back since the price was counted" in outcome.reason
+        assert bench.controller.steps == []
+
+    def test_batches_stay_small_until_an_election_has_proved_the_way(self, bench: Bench) -> None:
+        wanted = bench.offline(count=40)
+        for one in wanted[:11]:
+            state = replace(bench.cluster.story.states[one.partition], leader=1)
+            bench.cluster.story.states[one.partition] = state
+        bench.run(wanted)
+        assert bench.controller.partitions[0] <= 10
+
+    def test_another_cluster_behind_the_same_address_is_refused(self, bench: Bench) -> None:
+        wanted = bench.offline()
+        bench.cluster.story.cluster_id = "another"
+        outcome = bench.one(wanted)
+        assert outcome.result is Result.REFUSED
+        assert "another" in outcome.reason
+        assert bench.controller.steps == []
 
 
 class TestLostAnswers:
@@ -235,7 +279,7 @@ class TestAnotherLeader:
     def test_r13_the_order_of_a_mismatch_is_left_as_it_is(self, bench: Bench) -> None:
         bench.controller.next(ELECT, fence(bench, 1))
         wanted = bench.offline()
-        assert bench.one(wanted).order_restored is None
+        assert bench.one(wanted).order_restored is False
         assert bench.assignment(wanted[0]) == (1, 2, 3)
 
     def test_r01_a_leader_that_came_back_before_the_reorder_is_a_mismatch(

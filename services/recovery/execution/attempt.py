@@ -1,0 +1,173 @@
+"""One attempt at a batch: the route's steps, each journalled before and after, then confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from services.errors import BreakglassError, OutcomeUnknown, StorageError
+from services.kafka.deadline import Deadline
+from services.kafka.election_client import Reply
+from services.model import TopicPartition
+from services.recovery.execution.confirm import Observer
+from services.recovery.execution.limits import Limits
+from services.recovery.execution.record import Record, described
+from services.recovery.execution.routes import REORDER, Replies, Route, Step
+from services.recovery.execution.target import Outcome, Result, Target
+
+
+@dataclass(slots=True)
+class Attempt:
+    """What became of a batch so far. Used for one attempt, then read."""
+
+    observer: Observer
+    route: Route
+    journal: Record
+    limits: Limits
+    outcomes: dict[TopicPartition, Outcome] = field(default_factory=dict)
+    transient: set[TopicPartition] = field(default_factory=set)
+    """Not elected, and worth another try."""
+    reordered: set[TopicPartition] = field(default_factory=set)
+    """Another order may have been written."""
+    _lost: list[tuple[int, Target, str]] = field(default_factory=list)
+    """Requests whose answer never came, or says nothing."""
+
+    def make(self, targets: Sequence[Target]) -> None:
+        """Send the route's steps, each for what the one before accepted, and confirm."""
+        if not targets:
+            return
+        left = list(targets)
+        replies: Replies = {}
+        request = 0
+        for step in self.route.steps:
+            try:
+                request = self._announce(step, left)
+            except StorageError as error:
+                self._keep(_all(left, Result.REFUSED, str(error)))
+                left = []
+                break
+            replies = self._send(step, request, left)
+            left = [one for one in left if _went_through(replies.get(one.partition))]
+            if not left:
+                break
+        if left:
+            self._settle(request, self._confirm(left, replies))
+        self._ask_about_lost()
+
+    def _announce(self, step: Step, targets: Sequence[Target]) -> int:
+        """Write down what is about to be sent, with what it takes to undo it.
+
+        Raises:
+            StorageError: it could not be written, so it must not be sent.
+        """
+        return self.journal.request(step.name, {one.partition: described(one) for one in targets})
+
+    def _send(self, step: Step, request: int, targets: Sequence[Target]) -> Replies:
+        """The replies to one step; what failed or was lost is taken note of."""
+        try:
+            replies = step.send(targets, Deadline.after(self.limits.election))
+        except OutcomeUnknown as error:
+            self._note_orders(step, targets)
+            self._lost += [(request, one, str(error)) for one in targets]
+            return {}
+        except BreakglassError as error:
+            self._settle(request, _all(targets, Result.FAILED, str(error)))
+            if error.retriable:
+                self.transient.update(one.partition for one in targets)
+            return {}
+        self._sort(step, request, targets, replies)
+        return replies
+
+    def _sort(self, step: Step, request: int, targets: Sequence[Target], replies: Replies) -> None:
+        """Settle what failed, remember what is unsettled, and journal what goes on."""
+        unsettled = [one for one in targets if replies[one.partition].unsettled]
+        failed = [
+            one
+            for one in targets
+            if one not in unsettled and not _went_through(replies[one.partition])
+        ]
+        self._note_orders(step, [one for one in targets if one not in failed])
+        self._lost += [(request, one, _unsettled(replies[one.partition])) for one in unsettled]
+        self._settle(
+            request,
+            [Outcome(one, Result.FAILED, str(replies[one.partition])) for one in failed],
+        )
+        self.transient.update(one.partition for one in failed if replies[one.partition].transient)
+        if step is not self.route.steps[-1]:
+            accepted = [one for one in targets if _went_through(replies[one.partition])]
+            self._journal(request, {one.partition: {"result": "accepted"} for one in accepted})
+
+    def _note_orders(self, step: Step, targets: Sequence[Target]) -> None:
+        if step.name == REORDER:
+            changed = (one for one in targets if one.order != one.assignment)
+            self.reordered.update(one.partition for one in changed)
+
+    def _confirm(self, targets: Sequence[Target], replies: Replies) -> list[Outcome]:
+        confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
+        return [
+            self._already_led(confirmed[one.partition], replies[one.partition]) for one in targets
+        ]
+
+    def _already_led(self, outcome: Outcome, reply: Reply) -> Outcome:
+        """A designated election changes nothing that is online; a reorder may have elected."""
+        another = outcome.result is Result.ELECTED_ANOTHER
+        if another and reply.already_online and not self.route.reorders:
+            led = f"led by b{outcome.leader}"
+            return replace(outcome, result=Result.ALREADY_ONLINE, reason=led)
+        return outcome
+
+    def _ask_about_lost(self) -> None:
+        """What the brokers say now decides about lost answers, else they stay unknown."""
+        if not self._lost:
+            return
+        targets = [one for _, one, _ in self._lost]
+        confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
+        for request, target, reason in self._lost:
+            one = confirmed[target.partition]
+            self._settle(request, [replace(one, reason=reason) if one.leader is None else one])
+
+    def _settle(self, request: int, outcomes: Sequence[Outcome]) -> None:
+        self._keep(outcomes)
+        self._journal(request, {one.partition: journalled(one) for one in outcomes})
+
+    def _keep(self, outcomes: Sequence[Outcome]) -> None:
+        self.outcomes.update({one.partition: one for one in outcomes})
+
+    def _journal(self, request: int, items: Mapping[TopicPartition, Mapping[str, Any]]) -> None:
+        """Write down what became of a request. It is told even if that cannot be written.
+
+        The next step's announcement meets the same obstacle, and then nothing more is sent.
+        """
+        if not items:
+            return
+        try:
+            self.journal.outcome(request, items)
+        except StorageError:
+            return
+
+
+def journalled(outcome: Outcome) -> dict[str, Any]:
+    """*outcome* as the journal holds it."""
+    return {
+        "result": outcome.result.value,
+        "reason": outcome.reason,
+        "leader": outcome.leader,
+        "leader_epoch": outcome.leader_epoch,
+        "rung": str(outcome.rung) if outcome.rung else None,
+    }
+
+
+def _went_through(reply: Reply | None) -> bool:
+    return reply is not None and (reply.accepted or reply.already_online)
+
+
+def _unsettled(reply: Reply) -> str:
+    return (
+        f"{reply}: it may or may not have happened, and may still within a minute; run "
+        "`breakglass triage` then to see who leads"
+    )
+
+
+def _all(targets: Sequence[Target], result: Result, reason: str) -> list[Outcome]:
+    return [Outcome(one, result, reason) for one in targets]
