@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from kafka.protocol.admin import DescribeClusterRequest
 
 from services.cluster_lock import ClusterLock
 from services.journal import Journal, JournalView, list_journals, state_folder
 from services.kafka.election_client import ElectionClient
-from services.recovery.plan_file import parse_plan
+from services.recovery.plan_file import parse_plan, read_plan
+from tests import fake_metadata
 from tests.fake_metadata import CLUSTER_ID
+from tests.program import breakglass
 from tests.unit.console.fakes import Fakes, fakes
 
 
@@ -272,3 +275,30 @@ def test_a_journal_that_another_process_works_on_is_not_taken(
         lock.release()
     assert ended.code == 3
     assert broken.controller.steps == ["reorder"]
+
+
+def test_prefer_asks_the_cluster_for_the_brokers_of_a_rack(broken: Fakes, tmp_path: Path) -> None:
+    (partition,) = broken.offline()
+    broken.cluster.hold(2, partition, (0, 100))
+    told = {1: "cellar", 2: "attic", 3: "attic"}
+
+    def with_racks(request: Any) -> Any:
+        answer = fake_metadata.cluster(broken.cluster.story, request)
+        for one in answer.brokers:
+            one.rack = told[one.broker_id]
+        return answer
+
+    for broker in broken.cluster.brokers.values():
+        broker.serve(DescribeClusterRequest, with_racks)
+    plan = tmp_path / "plan.json"
+    broken.run("plan", "make", "--gone", 3, "--out", plan)
+    before = read_plan(plan).leaders[partition]
+    servers = ("--bootstrap-server", broken.cluster.brokers[1].endpoint)
+    other = {"cellar": 1, "attic": 2}
+    (rack,) = [name for name, broker in other.items() if broker != before]
+    assert breakglass("plan", "prefer", plan, "--rack", rack, *servers).code == 0
+    assert read_plan(plan).leaders == {partition: other[rack]}
+
+    ended = breakglass("plan", "prefer", plan, "--rack", "garage", *servers)
+    assert ended.code == 2
+    assert ended.said == ["No broker is in rack garage: the racks are attic, cellar."]
