@@ -35,6 +35,12 @@ Gone = Annotated[
     ),
 ]
 
+Duration = Annotated[
+    int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
+]
+DURATION_MS = 30_000
+"""Its default, KIP-1275's."""
+
 
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give *command* the connection options; it gets a Connection as its first argument."""

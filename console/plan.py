@@ -1,4 +1,4 @@
-"""`breakglass plan`: make a recovery plan, read it, edit it, hold it against the present."""
+"""`breakglass plan`: its commands, and those that only read a plan: show, check, diff."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console import plan_edits
+from console import plan_edits, plan_make
 from console.commands import new_app
-from console.options import Gone, connected
+from console.options import DURATION_MS, Duration, connected
 from console.output import Column, print_json, print_table, say
 from console.plan_edits import AsJson, PlanFile
 from console.wiring import Connection
-from services.errors import UsageError
 
 if TYPE_CHECKING:
-    from services.model import ClusterSnapshot
     from services.recovery.appraisal import Appraisal
-    from services.recovery.plan import PartitionRecord, Plan
     from services.recovery.plan_edit import Difference
-    from services.recovery.triage import Triage
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
@@ -28,13 +24,7 @@ app = new_app(
     "its elections."
 )
 
-Duration = Annotated[
-    int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
-]
 Each = Annotated[bool, typer.Option("--each", help="A row for every partition.")]
-DURATION_MS = 30_000
-NAMED_OF_A_REASON = 3
-"""Partitions named of those that are left out for one reason; the rest is counted."""
 
 
 @app.callback()
@@ -42,68 +32,7 @@ def plan() -> None:
     """Make, read, edit, check and compare recovery plans."""
 
 
-@app.command()
-@connected
-def make(
-    connection: Connection,
-    topic: Annotated[
-        list[str] | None, typer.Option("--topic", help="Only this topic (repeatable).")
-    ] = None,
-    gone: Gone = None,
-    without_waiting: Annotated[
-        bool,
-        typer.Option(
-            "--without-waiting", help="Leave out what a broker's start would bring back whole."
-        ),
-    ] = False,
-    note: Annotated[
-        list[str] | None,
-        typer.Option("--note", metavar="TEXT", help="Kept in the plan (repeatable)."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="A new file for the plan (else stdout)."),
-    ] = None,
-    recovery_duration_ms: Duration = DURATION_MS,
-) -> None:
-    """Propose a leader for every offline partition.
-
-    Reads only. Partitions for which none can be recommended are left out. The plan goes to
-    --out, which must not exist, or to stdout; what it elects and what it leaves out, and why,
-    to stderr. Exits 1 when it can recommend nobody.
-    """
-    from console.evidence import final
-    from services.recovery.plan_file import render_plan, write_plan
-    from services.recovery.planning import make_plan
-    from services.recovery.triage import triage
-
-    if out is not None and out.exists():
-        raise UsageError(f"{out} exists already and is kept: name another file.")
-    with connection.reading() as client:
-        found = final(
-            triage(
-                client,
-                recovery_duration_ms / 1000,
-                topics=tuple(topic or ()),
-                native_choice=connection.native_rpc,
-                gone=gone or (),
-            )
-        )
-    _refuse_unknown_topics(topic or (), found.snapshot)
-    made = make_plan(
-        found.assessments,
-        found.snapshot.cluster_id,
-        found.snapshot.observed_at_ms,
-        include_waiting=not without_waiting,
-        notes=(*(f"b{broker} was declared gone" for broker in gone or ()), *(note or ())),
-    )
-    if out is None:
-        print(render_plan(made), end="")
-    else:
-        write_plan(made, out)
-    _say_made(made, found, out)
-    if found.assessments and not made.leaders:
-        raise typer.Exit(1)
+app.command()(plan_make.make)
 
 
 @app.command()
@@ -214,56 +143,6 @@ app.command()(plan_edits.prefer)
 app.command()(plan_edits.never)
 app.command("least-loss")(plan_edits.least_loss)
 app.command()(plan_edits.approve)
-
-
-def _refuse_unknown_topics(topics: list[str] | tuple[()], snapshot: ClusterSnapshot) -> None:
-    known = {one.partition.topic for one in snapshot.partitions}
-    unknown = [one for one in topics if one not in known]
-    if unknown:
-        raise UsageError(
-            f"Cluster {snapshot.cluster_id} has no topic {', '.join(unknown)}: correct the name, "
-            "or leave --topic out for all."
-        )
-
-
-def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
-    from console.plan_table import totals
-    from services.recovery.summary import summarize
-
-    summary = summarize(found.assessments)
-    for line in (summary.alarm, summary.headline):
-        if line:
-            say(line)
-    for broker, reason in sorted(found.evidence.silent.items()):
-        say(f"? b{broker}: {reason}")
-    say(f"The plan {totals(made)}.")
-    _say_waiting(made)
-    _say_left_out(made)
-    say(f"digest: {made.spoken_digest}")
-    if out is not None:
-        say(f"Written to {out}: read it with `breakglass plan show {out}`.")
-
-
-def _say_waiting(made: Plan) -> None:
-    """Elections that are not needed, if a broker can be started."""
-    waiting = [made.records[one] for one in made.leaders if made.records[one].verdict == "WAIT"]
-    if waiting:
-        actions = ", ".join(sorted({one.action for one in waiting}))
-        say(
-            f"{len(waiting):,} of these need no election if you can {actions}: --without-waiting "
-            "leaves them out, --gone ID says that broker never returns with its disk."
-        )
-
-
-def _say_left_out(made: Plan) -> None:
-    by_reason: dict[str, list[PartitionRecord]] = {}
-    for one in made.left_out:
-        by_reason.setdefault(one.left_out, []).append(one)
-    for reason, records in by_reason.items():
-        named = ", ".join(str(one.partition) for one in records[:NAMED_OF_A_REASON])
-        more = len(records) - NAMED_OF_A_REASON
-        rest = f" and {more:,} more" if more > 0 else ""
-        say(f"left out: {named}{rest}: {records[0].verdict}: {reason}")
 
 
 def _print_checked(appraisal: Appraisal, *, each: bool) -> None:

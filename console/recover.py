@@ -12,7 +12,7 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
-from console.options import connected_for_writing
+from console.options import DURATION_MS, Duration, connected_for_writing
 from console.output import inert, print_json, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.resume import resume
@@ -35,8 +35,6 @@ app = new_app(
 )
 app.info.subcommand_metavar = "[COMMAND]"
 
-DURATION_MS = 30_000
-
 
 @app.callback(invoke_without_command=True)
 @connected_for_writing
@@ -47,9 +45,7 @@ def recover(
         Path | None,
         typer.Option("--plan", metavar="FILE", help="A plan of ours, or one in Kafka's form."),
     ] = None,
-    recovery_duration_ms: Annotated[
-        int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
-    ] = DURATION_MS,
+    recovery_duration_ms: Duration = DURATION_MS,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from console.consent import Consent, Phrases
-from console.options import connected_for_writing
+from console.options import DURATION_MS, Duration, connected_for_writing
 from console.output import Column, print_json, print_table, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from services.recovery.rescue.results import Rescued
     from services.recovery.resume import Survey
 
-DURATION_MS = 30_000
 DOING = "resuming a recovery"
 
 
@@ -46,9 +45,7 @@ def resume(
     undo: Annotated[
         bool, typer.Option("--undo", help="Put orders back instead, where nobody leads yet.")
     ] = False,
-    recovery_duration_ms: Annotated[
-        int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
-    ] = DURATION_MS,
+    recovery_duration_ms: Duration = DURATION_MS,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,
