@@ -102,6 +102,11 @@ class ClusterError(BreakglassError):
 class NotAuthorized(ClusterError):
     """An ACL is missing; the message names operation and resource."""
 
+    def __init__(self, message: str, needs: str = "") -> None:
+        super().__init__(message)
+        self.needs = needs
+        """The ACL: ``READ on topic orders``."""
+
 
 class NoQuorum(ClusterError):
     """R20: the controller quorum has no leader, so no election can work."""

@@ -24,6 +24,14 @@ class Unknown:
     """Why, in words an operator understands: ``b3 does not answer (connection refused)``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Denied(Unknown):
+    """A value that an ACL keeps from this user."""
+
+    needs: str
+    """The ACL that would show it: ``READ on topic orders``."""
+
+
 def known(value: T | Unknown) -> TypeGuard[T]:
     """Whether *value* was read."""
     return not isinstance(value, Unknown)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from services.errors import ClusterError, NotAuthorized
+from services.errors import BreakglassError, ClusterError, NotAuthorized
+from services.model import Denied, Unknown
 
 TOPIC_AUTHORIZATION_FAILED = 29
 CLUSTER_AUTHORIZATION_FAILED = 31
@@ -58,7 +59,19 @@ def describe_error(code: int, message: str | None = None) -> str:
 def cluster_error(code: int, doing: str, needs: str, message: str | None = None) -> ClusterError:
     """The exception for an error *code* met while *doing*; *needs* names the ACL it takes."""
     if code in AUTHORIZATION_CODES:
-        return NotAuthorized(f"{doing} is not allowed: grant {needs} to this user")
+        return NotAuthorized(f"{doing} is not allowed: grant {needs} to this user", needs)
     return ClusterError(
         f"{doing} failed ({describe_error(code, message)}): see the broker's log, then try again"
     )
+
+
+def denied(needs: str) -> Denied:
+    """What stands for a value that the ACL *needs* would show."""
+    return Denied(f"not allowed: needs {needs}", needs)
+
+
+def unread(error: BreakglassError) -> Unknown:
+    """What stands for a value that *error* kept from being read."""
+    if isinstance(error, NotAuthorized):
+        return Denied(str(error), error.needs)
+    return Unknown(str(error))

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from services.errors import BreakglassError
-from services.kafka.broker_errors import cluster_error, describe_error
+from services.kafka.broker_errors import (
+    AUTHORIZATION_CODES,
+    cluster_error,
+    denied,
+    describe_error,
+)
 from services.kafka.deadline import Deadline
 from services.kafka.sender import ANY_BROKER, Sender
 from services.model import Broker, ClusterDescription, Quorum, Unknown, Voter
@@ -63,14 +68,18 @@ def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
     except BreakglassError as error:
         return Unknown(f"the controller quorum does not answer: {error}")
     if answer.error_code:
-        return Unknown(describe_error(answer.error_code, answer.error_message))
+        return _untold(answer)
     partitions = answer.topics[0].partitions if answer.topics else ()
     if not partitions:
         return Unknown("the answer about the controller quorum is empty")
     partition = partitions[0]
-    if partition.error_code:
-        return Unknown(describe_error(partition.error_code, partition.error_message))
-    return _quorum(partition)
+    return _untold(partition) if partition.error_code else _quorum(partition)
+
+
+def _untold(refusal: Any) -> Unknown:
+    if refusal.error_code in AUTHORIZATION_CODES:
+        return denied("DESCRIBE on CLUSTER")
+    return Unknown(describe_error(refusal.error_code, refusal.error_message))
 
 
 def _quorum(partition: Any) -> Quorum:

@@ -76,6 +76,10 @@ class Reply:
 LEFT_OUT = Reply(UNKNOWN_SERVER_ERROR, "the controller left this partition out of its answer")
 
 
+ALTER = "ALTER on CLUSTER"
+"""The ACL of reorders and elections (R22); KIP-1275 wants another for designated ones."""
+
+
 class ElectionClient:
     """Sends elections through a sender that allows them; constructed only in armed sessions.
 
@@ -123,7 +127,7 @@ class ElectionClient:
         )
         doing = "reordering assignments"
         answer = self._send(request, AlterPartitionReassignmentsResponse, doing, deadline)
-        whole = _whole(answer.error_code, doing, answer.error_message or "")
+        whole = _whole(answer.error_code, doing, ALTER, answer.error_message or "")
         replies = {
             TopicPartition(one.name, held.partition_index): Reply(
                 held.error_code, held.error_message or ""
@@ -156,7 +160,7 @@ class ElectionClient:
             topic_partitions=by_topic(wanted, topic),
             timeout_ms=_milliseconds(deadline),
         )
-        return self._hold(request, wanted, deadline)
+        return self._hold(request, wanted, deadline, ALTER)
 
     def designate(
         self, leaders: Mapping[TopicPartition, int], deadline: Deadline
@@ -169,14 +173,14 @@ class ElectionClient:
         """
         _check_size(leaders)
         request = designated_election(leaders, _milliseconds(deadline))
-        return self._hold(request, leaders, deadline)
+        return self._hold(request, leaders, deadline, "CLUSTER_ACTION on CLUSTER")
 
     def _hold(
-        self, request: Any, wanted: Iterable[TopicPartition], deadline: Deadline
+        self, request: Any, wanted: Iterable[TopicPartition], deadline: Deadline, needs: str
     ) -> dict[TopicPartition, Reply]:
         doing = "electing leaders"
         answer = self._send(request, ElectLeadersResponse, doing, deadline)
-        whole = _whole(answer.error_code, doing)
+        whole = _whole(answer.error_code, doing, needs)
         replies = {
             TopicPartition(one.topic, held.partition_id): Reply(
                 held.error_code, held.error_message or ""
@@ -198,7 +202,7 @@ class ElectionClient:
             ) from error
 
 
-def _whole(code: int, doing: str, message: str = "") -> Reply | None:
+def _whole(code: int, doing: str, needs: str, message: str = "") -> Reply | None:
     """The reply that an error at the top of an answer is to each partition; None without one.
 
     A broker that waits in vain for the controller answers REQUEST_TIMED_OUT at the top
@@ -210,7 +214,7 @@ def _whole(code: int, doing: str, message: str = "") -> Reply | None:
     if not code:
         return None
     if not retriable(code) and code not in UNSETTLED:
-        raise cluster_error(code, doing, "ALTER on CLUSTER", message)
+        raise cluster_error(code, doing, needs, message)
     return Reply(code, message)
 
 

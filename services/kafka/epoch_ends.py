@@ -15,6 +15,7 @@ from services.kafka.broker_errors import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
     OFFSET_OUT_OF_RANGE,
+    denied,
     describe_error,
 )
 from services.kafka.deadline import Deadline
@@ -102,7 +103,7 @@ def _one(topic: str, broker: int, answer: Any) -> EpochAnswer | Unknown:
     if code == OFFSET_OUT_OF_RANGE:
         return EpochAnswer(None, answer.high_watermark, answer.log_start_offset)
     if code in AUTHORIZATION_CODES:
-        return Unknown(f"not allowed: needs READ on topic {topic}")
+        return denied(f"READ on topic {topic}")
     if code == KAFKA_STORAGE_ERROR:
         return Unknown(f"log directory offline on b{broker}")
     if code:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from services.kafka.broker_errors import cluster_error
+from services.kafka.broker_errors import cluster_error, denied
 from services.kafka.deadline import Deadline
 from services.kafka.grouping import by_topic
 from services.kafka.sender import Sender
@@ -57,7 +57,7 @@ def offline_dirs(sender: Sender, broker: int, deadline: Deadline) -> tuple[str, 
     request = DescribeLogDirsRequest(topics=[])
     answer = sender.call(broker, request, DescribeLogDirsResponse, deadline, max_version=4)
     if answer.error_code:
-        return Unknown("not allowed: needs DESCRIBE on CLUSTER")
+        return denied("DESCRIBE on CLUSTER")
     return tuple(result.log_dir for result in answer.results if result.error_code)
 
 

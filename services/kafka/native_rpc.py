@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from services.errors import BreakglassError, UsageError
 from services.kafka.api_keys import ELECT_LEADERS
+from services.kafka.broker_errors import AUTHORIZATION_CODES
 from services.kafka.deadline import Deadline
 from services.kafka.messages.elect_leaders import DESIGNATED_SINCE
 from services.kafka.messages.replica_log_info import (
@@ -27,6 +29,10 @@ LAST_ASSIGNED_KEY = 92
 
 AUTO = "auto"
 OFF = "off"
+
+NOT_ALLOWED = (
+    "GetReplicaLogInfo is not allowed: needs CLUSTER_ACTION on CLUSTER and DESCRIBE on the topic"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,29 +94,36 @@ def find_native_rpc(
         return NativeRpc(None, designates, f"the brokers do not advertise api key {key}")
     if choice == AUTO and not designates:
         return NativeRpc(None, False, f"api key {key} is advertised without ElectLeaders v3")
-    form = _form_that_answers(sender, key, {topic_id: [partition]}, deadline)
-    if form is None:
+    probed = next(_answers(sender, key, {topic_id: [partition]}, deadline), None)
+    if probed is None:
         return NativeRpc(None, designates, f"api key {key} answers in no known form")
-    return NativeRpc(replica_log_info(form, key), designates, f"GetReplicaLogInfo ({form}) answers")
+    messages, answer = probed
+    if _denied(answer):
+        # Designated elections need CLUSTER_ACTION too; the stock route needs ALTER.
+        return NativeRpc(None, False, NOT_ALLOWED)
+    return NativeRpc(messages, designates, f"GetReplicaLogInfo ({messages.form}) answers")
 
 
-def _form_that_answers(
+def _answers(
     sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
-) -> Form | None:
-    return next(_answering_forms(sender, key, question, deadline), None)
-
-
-def _answering_forms(
-    sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
-) -> Iterator[Form]:
+) -> Iterator[tuple[ReplicaLogInfoMessages, Any]]:
+    """The answer to *question* in each form that the broker understands."""
     for form in Form:
         messages = replica_log_info(form, key)
         request = messages.request(question)
         try:
-            sender.call(
+            answer = sender.call(
                 ANY_BROKER, request, messages.response_class, deadline.sooner(2.0), lane="probe"
             )
         except BreakglassError:
             # Bytes of another form, or a broker that hangs up on what it cannot parse.
             continue
-        yield form
+        yield messages, answer
+
+
+def _denied(answer: Any) -> bool:
+    return any(
+        one.error_code in AUTHORIZATION_CODES
+        for topic in answer.topic_partition_log_info_list
+        for one in topic.partition_log_info
+    )

@@ -16,6 +16,11 @@ from services.model import TopicPartition, Unknown
 ONGOING = "Ongoing"
 """The coordinator's state of a transaction that its producer may still end."""
 
+UNLISTED = Unknown(
+    "no coordinator lists it: it is forgotten, or this user needs DESCRIBE on its transactional id"
+)
+"""Brokers leave out what a user may not describe, without a word (KafkaApis.scala)."""
+
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
@@ -28,13 +33,15 @@ class OpenTransaction:
     """read_committed consumers read nothing from here on."""
     last_timestamp_ms: int
     coordinator_state: str | Unknown
-    """What its coordinator says: Ongoing, CompleteCommit, ...; "" when no coordinator has it."""
+    """What its coordinator says: Ongoing, CompleteCommit, ...; "" when no coordinator lists it."""
 
     @property
     def hanging(self) -> bool | Unknown:
         """Whether its coordinator will never write the missing marker."""
         if isinstance(self.coordinator_state, Unknown):
             return self.coordinator_state
+        if not self.coordinator_state:
+            return UNLISTED
         return self.coordinator_state != ONGOING
 
 
@@ -94,7 +101,8 @@ def _on_leader(
 
 def _open(partition: TopicPartition, answer: Any) -> Iterable[OpenTransaction]:
     if answer.error_code in AUTHORIZATION_CODES:
-        raise NotAuthorized(f"grant READ on topic {partition.topic} to read its transactions")
+        needs = f"READ on topic {partition.topic}"
+        raise NotAuthorized(f"grant {needs} to read its transactions", needs)
     if answer.error_code:
         told = describe_error(answer.error_code, answer.error_message)
         raise ClusterError(f"transactions of {partition} were not told ({told}): ask again")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.errors import BreakglassError
-from services.kafka.broker_errors import cluster_error
+from services.kafka.broker_errors import cluster_error, unread
 from services.kafka.deadline import Deadline
 from services.kafka.sender import ANY_BROKER, Sender
 from services.model import Reassignment, TopicPartition, Unknown
@@ -37,7 +37,7 @@ def read_reassignments(
                 answer.error_message,
             )
     except BreakglassError as error:
-        return Unknown(str(error))
+        return unread(error)
     return {
         TopicPartition(topic.name, one.partition_index): Reassignment(
             tuple(one.adding_replicas), tuple(one.removing_replicas)

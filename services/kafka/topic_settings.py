@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from services.errors import BreakglassError
-from services.kafka.broker_errors import AUTHORIZATION_CODES, describe_error
+from services.kafka.broker_errors import AUTHORIZATION_CODES, denied, describe_error, unread
 from services.kafka.deadline import Deadline
 from services.kafka.sender import ANY_BROKER, Sender
 from services.model import TopicSettings, Unknown
@@ -40,17 +40,17 @@ def read_topic_settings(
     try:
         answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
     except BreakglassError as error:
-        return {topic: _unread(str(error)) for topic in topics}
+        return {topic: _unread(unread(error)) for topic in topics}
     read = {one.resource_name: _settings(one) for one in answer.results}
-    absent = _unread("the broker left this topic out of its answer")
+    absent = _unread(Unknown("the broker left this topic out of its answer"))
     return {topic: read.get(topic, absent) for topic in topics}
 
 
 def _settings(result: Any) -> TopicSettings:
     if result.error_code in AUTHORIZATION_CODES:
-        return _unread(f"not allowed: needs DESCRIBE_CONFIGS on topic {result.resource_name}")
+        return _unread(denied(f"DESCRIBE_CONFIGS on topic {result.resource_name}"))
     if result.error_code:
-        return _unread(describe_error(result.error_code, result.error_message))
+        return _unread(Unknown(describe_error(result.error_code, result.error_message)))
     values = {entry.name: entry.value for entry in result.configs}
     absent = Unknown("this cluster has no such setting")
     min_isr = values.get("min.insync.replicas")
@@ -64,6 +64,5 @@ def _settings(result: Any) -> TopicSettings:
     )
 
 
-def _unread(reason: str) -> TopicSettings:
-    unknown = Unknown(reason)
+def _unread(unknown: Unknown) -> TopicSettings:
     return TopicSettings(unknown, unknown, unknown, unknown)

@@ -247,12 +247,15 @@ class TestAnswers:
         assert [reply.code for reply in replies.values()] == [NOT_CONTROLLER, NOT_CONTROLLER]
         assert all(reply.transient and not reply.accepted for reply in replies.values())
 
-    @ACTS
+    @pytest.mark.parametrize(
+        ("act", "needs"),
+        [(reordering, "ALTER"), (electing, "ALTER"), (designating, "CLUSTER_ACTION")],
+    )
     def test_r22_a_missing_acl_is_named(
-        self, broker: FakeBroker, client: ElectionClient, act: Act
+        self, broker: FakeBroker, client: ElectionClient, act: Act, needs: str
     ) -> None:
         answer_all(broker, top=NOT_ALLOWED)
-        with pytest.raises(NotAuthorized, match="ALTER on CLUSTER"):
+        with pytest.raises(NotAuthorized, match=f"grant {needs} on CLUSTER to this user"):
             act(client)
 
     @ACTS

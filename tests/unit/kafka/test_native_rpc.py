@@ -141,6 +141,17 @@ class TestFinding:
         assert (found.log_info, found.designates) == (None, False)
         assert broker.frames == 0
 
+    @pytest.mark.parametrize("form", Form)
+    def test_r22_where_it_is_not_allowed_the_stock_requests_are_used_and_the_acl_is_named(
+        self, broker: FakeBroker, sender: Sender, form: Form
+    ) -> None:
+        elects(broker, 3)
+        offer(broker, form, codes={0: DENIED})
+        found = self.find(sender)
+        assert (found.log_info, found.designates) == (None, False)
+        assert found.summary.startswith("stock requests: GetReplicaLogInfo is not allowed: needs ")
+        assert "CLUSTER_ACTION on CLUSTER" in found.summary
+
     def test_another_key_is_asked_when_it_is_given(
         self, broker: FakeBroker, sender: Sender
     ) -> None:

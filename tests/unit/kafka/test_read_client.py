@@ -16,6 +16,7 @@ from kafka.protocol.admin import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeQuorumRequest,
+    DescribeQuorumResponse,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     ListPartitionReassignmentsRequest,
@@ -26,11 +27,20 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from services.errors import NotAuthorized, TimedOut, Unreachable
 from services.kafka import describe_cluster, reassignments
+from services.kafka.broker_errors import denied
 from services.kafka.deadline import Deadline
 from services.kafka.group_offsets import read_group_offsets
 from services.kafka.read_client import ReadClient
 from services.kafka.retry import until
-from services.model import LogDir, Reassignment, TopicPartition, TopicSettings, Unknown, known
+from services.model import (
+    Denied,
+    LogDir,
+    Reassignment,
+    TopicPartition,
+    TopicSettings,
+    Unknown,
+    known,
+)
 from tests.fake_cluster import FakeCluster, partitions_of
 from tests.fake_metadata import CLUSTER_ID, CONTROLLER
 
@@ -163,8 +173,22 @@ class TestSnapshot:
         answer = ListPartitionReassignmentsResponse(error_code=CLUSTER_DENIED, topics=[])
         cluster.brokers[1].serve(ListPartitionReassignmentsRequest, lambda _: answer)
         (state,) = client.snapshot(soon()).offline
-        assert isinstance(state.reassignment, Unknown)
+        assert isinstance(state.reassignment, Denied)
+        assert state.reassignment.needs == "DESCRIBE on CLUSTER"
         assert "grant DESCRIBE on CLUSTER" in state.reassignment.reason
+
+    @pytest.mark.parametrize("whole", [True, False], ids=["at the top", "of the partition"])
+    def test_r22_a_quorum_that_may_not_be_described_is_unknown_with_the_acl(
+        self, cluster: FakeCluster, client: ReadClient, whole: bool
+    ) -> None:
+        topic = DescribeQuorumResponse.TopicData
+        refused = topic.PartitionData(partition_index=0, error_code=0 if whole else CLUSTER_DENIED)
+        answer = DescribeQuorumResponse(
+            error_code=CLUSTER_DENIED if whole else 0,
+            topics=[topic(topic_name="__cluster_metadata", partitions=[refused])],
+        )
+        cluster.brokers[1].serve(DescribeQuorumRequest, lambda _: answer)
+        assert client.snapshot(soon()).quorum == denied("DESCRIBE on CLUSTER")
 
     def test_a_quorum_without_leader_is_known_as_that(
         self, cluster: FakeCluster, client: ReadClient
@@ -187,10 +211,10 @@ class TestSnapshot:
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         result = DescribeConfigsResponse.DescribeConfigsResult
-        denied = result(error_code=DENIED, resource_type=2, resource_name="orders", configs=[])
-        answer = DescribeConfigsResponse(results=[denied])
+        refused = result(error_code=DENIED, resource_type=2, resource_name="orders", configs=[])
+        answer = DescribeConfigsResponse(results=[refused])
         cluster.brokers[1].serve(DescribeConfigsRequest, lambda _: answer)
-        missing = Unknown("not allowed: needs DESCRIBE_CONFIGS on topic orders")
+        missing = denied("DESCRIBE_CONFIGS on topic orders")
         assert client.snapshot(soon()).settings == {
             "orders": TopicSettings(missing, missing, missing, missing)
         }

@@ -11,6 +11,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from services.errors import Unreachable
+from services.kafka.broker_errors import denied
 from services.kafka.deadline import Deadline
 from services.kafka.list_offsets import (
     DEBUGGING_REPLICA,
@@ -235,16 +236,16 @@ class TestRefusals:
         cluster.hold(1, ORDERS, (0, 3))
         answer = cluster.apis(1)[FetchRequest]
 
-        def denied(request: Any) -> Any:
+        def refused(request: Any) -> Any:
             cluster.replicas[1, ORDERS].error = READ_DENIED
             reply = answer(request)
             cluster.replicas[1, ORDERS].error = 0
             return reply
 
-        cluster.brokers[1].serve(FetchRequest, denied)
+        cluster.brokers[1].serve(FetchRequest, refused)
         reading = read(sender, ORDERS)[ORDERS]
         assert reading.log_end == 3
-        assert reading.epochs == Unknown("not allowed: needs READ on topic orders")
+        assert reading.epochs == denied("READ on topic orders")
         assert reading.high_watermark == reading.log_start == reading.epochs
 
     @pytest.mark.parametrize(
