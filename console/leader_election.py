@@ -229,8 +229,7 @@ class _Call:
         from services.consent import Price, consent_phrase
         from services.journal import Journal
         from services.recovery.execution.confirm import Observer
-        from services.recovery.execution.limits import Limits
-        from services.recovery.execution.preferred import elect_preferred, preferred_targets
+        from services.recovery.execution.preferred import PreferredElections, preferred_targets
 
         targets = preferred_targets([one for one in states if not one.offline])
         for one in states:
@@ -248,13 +247,10 @@ class _Call:
         ):
             self.stop.armed()
             journal.consent(phrase)
-            ended = [
-                outcome
-                for batch in elect_preferred(
-                    armed, Observer(self.client), journal, targets, Limits()
-                )
-                for outcome in report(batch)
-            ]
+            elections = PreferredElections(
+                armed, Observer(armed.reading()), journal, stop=lambda: self.stop.requested
+            )
+            ended = [outcome for batch in elections.run(targets) for outcome in report(batch)]
             journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
         return ended
 

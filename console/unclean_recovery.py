@@ -209,6 +209,8 @@ class _Call:
                 self._elect_complete(last, electing, dealt_with)
             if self.stop.requested:
                 break
+        if self.stop.requested:
+            self._report_left(dealt_with)
         if last is not None:
             self._finish(last)
         electing.look_after()
@@ -224,7 +226,14 @@ class _Call:
             self.selection.offline,
             self.wanted.recovery_duration_ms / 1000,
             self.connection.native_rpc,
+            stop=lambda: self.stop.requested,
         )
+
+    def _report_left(self, dealt_with: set[TopicPartition]) -> None:
+        """Name what a signal left undone: success means every partition (KIP-1275)."""
+        for state in self.selection.offline:
+            if state.partition not in dealt_with:
+                self._fail(f"{state.partition}  not attempted: stopped on request")
 
     def _electing(self) -> Electing:
         from console.electing import Electing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import threading
@@ -15,7 +16,7 @@ from typing import Any, Self
 from uuid import UUID
 
 from services.cluster_lock import ClusterLock, file_name, operator, private_folder
-from services.errors import MalformedInput, StorageError, UnsupportedSchema
+from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
 from services.journal_view import SCHEMA, UNKNOWN, Items, JournalView, Kind, missing_field, read
 from services.model import TopicPartition, Unknown
 
@@ -66,7 +67,7 @@ class Journal:
         try:
             journals = private_folder(private_folder(state / "journal") / file_name(cluster_id))
             path = journals / f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}.jsonl"
-            journal = cls(path, cluster_id, lock, _open(path, os.O_CREAT | os.O_EXCL))
+            journal = cls(path, cluster_id, lock, _open_alone(path, os.O_CREAT | os.O_EXCL))
         except BaseException:
             lock.release()
             raise
@@ -86,12 +87,12 @@ class Journal:
         cluster_id = read(path).cluster_id
         lock = ClusterLock.acquire(cluster_id, (folder or state_folder()) / "locks")
         try:
-            view = read(path)
-            journal = cls(path, cluster_id, lock, _open(path, 0))
+            journal = cls(path, cluster_id, lock, _open_alone(path, 0))
         except BaseException:
             lock.release()
             raise
         with journal._closed_on_failure():
+            view = read(path)
             journal._written = (view.whole_bytes, view.entries[-1].seq)
             journal._cut()
             journal.record(Kind.RESUMED, who=operator(), torn=view.torn)
@@ -238,6 +239,27 @@ def _open(path: Path, flags: int) -> int:
             f"journal {path} cannot be opened ({error.strerror}): check its rights, or resume a "
             "copy of it"
         ) from error
+
+
+def _open_alone(path: Path, flags: int) -> int:
+    """Open the file for this process alone, be it in a colleague's folder.
+
+    Raises: AlreadyRunning, StorageError.
+    """
+    descriptor = _open(path, flags)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise AlreadyRunning(
+            f"journal {path} is still being written: wait until that recovery ends, then look again"
+        ) from None
+    except OSError as error:
+        os.close(descriptor)
+        raise StorageError(
+            f"journal {path} cannot be locked ({error.strerror}): copy it to a local disk"
+        ) from error
+    return descriptor
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -64,15 +64,17 @@ def gather(
     partitions: Sequence[PartitionState],
     deadline: Deadline,
     native: NativeRpc = STOCK,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Evidence]:
     """Read every replica of *partitions*; yield evidence as it becomes worth reading.
 
     Yields once when all brokers answered. Where some stay silent, yields what the others
     said after `SETTLE_SECONDS`, again whenever one more answers, and finally when every
     broker has answered, failed for good or been fenced, or *deadline* has passed. Never
-    raises for a broker: its replicas are Unknown with the reason.
+    raises for a broker: its replicas are Unknown with the reason. *stop* is asked every
+    `RECHECK_SECONDS`: true ends the waiting.
     """
-    gathering = _Gathering(client, snapshot, partitions, deadline, native)
+    gathering = _Gathering(client, snapshot, partitions, deadline, native, stop)
     yield from gathering.run()
 
 
@@ -94,9 +96,10 @@ class _Gathering:
         partitions: Sequence[PartitionState],
         deadline: Deadline,
         native: NativeRpc,
+        stop: Callable[[], bool],
     ) -> None:
         self._client, self._snapshot, self._native = client, snapshot, native
-        self._partitions, self._deadline = partitions, deadline
+        self._partitions, self._deadline, self._stop = partitions, deadline, stop
         wanted = [one.partition for one in partitions]
         self._groups = GroupBounds(client, snapshot, wanted, deadline)
         self._held: dict[int, dict[TopicPartition, UUID]] = {}
@@ -119,11 +122,15 @@ class _Gathering:
             self._groups.start()
         self._collect_until(settle)
         self._groups.wait(settle)
-        while self._awaited() and not self._deadline.passed:
+        while self._awaited() and not self._over:
             yield self._evidence()
             self._wait_for_news()
         self._collect_until(Deadline.after(0))
         yield self._evidence(final=True)
+
+    @property
+    def _over(self) -> bool:
+        return self._deadline.passed or self._stop()
 
     def _awaited(self) -> frozenset[int]:
         """Brokers that are still being asked and may answer yet."""
@@ -144,7 +151,7 @@ class _Gathering:
 
     def _wait_for_news(self) -> None:
         """Return when a broker has answered, failed or been fenced, or time is up."""
-        while not self._deadline.passed:
+        while not self._over:
             moment = self._deadline.sooner(RECHECK_SECONDS)
             try:
                 self._take(self._finished.get(timeout=max(moment.remaining(), 0.001)))

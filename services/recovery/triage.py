@@ -72,11 +72,12 @@ def judge(
     duration: float,
     native_choice: str = AUTO,
     gone: Collection[int] = (),
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Triage]:
     """Judge *partitions* of a snapshot already taken; otherwise as `triage`."""
     deadline = Deadline.after(duration)
     native = _native_rpc(client, partitions, native_choice, deadline)
-    for evidence in gather(client, snapshot, partitions, deadline, native):
+    for evidence in gather(client, snapshot, partitions, deadline, native, stop):
         circumstances = Circumstances(
             snapshot.quorum,
             deadline_passed=not evidence.awaited,

@@ -436,3 +436,13 @@ def test_an_entry_of_another_schema_is_refused_wherever_it_is(tmp_path: Path, sc
 def test_a_journal_that_is_not_there_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="cannot be read"):
         read(tmp_path / "none.jsonl")
+
+
+def test_a_journal_that_is_being_written_is_taken_up_by_nobody_else(
+    journal: Journal, tmp_path: Path
+) -> None:
+    """A colleague with another state folder holds another cluster lock."""
+    with pytest.raises(AlreadyRunning, match="still being written"):
+        Journal.resume(journal.path, tmp_path / "colleague")
+    journal.note("it goes on")
+    assert read(journal.path).entries[-1].payload["text"] == "it goes on"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from services.errors import BreakglassError, OutcomeUnknown
@@ -37,53 +38,82 @@ def preferred_targets(states: Sequence[PartitionState]) -> tuple[Target, ...]:
     )
 
 
-def elect_preferred(
-    client: ElectionClient,
-    observer: Observer,
-    journal: Record,
-    targets: Sequence[Target],
-    limits: Limits,
-) -> Iterator[tuple[Outcome, ...]]:
-    """Hold preferred elections, up to 1,000 in a request; yields each request's outcomes."""
-    rest = iter(targets)
-    while batch := tuple(islice(rest, PARTITIONS_A_REQUEST)):
-        request = journal.request(
+@dataclass(frozen=True, slots=True)
+class PreferredElections:
+    """What preferred elections work with."""
+
+    client: ElectionClient
+    observer: Observer
+    journal: Record
+    limits: Limits = field(default_factory=Limits)
+    stop: Callable[[], bool] = lambda: False
+    """Asked between requests: true ends after the one under way."""
+
+    def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
+        """Elect *targets*, up to 1,000 in a request; yields each request's outcomes."""
+        rest = iter(targets)
+        while batch := tuple(islice(rest, PARTITIONS_A_REQUEST)):
+            if self.stop():
+                yield _all(batch, Result.NOT_ATTEMPTED, "stopped on request")
+            else:
+                yield self._batch(batch)
+
+    def _batch(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
+        """Elect what still has a leader: without one, the election would be no clean one."""
+        try:
+            states = self.observer.states(batch, Deadline.after(self.limits.read))
+        except BreakglassError as error:
+            return _all(batch, Result.REFUSED, str(error))
+        leaderless = [one for one in batch if not _led(one, states)]
+        ready = [one for one in batch if one not in leaderless]
+        refused = _all(leaderless, Result.REFUSED, "it lost its leader meanwhile: run triage")
+        return refused + self._elect(ready) if ready else refused
+
+    def _elect(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
+        request = self.journal.request(
             STEP, {one.partition: {"designee": one.designee} for one in batch}
         )
-        outcomes = _elect(client, observer, batch, limits)
-        journal.outcome(
+        outcomes = self._outcomes(batch)
+        self.journal.outcome(
             request,
             {one.partition: {"result": one.result.value, "reason": one.reason} for one in outcomes},
         )
-        yield outcomes
+        return outcomes
+
+    def _outcomes(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
+        partitions = [one.partition for one in batch]
+        try:
+            deadline = Deadline.after(self.limits.election)
+            replies = self.client.elect(ElectionType.PREFERRED, partitions, deadline)
+        except OutcomeUnknown as error:
+            return _all(batch, Result.UNKNOWN, str(error))
+        except BreakglassError as error:
+            return _all(batch, Result.FAILED, str(error))
+        sent = [one for one in batch if _may_have_happened(replies[one.partition])]
+        confirmed = self.observer.confirm(
+            sent, Deadline.after(self.limits.confirmation), until_designee_leads=True
+        )
+        return tuple(_outcome(one, replies[one.partition], confirmed) for one in batch)
 
 
-def _elect(
-    client: ElectionClient, observer: Observer, batch: Sequence[Target], limits: Limits
-) -> tuple[Outcome, ...]:
-    partitions = [one.partition for one in batch]
-    try:
-        deadline = Deadline.after(limits.election)
-        replies = client.elect(ElectionType.PREFERRED, partitions, deadline)
-    except OutcomeUnknown as error:
-        return tuple(Outcome(one, Result.UNKNOWN, str(error)) for one in batch)
-    except BreakglassError as error:
-        return tuple(Outcome(one, Result.FAILED, str(error)) for one in batch)
-    accepted = [one for one in batch if replies[one.partition].accepted]
-    confirmed = observer.confirm(
-        accepted, Deadline.after(limits.confirmation), until_designee_leads=True
-    )
-    return tuple(_outcome(one, replies, confirmed) for one in batch)
+def _led(target: Target, states: Mapping[TopicPartition, PartitionState]) -> bool:
+    state = states.get(target.partition)
+    return state is not None and state.leader is not None
 
 
-def _outcome(
-    target: Target,
-    replies: dict[TopicPartition, Reply],
-    confirmed: dict[TopicPartition, Outcome],
-) -> Outcome:
-    reply = replies[target.partition]
+def _may_have_happened(reply: Reply) -> bool:
+    return reply.accepted or reply.unsettled
+
+
+def _outcome(target: Target, reply: Reply, confirmed: Mapping[TopicPartition, Outcome]) -> Outcome:
     if target.partition in confirmed:
-        return confirmed[target.partition]
+        seen = confirmed[target.partition]
+        another = reply.unsettled and seen.result is Result.ELECTED_ANOTHER
+        return replace(seen, result=Result.UNKNOWN, reason=str(reply)) if another else seen
     if reply.already_online:
         return Outcome(target, Result.ALREADY_ONLINE, "led by its preferred replica")
     return Outcome(target, Result.FAILED, str(reply))
+
+
+def _all(targets: Sequence[Target], result: Result, reason: str) -> tuple[Outcome, ...]:
+    return tuple(Outcome(one, result, reason) for one in targets)
