@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from console.wiring import Connection
 from services.journal import Journal
+from services.kafka.deadline import Deadline
 from services.kafka.read_client import ReadClient
 from services.kafka.sources import ConnectionOptions
 from services.lab.cluster import Cluster
@@ -91,11 +92,12 @@ class Watched(NamedTuple):
         route: RouteChoice = stock_route,
     ) -> list[Outcome]:
         """Hold the elections of *wanted*, rescuing nothing; the journal goes into *folder*."""
+        cluster_id = client.describe(Deadline.after(ANSWER_SECONDS)).cluster_id
         with (
-            Journal.open("tests", folder) as journal,
-            self.connection.armed().arm("a test") as armed,
+            Journal.open(cluster_id, folder) as journal,
+            self.connection.armed().arm("a test", cluster_id) as armed,
         ):
-            recovery = Recovery(client, armed, journal, route)
+            recovery = Recovery(armed, journal, route)
             return [one for batch in recovery.run(list(wanted)) for one in batch]
 
 
