@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ import typer
 
 from console.exits import guarded, run_app
 from services import errors
+
+
+@pytest.fixture(autouse=True)
+def garbage_collector() -> Iterator[None]:
+    """As it was before the test."""
+    thresholds = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
 
 
 def raising(error: BaseException) -> Callable[[], None]:
@@ -185,3 +195,12 @@ def test_a_wrong_option_is_a_usage_error_with_a_hint(
     assert printed.out == ""
     assert "No such option: --nonsense" in printed.err
     assert "kafka-unclean-recovery --help" in printed.err
+
+
+def test_evidence_in_bulk_is_not_searched_for_cycles_over_and_over() -> None:
+    script = APP + (
+        "import gc; seen = []; gc.callbacks.append(lambda when, _: seen.append(when))\n"
+        "app.command()(lambda: print(len([[one] for one in range(90_000)]), len(seen)))\n"
+        "run_app(app, 'p')"
+    )
+    assert in_process(script).stdout.split() == ["90000", "0"]
