@@ -211,9 +211,10 @@ def _told(
         offset = log.end if debugging else held.mark
         return {"offset": offset, "leader_epoch": state.leader_epoch}
     if timestamp == MAX_TIMESTAMP:
-        if log.newest_epoch is None:
+        # Deleted records are found as long as their segment is there.
+        if not log.end or not log.cache:
             return {}
-        return {"offset": log.end - 1, "timestamp": NEWEST_MS, "leader_epoch": log.newest_epoch}
+        return {"offset": log.end - 1, "timestamp": NEWEST_MS, "leader_epoch": log.records[-1]}
     assert timestamp == EARLIEST
     return {"offset": log.start}
 

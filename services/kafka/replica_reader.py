@@ -179,13 +179,15 @@ class ReplicaReader:
         if isinstance(end, OffsetError):
             online = False if end.code == KAFKA_STORAGE_ERROR else None
             return ReplicaReading.unread(end.reason, log_dir_online=online)
+        start = self._log_start(one, end, local_starts.get(one))
         return ReplicaReading(
-            log_start=self._log_start(one, end, local_starts.get(one)),
+            log_start=start,
             high_watermark=self._high_watermark(one, end),
             log_end=end.offset,
             leader_epoch=end.leader_epoch,
             epochs=self.history(one),
-            newest_ms=_newest(newest[one]),
+            # A deleted batch stays in its segment, where a search by time still finds it.
+            newest_ms=None if start == end.offset else _newest(newest[one]),
             log_dir_online=True,
             source=Source.STOCK if self._log_info is None else Source.NATIVE,
             observed_at_ms=_now_ms(),

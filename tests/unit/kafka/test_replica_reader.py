@@ -87,6 +87,7 @@ class TestFigures:
         reading = read(sender, ORDERS)[ORDERS]
         assert (reading.log_start, reading.high_watermark, reading.log_end) == (100, 100, 100)
         assert reading.epochs == EpochHistory((), 100)
+        assert reading.newest_ms is None
 
     def test_a_new_follower_of_a_log_that_begins_late_is_known_to_be_empty(
         self, cluster: FakeCluster, sender: Sender

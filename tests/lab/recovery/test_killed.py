@@ -1,0 +1,294 @@
+"""kill -9 of Breakglass at each step: `resume` ends in the planned state, or undoes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from console.wiring import Connection
+from services.journal import Journal, list_journals
+from services.journal_view import JournalView
+from services.kafka.sources import ConnectionOptions
+from services.model import PartitionState, TopicPartition
+from services.recovery.execution.routes import route_for
+from services.recovery.execution.target import Outcome, Result
+from services.recovery.recover import Recovery
+from services.recovery.remains import consented
+from services.recovery.resume import Resume, survey
+from tests.lab.product.session import (
+    ALTER_PARTITION_REASSIGNMENTS,
+    ELECT_LEADERS,
+    Watched,
+    watched,
+)
+from tests.lab.scenarios.damaged import Damaged
+
+pytestmark = pytest.mark.timeout(300)
+
+PROGRAM_SECONDS = 60.0
+DESIGNEE = 1
+TOGETHER = 3
+"""Partitions of one recovery: the canary, and a batch behind it."""
+
+
+@pytest.fixture
+def partitions(unused: Iterator[TopicPartition]) -> list[TopicPartition]:
+    """Offline partitions that no other test elects."""
+    return list(islice(unused, TOGETHER))
+
+
+@pytest.fixture
+def before(lab: Damaged, partitions: list[TopicPartition]) -> list[PartitionState]:
+    return [lab.state(one) for one in partitions]
+
+
+class Interrupted:
+    """A recovery by the program, which is killed, and its journal."""
+
+    def __init__(self, lab: Damaged, partitions: Sequence[TopicPartition], folder: Path) -> None:
+        self._lab = lab
+        self._partitions = partitions
+        self._folder = folder
+        self._named = folder / "partitions.json"
+        topic = {"topic": partitions[0].topic, "partitions": [one.partition for one in partitions]}
+        self._named.write_text(json.dumps({"partitions": [topic]}))
+
+    def arguments(self, watched: Watched) -> list[str]:
+        options = watched.connection.options
+        addresses = [f"--broker-address={one}" for one in options.broker_address]
+        return [
+            "unclean-recovery",
+            f"--bootstrap-server={options.bootstrap_server}",
+            *addresses,
+            "--automated-recovery",
+            "--write",
+            f"--consent={len(self._partitions)} partitions lose 0",
+            f"--path-to-json-file={self._named}",
+        ]
+
+    def killed_at(self, watched: Watched, kind: str, step: str, number: int) -> JournalView:
+        """Killed as soon as a line is in the journal: what it announces was not sent."""
+        driver = [sys.executable, "-m", "tests.lab.recovery.killed_at", kind, step, str(number)]
+        done = subprocess.run(
+            [*driver, *self.arguments(watched)],
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            timeout=PROGRAM_SECONDS,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        return self.journal
+
+    def killed_without_answer(
+        self, watched: Watched, step: str, api_key: int, *, after: str = ""
+    ) -> JournalView:
+        """Killed while it waits for the answer to *step*, which the controller carried out.
+
+        *after* is the step whose announcement in the journal arms the proxies.
+        """
+        if not after:
+            swallow(watched, api_key)
+        program = Path(sys.executable).with_name("breakglass")
+        with (self._folder / "stderr").open("w+") as said:
+            process = subprocess.Popen(
+                [str(program), *self.arguments(watched)],
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+            try:
+                if after:
+                    self._wait_announced(after, process)
+                    swallow(watched, api_key)
+                self._wait_announced(step, process)
+                self._wait_carried_out(step)
+            finally:
+                process.kill()
+                process.wait(PROGRAM_SECONDS)
+        return self.journal
+
+    @property
+    def journal(self) -> JournalView:
+        """The only one; read while it grows, a line may be torn."""
+        (found,) = list_journals(self._lab.truth.cluster_id, self._state_folder)
+        assert isinstance(found, JournalView)
+        return found
+
+    @property
+    def _state_folder(self) -> Path:
+        return self._folder / "killed" / "breakglass"
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "XDG_STATE_HOME": str(self._folder / "killed")}
+
+    def _wait_announced(self, step: str, process: subprocess.Popen[bytes]) -> None:
+        def announced() -> bool:
+            assert process.poll() is None, (self._folder / "stderr").read_text()
+            journals = list_journals(self._lab.truth.cluster_id, self._state_folder)
+            return any(
+                one.name == step
+                for view in journals
+                if isinstance(view, JournalView)
+                for one in view.steps
+            )
+
+        wait_until(announced, f"{step} to be announced")
+
+    def _wait_carried_out(self, step: str) -> None:
+        """The brokers' metadata show what the controller did."""
+        items = next(one.items for one in reversed(self.journal.steps) if one.name == step)
+        self._lab.cluster.wait_until(
+            lambda: all(
+                self._lab.state(one).leader == DESIGNEE
+                if step == "elect"
+                else self._lab.state(one).assignment == tuple(item["order"])
+                for one, item in items.items()
+            ),
+            f"{step} to be carried out",
+        )
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """As `Cluster.wait_until`, and quicker: the program does not wait."""
+    give_up = time.monotonic() + PROGRAM_SECONDS
+    while not condition():
+        assert time.monotonic() < give_up, f"waited in vain for {what}"
+        time.sleep(0.002)
+
+
+def swallow(watched: Watched, api_key: int) -> None:
+    """No answer comes to the next request, whichever broker it goes to."""
+    for proxy in watched.proxies.values():
+        proxy.swallow_next(api_key)
+
+
+@pytest.fixture
+def killed(lab: Damaged, partitions: list[TopicPartition], tmp_path: Path) -> Interrupted:
+    return Interrupted(lab, partitions, tmp_path)
+
+
+@contextmanager
+def resumed(lab: Damaged, view: JournalView) -> Iterator[Resume]:
+    """The journal taken up in another state folder, as a colleague would."""
+    connection = Connection(ConnectionOptions(lab.cluster.bootstrap_servers)).armed()
+    cluster_id = lab.truth.cluster_id
+    with connection.reading() as client, connection.arm("a test", cluster_id) as armed:
+        found = survey(client, view, 10.0)
+        journal, _ = Journal.resume(view.path, view.path.parent / "colleague")
+        with journal:
+            yield Resume(Recovery(armed, journal, route_for(found.native)), found)
+
+
+def ended(batches: Iterator[tuple[Outcome, ...]]) -> list[Outcome]:
+    return [one for batch in batches for one in batch]
+
+
+def assert_as_planned(lab: Damaged, before: Sequence[PartitionState], view: JournalView) -> None:
+    """Led by the designee, in the order that they had, and the journal says so."""
+    lab.cluster.wait_until(
+        lambda: all(is_as_planned(lab.state(was.partition), was) for was in before),
+        "the designees to lead, in the order that was",
+    )
+    assert (view.result, view.unsettled) == ("succeeded", ())
+
+
+def is_as_planned(state: PartitionState, was: PartitionState) -> bool:
+    return state.leader == DESIGNEE and state.assignment == was.assignment
+
+
+ANNOUNCED = [
+    ("consent", "-", 1),
+    ("request", "reorder", 1),
+    ("request", "elect", 1),
+    ("request", "restore order", 1),
+    ("request", "reorder", 2),
+    ("request", "elect", 2),
+]
+
+
+@pytest.mark.parametrize(("kind", "step", "number"), ANNOUNCED)
+def test_killed_before_a_step_was_sent_resume_finishes_the_plan(
+    lab: Damaged,
+    killed: Interrupted,
+    before: list[PartitionState],
+    kind: str,
+    step: str,
+    number: int,
+) -> None:
+    with watched(lab.cluster) as session:
+        view = killed.killed_at(session, kind, step, number)
+    assert view.result is None
+    assert consented(view)
+    with resumed(lab, view) as resume:
+        outcomes = ended(resume.finish())
+    assert len(outcomes) == TOGETHER
+    assert all(one.succeeded for one in outcomes)
+    assert_as_planned(lab, before, killed.journal)
+
+
+@pytest.mark.parametrize(
+    ("step", "api_key", "after"),
+    [
+        ("reorder", ALTER_PARTITION_REASSIGNMENTS, ""),
+        ("elect", ELECT_LEADERS, ""),
+        ("restore order", ALTER_PARTITION_REASSIGNMENTS, "elect"),
+    ],
+)
+def test_killed_before_a_step_was_answered_resume_finds_out_and_finishes(
+    lab: Damaged,
+    killed: Interrupted,
+    before: list[PartitionState],
+    step: str,
+    api_key: int,
+    after: str,
+) -> None:
+    with watched(lab.cluster) as session:
+        if after:
+            for proxy in session.proxies.values():
+                proxy.delay(0.1)
+        view = killed.killed_without_answer(session, step, api_key, after=after)
+    assert [one.name for one in view.unsettled] == [step]
+    with resumed(lab, view) as resume:
+        assert all(one.succeeded for one in ended(resume.finish()))
+    assert_as_planned(lab, before, killed.journal)
+
+
+def test_killed_between_reorder_and_election_it_can_be_undone(
+    lab: Damaged, killed: Interrupted, before: list[PartitionState]
+) -> None:
+    with watched(lab.cluster) as session:
+        view = killed.killed_at(session, "request", "elect", 1)
+    with resumed(lab, view) as resume:
+        outcomes = ended(resume.undo())
+    assert {one.result for one in outcomes} == {Result.UNDONE}
+    for was in before:
+        now = lab.state(was.partition)
+        assert (now.assignment, now.leader) == (was.assignment, None)
+    assert killed.journal.result == "undone"
+
+
+def test_an_election_that_was_held_is_not_undone_and_is_named(
+    lab: Damaged, killed: Interrupted, partitions: list[TopicPartition]
+) -> None:
+    with watched(lab.cluster) as session:
+        view = killed.killed_at(session, "request", "restore order", 1)
+    with resumed(lab, view) as resume:
+        outcomes = {one.partition: one for one in ended(resume.undo())}
+    held = outcomes.pop(partitions[0])
+    assert (held.result, held.reason) == (
+        Result.REFUSED,
+        "b1 leads it: an election cannot be undone",
+    )
+    assert {one.result for one in outcomes.values()} == {Result.UNDONE}
+    assert killed.journal.result == "partly failed"
