@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,16 +19,18 @@ LONGEST_PAUSE_SECONDS = 1.0
 def until(deadline: Deadline, read: Callable[[], T]) -> T:
     """The result of *read*, tried again on retriable errors until *deadline*.
 
+    The pauses between are random, up to a limit that doubles each time, so that many readers
+    of one broker do not come back all at once.
+
     Raises:
         BreakglassError: the last error, when the time is up or it is not retriable.
     """
-    from tenacity import Retrying, retry_if_exception, wait_random_exponential
-
-    pause = wait_random_exponential(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-    attempts = Retrying(
-        retry=retry_if_exception(lambda e: isinstance(e, BreakglassError) and e.retriable),
-        wait=lambda state: min(pause(state), deadline.remaining()),
-        stop=lambda _: deadline.remaining() < FIRST_PAUSE_SECONDS,
-        reraise=True,
-    )
-    return attempts(read)
+    limit = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return read()
+        except BreakglassError as error:
+            if not error.retriable or deadline.remaining() < FIRST_PAUSE_SECONDS:
+                raise
+        time.sleep(min(random.uniform(0, limit), deadline.remaining()))
+        limit = min(2 * limit, LONGEST_PAUSE_SECONDS)
