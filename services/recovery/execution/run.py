@@ -157,7 +157,8 @@ def why_to_halt(outcomes: Sequence[Outcome]) -> str:
         if one.result is Result.ELECTED_ANOTHER:
             return (
                 f"stopped because {one.partition} elected b{one.leader}, not "
-                f"b{one.target.designee}: keep broker {one.leader} down, then plan again"
+                f"b{one.target.designee}: keep broker {one.target.designee} down, for what it "
+                f"holds beyond b{one.leader} would be cut off, then plan again"
             )
     for one in outcomes:
         if one.result is Result.UNKNOWN:

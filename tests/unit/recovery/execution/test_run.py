@@ -272,7 +272,8 @@ class TestAnotherLeader:
         assert {one.result for one in rest} == {Result.NOT_ATTEMPTED}
         assert len(rest) == 11
         assert rest[0].reason == (
-            "stopped because orders-0 elected b2, not b1: keep broker 2 down, then plan again"
+            "stopped because orders-0 elected b2, not b1: keep broker 1 down, for what it holds "
+            "beyond b2 would be cut off, then plan again"
         )
         assert bench.controller.partitions == [1, 1]
 

@@ -63,7 +63,8 @@ class TestWhyToHalt:
 
     def test_r04_the_first_mismatch_halts_and_says_who_must_stay_down(self) -> None:
         assert why_to_halt(outcomes(GOOD, ANOTHER)) == (
-            "stopped because orders-1 elected b2, not b1: keep broker 2 down, then plan again"
+            "stopped because orders-1 elected b2, not b1: keep broker 1 down, for what it holds "
+            "beyond b2 would be cut off, then plan again"
         )
 
     def test_an_unknown_outcome_halts(self) -> None:
