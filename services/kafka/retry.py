@@ -15,6 +15,9 @@ T = TypeVar("T")
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
 
+_PAUSES = random.Random()
+"""A generator of its own: threads that draw from the shared one would disturb who seeded it."""
+
 
 def until(deadline: Deadline, read: Callable[[], T]) -> T:
     """The result of *read*, tried again on retriable errors until *deadline*.
@@ -32,5 +35,5 @@ def until(deadline: Deadline, read: Callable[[], T]) -> T:
         except BreakglassError as error:
             if not error.retriable or deadline.remaining() < FIRST_PAUSE_SECONDS:
                 raise
-        time.sleep(min(random.uniform(0, limit), deadline.remaining()))
+        time.sleep(min(_PAUSES.uniform(0, limit), deadline.remaining()))
         limit = min(2 * limit, LONGEST_PAUSE_SECONDS)
