@@ -105,13 +105,14 @@ COLUMNS = (
 
 def _header(found: Triage) -> str:
     from services.model import Unknown
+    from services.recovery.circumstances import quorum_lost
 
     snapshot = found.snapshot
     quorum = snapshot.quorum
-    if isinstance(quorum, Unknown):
-        controllers = f"quorum unknown: {quorum.reason}"
-    elif quorum.leader is None:
+    if quorum_lost(quorum):
         controllers = "NO QUORUM"
+    elif isinstance(quorum, Unknown):
+        controllers = f"quorum unknown: {quorum.reason}"
     else:
         controllers = "quorum ok"
     fenced = sum(one.fenced is True for one in snapshot.brokers)

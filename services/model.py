@@ -32,6 +32,11 @@ class Denied(Unknown):
     """The ACL that would show it: ``READ on topic orders``."""
 
 
+@dataclass(frozen=True, slots=True)
+class Silent(Unknown):
+    """A value that whoever had to tell it kept to himself for as long as could be waited."""
+
+
 def known(value: T | Unknown) -> TypeGuard[T]:
     """Whether *value* was read."""
     return not isinstance(value, Unknown)

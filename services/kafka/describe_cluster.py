@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.errors import BreakglassError
+from services.errors import BreakglassError, TimedOut
 from services.kafka.broker_errors import (
     AUTHORIZATION_CODES,
     cluster_error,
@@ -13,7 +13,7 @@ from services.kafka.broker_errors import (
 )
 from services.kafka.deadline import Deadline
 from services.kafka.sender import ANY_BROKER, Sender
-from services.model import Broker, ClusterDescription, Quorum, Unknown, Voter
+from services.model import Broker, ClusterDescription, Quorum, Silent, Unknown, Voter
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 QUORUM_SECONDS = 2.5
@@ -51,7 +51,11 @@ def _broker(answer: Any, names_fenced: bool) -> Broker:
 
 
 def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
-    """Ask for the controller quorum; without one, say so instead of waiting (R20)."""
+    """Ask for the controller quorum; without one, say so instead of waiting (R20).
+
+    `Silent` when it does not answer: a broker goes on asking for a leader for a minute, while
+    all it knows itself is answered at once (ForwardingManager.scala).
+    """
     from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
     request = DescribeQuorumRequest(
@@ -65,8 +69,10 @@ def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
     limit = deadline.sooner(QUORUM_SECONDS)
     try:
         answer = sender.call(ANY_BROKER, request, DescribeQuorumResponse, limit, lane="quorum")
+    except TimedOut:
+        return Silent("the controller quorum does not answer")
     except BreakglassError as error:
-        return Unknown(f"the controller quorum does not answer: {error}")
+        return Unknown(f"the controller quorum cannot be asked: {error}")
     if answer.error_code:
         return _untold(answer)
     partitions = answer.topics[0].partitions if answer.topics else ()

@@ -66,8 +66,9 @@ def remarks(case: Case) -> Iterator[str]:
             f"{UNCLEAN_ELECTION}: the controller elects b{case.forecast.broker} by itself "
             f"within {case.forecast.within_s} s"
         )
-    if isinstance(case.circumstances.quorum, Unknown):
-        yield f"quorum unknown: {case.circumstances.quorum.reason}"
+    circumstances = case.circumstances
+    if isinstance(circumstances.quorum, Unknown) and not circumstances.without_quorum:
+        yield f"quorum unknown: {circumstances.quorum.reason}"
 
 
 def _of_replica(case: Case, candidate: Candidate) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from services.model import Quorum, Unknown
+from services.model import Quorum, Silent, Unknown
 
 ELECTION_INTERVAL_S = 300
 """Default of leader.imbalance.check.interval.seconds and of the unclean election check."""
@@ -32,8 +32,17 @@ class Circumstances:
 
     @property
     def without_quorum(self) -> bool:
-        """The controller quorum is known to have no leader (R20)."""
-        return isinstance(self.quorum, Quorum) and self.quorum.leader is None
+        """No controller can elect anybody (R20)."""
+        return bool(quorum_lost(self.quorum))
+
+
+def quorum_lost(quorum: Quorum | Unknown) -> str:
+    """Why no controller can elect anybody (R20); empty while one may."""
+    if isinstance(quorum, Silent):
+        return quorum.reason
+    if isinstance(quorum, Quorum) and quorum.leader is None:
+        return "the controller quorum has no leader"
+    return ""
 
 
 UNASKED = Circumstances()

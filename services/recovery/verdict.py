@@ -14,7 +14,7 @@ from services.model import PartitionEvidence, Reassignment, ReplicaLog, Unknown
 from services.recovery.assessment import Action, Assessment, Verb, Verdict
 from services.recovery.barriers import barriers, remarks
 from services.recovery.case import Case, case_of, named
-from services.recovery.circumstances import UNASKED, Circumstances
+from services.recovery.circumstances import UNASKED, Circumstances, quorum_lost
 from services.recovery.eligibility import answered
 from services.recovery.loss import Loss
 from services.recovery.succession import ROLE_WORDS, hazards, heir, inheritors, shortfall
@@ -74,9 +74,10 @@ def _find(case: Case) -> _Finding:
 
 def _without_quorum(case: Case) -> _Finding | None:
     """R20."""
-    if not case.circumstances.without_quorum:
+    lost = quorum_lost(case.circumstances.quorum)
+    if not lost:
         return None
-    reason = "the controller quorum has no leader, so no election can work: restore it first"
+    reason = f"{lost}, so no election can work: restore it first"
     danger = _danger(case)
     if danger:
         reason += f"; before that stop b{danger[0].broker}: {danger[1]}"

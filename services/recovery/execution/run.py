@@ -11,7 +11,8 @@ from services.errors import BreakglassError, NoQuorum, StorageError, WrongCluste
 from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient
 from services.kafka.retry import until
-from services.model import ClusterSnapshot, TopicPartition, Unknown, known
+from services.model import ClusterSnapshot, TopicPartition, Unknown
+from services.recovery.circumstances import quorum_lost
 from services.recovery.execution.attempt import Attempt, journalled
 from services.recovery.execution.batches import batches
 from services.recovery.execution.confirm import Observer
@@ -134,8 +135,9 @@ class Execution:
                 f"this address leads to cluster {snapshot.cluster_id} now, not to "
                 f"{self.journal.cluster_id}: check tunnels and names, then plan again"
             )
-        if known(snapshot.quorum) and snapshot.quorum.leader is None:
-            raise NoQuorum("the controller quorum has no leader: bring controllers back first")
+        lost = quorum_lost(snapshot.quorum)
+        if lost:
+            raise NoQuorum(f"{lost}: bring controllers back first")
         return snapshot
 
     def _noted(self, unsent: tuple[Outcome, ...]) -> tuple[Outcome, ...]:

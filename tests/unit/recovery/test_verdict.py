@@ -14,6 +14,7 @@ from services.model import (
     Reassignment,
     ReplicaLog,
     Role,
+    Silent,
     Unknown,
 )
 from services.recovery.assessment import Assessment, Verb, Verdict
@@ -388,6 +389,16 @@ def test_r20_without_a_quorum_no_election_can_work_and_it_is_said_first() -> Non
     assert (found.verdict, str(found.action)) == (Verdict.STUCK, "no quorum")
     assert not found.automatable
     assert found.forecast.broker is None
+
+
+def test_r20_a_quorum_that_does_not_answer_is_none() -> None:
+    silent_quorum = replace(HEALTHY, quorum=Silent("the controller quorum does not answer"))
+    found = judged(log(1, (0, 9)), circumstances=silent_quorum)
+    assert (found.verdict, str(found.action)) == (Verdict.STUCK, "no quorum")
+    assert not found.automatable
+    assert found.reasons == (
+        "the controller quorum does not answer, so no election can work: restore it first",
+    )
 
 
 def test_r20_without_a_quorum_a_bomb_is_named_before_it_is_restored() -> None:
