@@ -155,10 +155,10 @@ _GUARDS: tuple[Callable[[Look], str | None], ...] = (
     _not_led_since,
     _designee_assigned,
     _designee_unfenced,
+    all_registered,
     _no_holder,
     not_moving,
-    all_registered,
     _same_assignment,
     _nobody_came_back,
 )
-"""In the order in which an operator wants to hear of them (R16, R1, R12)."""
+"""In the order in which an operator wants to hear of them (R16, R12, R1)."""
