@@ -120,19 +120,25 @@ def _brokers_to_stop(found: Triage) -> list[int]:
 
 
 def _elect(connection: Connection, client: ReadClient, found: Triage, stop: StopSignal) -> Electing:
-    """Elect what the evidence recommends; the demo's own lab needs no typed consent."""
+    """Elect the best of each partition; the demo's own lab needs no typed consent.
+
+    Where automation holds back (a high watermark lost in a crash, say) this operator decides.
+    """
     from console.electing import Electing, priced
-    from services.recovery.choice import recommended
+    from services.recovery.execution.prepare import target_of
     from services.recovery.execution.routes import route_for
 
-    choice = recommended(found)
-    for left in choice.left:
-        say(f"{left.partition}  not automated: {left.reason}")
     electing = Electing(
         connection, client, found.snapshot.cluster_id, stop, route_for(found.native)
     )
-    evidence = {one.partition: one.evidence for one in found.assessments}
-    wanted = [priced(evidence[one.partition], one) for one in choice.targets]
+    wanted = []
+    for one in found.assessments:
+        if one.designee is None:
+            say(f"{one.partition}  nobody to elect: {'; '.join(one.reasons)}")
+            continue
+        if not one.automatable:
+            say(f"{one.partition}  decided by hand: {'; '.join(one.barriers)}")
+        wanted.append(priced(one.evidence, target_of(one.evidence, one.designee, one.ranking)))
     electing.run(wanted, Consent(implied=True))
     electing.look_after()
     return electing
