@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,25 +13,35 @@ T = TypeVar("T")
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
 
-_PAUSES = random.Random()
-"""A generator of its own: threads that draw from the shared one would disturb who seeded it."""
-
 
 def until(deadline: Deadline, read: Callable[[], T]) -> T:
     """The result of *read*, tried again on retriable errors until *deadline*.
 
-    The pauses between are random, up to a limit that doubles each time, so that many readers
-    of one broker do not come back all at once.
-
     Raises:
         BreakglassError: the last error, when the time is up or it is not retriable.
     """
-    limit = FIRST_PAUSE_SECONDS
-    while True:
-        try:
-            return read()
-        except BreakglassError as error:
-            if not error.retriable or deadline.remaining() < FIRST_PAUSE_SECONDS:
-                raise
-        time.sleep(min(_PAUSES.uniform(0, limit), deadline.remaining()))
-        limit = min(2 * limit, LONGEST_PAUSE_SECONDS)
+    try:
+        return read()
+    except BreakglassError as error:
+        if not _again(error) or deadline.remaining() < FIRST_PAUSE_SECONDS:
+            raise
+    return _retry(deadline, read)
+
+
+def _retry(deadline: Deadline, read: Callable[[], T]) -> T:
+    """Go on after a first failure; tenacity is imported only now, for it is rarely needed."""
+    from tenacity import Retrying, retry_if_exception, wait_exponential
+
+    pauses = wait_exponential(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
+    attempts = Retrying(
+        retry=retry_if_exception(_again),
+        wait=lambda state: min(pauses(state), deadline.remaining()),
+        stop=lambda _: deadline.remaining() < FIRST_PAUSE_SECONDS,
+        reraise=True,
+    )
+    attempts.sleep(FIRST_PAUSE_SECONDS)
+    return attempts(read)
+
+
+def _again(error: BaseException) -> bool:
+    return isinstance(error, BreakglassError) and error.retriable
