@@ -141,13 +141,15 @@ class Sender:
             ConnectFailed: also when no address of the broker is known.
         """
         if self._closed:
-            raise ConnectFailed(CLOSING)
+            raise ConnectFailed(CLOSING, "session closing")
         if broker == ANY_BROKER:
             return self._connect_to_any(deadline)
         address = self._addresses.get(broker)
         if address is None:
             raise ConnectFailed(
-                f"b{broker} has no known address: give one with --broker-address {broker}=HOST:PORT"
+                f"b{broker} has no known address: give one with --broker-address "
+                f"{broker}=HOST:PORT",
+                "no address known",
             )
         return self._connect(address, deadline)
 
@@ -193,7 +195,7 @@ class _Slot:
                 self._connection = sender.open_connection(self._broker, deadline)
             if sender.closed:
                 self.close()
-                raise ConnectFailed(CLOSING)
+                raise ConnectFailed(CLOSING, "session closing")
             return self._connection
         except BaseException:
             self._lock.release()

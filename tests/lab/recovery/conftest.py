@@ -13,16 +13,20 @@ from services.recovery.gather import Evidence, gather
 from tests.lab.product.session import reading
 from tests.lab.scenarios.damaged import Damaged, damaged
 
+VERSIONS = ("4.3.1", pytest.param("3.9.2", marks=pytest.mark.slow))
 SCENARIOS = ("stale-replicas", "diverged", "many")
 EVENTS = 48
 DURATION = 5.0
 
 
-@pytest.fixture(scope="package")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+@pytest.fixture(scope="package", params=VERSIONS)
+def lab(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Damaged]:
     """b3 led last and is dead; b1 and b2 are back, having missed the end. Nothing is elected."""
     folder = tmp_path_factory.mktemp("lab")
-    with damaged(folder, *SCENARIOS, options={"partitions": str(EVENTS)}) as lab:
+    options = {"partitions": str(EVENTS)}
+    with damaged(folder, *SCENARIOS, options=options, kafka_version=request.param) as lab:
         yield lab
 
 

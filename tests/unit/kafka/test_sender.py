@@ -243,8 +243,9 @@ class TestConnections:
     def test_a_broker_without_address_is_named_with_the_way_to_give_one(
         self, sender: Sender
     ) -> None:
-        with pytest.raises(ConnectFailed, match=r"--broker-address 7=HOST:PORT"):
+        with pytest.raises(ConnectFailed, match=r"--broker-address 7=HOST:PORT") as caught:
             ask(sender, 7)
+        assert caught.value.reason == "no address known"
 
     def test_an_address_given_by_the_operator_wins_over_the_advertised_one(
         self, broker: FakeBroker
