@@ -38,17 +38,24 @@ def divergence(one: ReplicaLog, other: ReplicaLog) -> int | Unknown:
         return one.epochs
     if isinstance(other.epochs, Unknown):
         return other.epochs
-    ours, theirs = one.epochs.ranges, other.epochs.ranges
-    i, j = len(ours) - 1, len(theirs) - 1
+    common = _common_epoch_end(one.epochs, other.epochs)
+    if common is not None:
+        return common
+    return _without_common_epoch(one, one.epochs, other, other.epochs)
+
+
+def _common_epoch_end(ours: EpochHistory, theirs: EpochHistory) -> int | None:
+    """Where the highest epoch that both wrote ends first; None without a known common one."""
+    i, j = len(ours.ranges) - 1, len(theirs.ranges) - 1
     while i >= 0 and j >= 0:
-        left, right = ours[i], theirs[j]
+        left, right = ours.ranges[i], theirs.ranges[j]
         if left.epoch == right.epoch:
             return min(left.end, right.end)
         if left.epoch > right.epoch:
             i -= 1
         else:
             j -= 1
-    return _without_common_epoch(one, one.epochs, other, other.epochs)
+    return None
 
 
 def _without_common_epoch(
@@ -96,7 +103,9 @@ class Divergences:
     """Where each two replicas of one partition diverge, worked out when asked and kept.
 
     A pair whose histories do not reach a common epoch may be settled by a third replica: if
-    it parts from one of them earlier than from the other, they part there as well.
+    it parts from one of them earlier than from the other, they part there as well. Only a third
+    that shares an epoch with each of them can tell: without one, its divergence is where its own
+    log begins or ends, and the two may have parted before.
     """
 
     def __init__(self, replicas: Iterable[ReplicaLog]) -> None:
@@ -123,10 +132,17 @@ class Divergences:
     ) -> int | Unknown:
         for third in self._replicas:
             if third.broker not in (one.broker, other.broker):
-                left, right = self._direct(one, third), self._direct(third, other)
-                if isinstance(left, int) and isinstance(right, int) and left != right:
+                left, right = _exact(one, third), _exact(third, other)
+                if left is not None and right is not None and left != right:
                     return min(left, right)
         return unsettled
+
+
+def _exact(one: ReplicaLog, other: ReplicaLog) -> int | None:
+    """Their divergence where a common epoch tells it, whatever either log has deleted."""
+    if isinstance(one.epochs, Unknown) or isinstance(other.epochs, Unknown):
+        return None
+    return _common_epoch_end(one.epochs, other.epochs)
 
 
 def _pair(one: ReplicaLog, other: ReplicaLog) -> tuple[int, int]:

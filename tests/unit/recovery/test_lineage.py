@@ -71,6 +71,14 @@ def test_a_third_replica_settles_what_two_histories_do_not_reach() -> None:
     assert Divergences([one, two, three]).between(one, three) == 30
 
 
+def test_a_third_replica_that_begins_past_where_two_parted_settles_nothing() -> None:
+    """It parts from b2 where its own log begins, because it holds nothing below."""
+    one = with_recent_epochs(log(1, (0, 10), (1, 40)), 1)
+    two, third = log(2, (0, 12), (2, 50)), log(3, (1, 40), start=20)
+    assert (divergence(one, third), divergence(third, two)) == (40, 20)
+    assert isinstance(Divergences([one, two, third]).between(one, two), Unknown)
+
+
 @pytest.mark.parametrize(
     ("follower", "leader", "expected"),
     [
