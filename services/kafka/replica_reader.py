@@ -28,9 +28,17 @@ from services.model import EpochHistory, Source, TopicPartition, Unknown
 FIRST_DEPTH = 8
 """Epochs read back from the newest at first; most replicas share one by then."""
 
-LOST_HIGH_WATERMARK = Unknown("reads as the start of a log with records: lost in an unclean stop")
-"""A broker without the checkpoint begins at 0, or the log's start (UnifiedLog.updateHighWatermark).
-"""
+
+def lost_high_watermark(broker: int) -> Unknown:
+    """A high watermark of *broker* at the start of a log with records.
+
+    A broker without the checkpoint begins at 0, or the log's start
+    (UnifiedLog.updateHighWatermark).
+    """
+    return Unknown(
+        f"the high watermark of b{broker} reads as the start of a log with records: lost in an "
+        "unclean stop"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +222,7 @@ class ReplicaReader:
         if mark is None or start is None:
             untold = Unknown(f"b{self._broker} did not tell its high watermark")
             return self._refused.get(one, untold)
-        return LOST_HIGH_WATERMARK if mark <= start else mark
+        return lost_high_watermark(self._broker) if mark <= start else mark
 
 
 def _newest(answer: ListedOffset | OffsetError) -> int | Unknown | None:
