@@ -7,6 +7,7 @@ from typing import Any
 from services.errors import BreakglassError, TimedOut
 from services.kafka.broker_errors import (
     AUTHORIZATION_CODES,
+    REQUEST_TIMED_OUT,
     cluster_error,
     denied,
     describe_error,
@@ -16,6 +17,7 @@ from services.kafka.sender import ANY_BROKER, Sender
 from services.model import Broker, ClusterDescription, Quorum, Silent, Unknown, Voter
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+SILENT_QUORUM = Silent("the controller quorum does not answer")
 QUORUM_SECONDS = 2.5
 """A quorum without leader never answers; DescribeQuorum waits no longer than this."""
 
@@ -70,7 +72,7 @@ def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
     try:
         answer = sender.call(ANY_BROKER, request, DescribeQuorumResponse, limit, lane="quorum")
     except TimedOut:
-        return Silent("the controller quorum does not answer")
+        return SILENT_QUORUM
     except BreakglassError as error:
         return Unknown(f"the controller quorum cannot be asked: {error}")
     if answer.error_code:
@@ -85,6 +87,8 @@ def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
 def _untold(refusal: Any) -> Unknown:
     if refusal.error_code in AUTHORIZATION_CODES:
         return denied("DESCRIBE on CLUSTER")
+    if refusal.error_code == REQUEST_TIMED_OUT:
+        return SILENT_QUORUM
     return Unknown(describe_error(refusal.error_code, refusal.error_message))
 
 

@@ -27,7 +27,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from services.errors import NotAuthorized, TimedOut, Unreachable
 from services.kafka import describe_cluster, reassignments
-from services.kafka.broker_errors import denied
+from services.kafka.broker_errors import REQUEST_TIMED_OUT, denied
 from services.kafka.deadline import Deadline
 from services.kafka.group_offsets import read_group_offsets
 from services.kafka.read_client import ReadClient
@@ -93,6 +93,28 @@ class TestPartitions:
 
     def test_a_topic_that_does_not_exist_is_absent(self, client: ReadClient) -> None:
         assert [one.partition for one in client.partitions(["orders", "none"], soon())] == [ORDERS]
+
+    def test_of_a_large_topic_only_the_stretch_that_matters_is_read(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        for one in partitions_of("orders", 5_000):
+            cluster.story.offline(one)
+        only = [TopicPartition("orders", number) for number in (3_000, 4_200, 2_100)]
+        read = client.partitions(["orders"], soon(), only)
+        asked = cluster.brokers[1].requests(DescribeTopicPartitionsRequest)
+        assert [one.partition.partition for one in read] == list(range(2_100, 4_201))
+        assert [one.cursor.partition_index for one in asked] == [2_100, 4_100]
+
+    def test_of_several_topics_all_between_the_first_and_the_last_that_matter_is_read(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        for topic in ("a", "b", "c"):
+            for one in partitions_of(topic, 3):
+                cluster.story.offline(one)
+        only = [TopicPartition("c", 0), TopicPartition("a", 2)]
+        cluster.story.page = 2
+        read = [str(one.partition) for one in client.partitions(["a", "b", "c"], soon(), only)]
+        assert read[:5] == ["a-2", "b-0", "b-1", "b-2", "c-0"]
 
     def test_r22_a_named_topic_that_may_not_be_described_is_an_error_that_names_it(
         self, cluster: FakeCluster, client: ReadClient
@@ -189,6 +211,13 @@ class TestSnapshot:
         )
         cluster.brokers[1].serve(DescribeQuorumRequest, lambda _: answer)
         assert client.snapshot(soon()).quorum == denied("DESCRIBE on CLUSTER")
+
+    def test_r20_a_broker_that_gave_up_asking_the_controllers_is_their_silence(
+        self, cluster: FakeCluster, client: ReadClient
+    ) -> None:
+        answer = DescribeQuorumResponse(error_code=REQUEST_TIMED_OUT, topics=[], nodes=[])
+        serve_everywhere(cluster, DescribeQuorumRequest, lambda _: answer)
+        assert client.snapshot(soon()).quorum == Silent("the controller quorum does not answer")
 
     def test_a_quorum_without_leader_is_known_as_that(
         self, cluster: FakeCluster, client: ReadClient
