@@ -24,7 +24,7 @@ def triage_document(found: Triage) -> dict[str, Any]:
     """A whole triage: cluster, summary, every partition with its replicas."""
     from services.recovery.summary import summarize
 
-    snapshot, summary = found.snapshot, summarize(found.assessments)
+    snapshot, summary = found.snapshot, summarize(found.assessments, found.snapshot.quorum)
     return {
         "schema": SCHEMA,
         "cluster_id": snapshot.cluster_id,

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from services.model import Unknown
+from services.model import Denied, Quorum, Silent, Unknown
 from services.recovery.assessment import Assessment, Verb, Verdict
 from services.recovery.case import named
+from services.recovery.circumstances import quorum_lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +25,31 @@ class Summary:
     """What must be stopped at once; empty if nothing."""
 
 
-def summarize(assessments: Iterable[Assessment]) -> Summary:
-    """Sum up *assessments*."""
+def summarize(assessments: Iterable[Assessment], quorum: Quorum | Unknown | None = None) -> Summary:
+    """Sum up *assessments*, made while *quorum* was what brokers told of the controllers."""
     found = tuple(assessments)
     counts = Counter(one.verdict for one in found)
     by_urgency = {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
-    return Summary(len(found), by_urgency, _headline(found), _alarm(found))
+    return Summary(len(found), by_urgency, _headline(found, quorum), _alarm(found))
 
 
-def _headline(found: tuple[Assessment, ...]) -> str:
+def _headline(found: tuple[Assessment, ...], quorum: Quorum | Unknown | None) -> str:
     if not found:
-        return "No partition is offline."
+        doubt = _doubt(quorum)
+        so_far = f" as far as this broker knows; {doubt}" if doubt else ""
+        return f"No partition is offline{so_far}."
     if any(one.action.verb is Verb.NO_QUORUM for one in found):
         return "No controller quorum: restore it first, no election can work without it."
     return _restoring(found) or _returning(found) or _electing(found) or _remaining(found)
+
+
+def _doubt(quorum: Quorum | Unknown | None) -> str:
+    """Why the brokers' metadata may be stale: cut off from the controllers they keep the last."""
+    if isinstance(quorum, Silent):
+        return "the controllers do not answer it"
+    if isinstance(quorum, Unknown) and not isinstance(quorum, Denied):
+        return f"the quorum is unknown: {quorum.reason}"
+    return quorum_lost(quorum) if quorum is not None else ""
 
 
 def _restoring(found: tuple[Assessment, ...]) -> str:
@@ -49,7 +61,7 @@ def _restoring(found: tuple[Assessment, ...]) -> str:
     broker, whole = min(gain.items(), key=lambda item: (-item[1], item[0]))
     reconnect = all(one.action.verb is Verb.RECONNECT for one in waiting if broker in one.restorers)
     verb = "Reconnect" if reconnect else "Start"
-    return f"{verb} b{broker}: {whole:,} of {len(found):,} come back whole."
+    return f"{verb} b{broker}: {whole:,} of {len(found):,} {_verb(whole, 'come')} back whole."
 
 
 def _returning(found: tuple[Assessment, ...]) -> str:
@@ -62,10 +74,11 @@ def _returning(found: tuple[Assessment, ...]) -> str:
 def _electing(found: tuple[Assessment, ...]) -> str:
     safe = sum(one.verdict is Verdict.SAFE for one in found)
     losing = [one for one in found if one.verdict is Verdict.LOSS]
+    kept = f"{safe:,} of {len(found):,} {_verb(safe, 'lose')} nothing that is readable"
     if not losing:
-        return f"Elect: {safe:,} of {len(found):,} lose nothing that is readable." if safe else ""
-    kept = f"{safe:,} of {len(found):,} lose nothing that is readable, " if safe else ""
-    return f"Elect: {kept}{len(losing):,} lose {_price(losing)}."
+        return f"Elect: {kept}." if safe else ""
+    before = f"{kept}, " if safe else ""
+    return f"Elect: {before}{len(losing):,} {_verb(len(losing), 'lose')} {_price(losing)}."
 
 
 def _price(losing: list[Assessment]) -> str:
@@ -77,7 +90,12 @@ def _price(losing: list[Assessment]) -> str:
     if unknown == len(totals):
         return "an unknown number of records"
     more = f", {unknown:,} of them an unknown number" if unknown else ""
-    return f"{about}{records:,} records{more}"
+    return f"{about}{records:,} record{'' if records == 1 else 's'}{more}"
+
+
+def _verb(number: int, plural: str) -> str:
+    """*plural* as *number* partitions want it."""
+    return f"{plural}s" if number == 1 else plural
 
 
 def _remaining(found: tuple[Assessment, ...]) -> str:
@@ -88,7 +106,8 @@ def _remaining(found: tuple[Assessment, ...]) -> str:
     if not stuck:
         return "Stop the brokers of the alarm first, then read again."
     causes = ", ".join(sorted({one.action.verb.value for one in stuck}))
-    return f"{len(stuck):,} of {len(found):,} are stuck: {causes}."
+    are = "is" if len(stuck) == 1 else "are"
+    return f"{len(stuck):,} of {len(found):,} {are} stuck: {causes}."
 
 
 def _alarm(found: tuple[Assessment, ...]) -> str:

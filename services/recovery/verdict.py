@@ -218,10 +218,16 @@ def _lost(case: Case, loss: Loss) -> str:
         return f"the loss is unknown: {total.reason}"
     if total:
         about = "about " if loss.approximate else ""
-        return f"electing b{loss.candidate} loses {about}{total:,} records"
+        return f"electing b{loss.candidate} loses {about}{_records(total)}"
     unread = case.unread
     if isinstance(unread.at_least, int) and unread.at_least:
-        return f"at least {unread.at_least:,} records are in no readable replica ({unread.source})"
+        are = "is" if unread.at_least == 1 else "are"
+        least = _records(unread.at_least)
+        return f"at least {least} {are} in no readable replica ({unread.source})"
     if case.empty_over_unread:
         return f"b{loss.candidate} is EMPTY, and {named(unread.replicas)} could not be read"
     return ""
+
+
+def _records(number: int) -> str:
+    return f"{number:,} record{'' if number == 1 else 's'}"

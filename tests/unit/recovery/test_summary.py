@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.model import PartitionEvidence, Quorum, Reassignment, Role, Unknown
+from services.model import Denied, PartitionEvidence, Quorum, Reassignment, Role, Silent, Unknown
 from services.recovery.assessment import Verdict
 from services.recovery.circumstances import Circumstances
 from services.recovery.summary import Summary, summarize
@@ -17,7 +17,7 @@ LAST = Role.LAST_KNOWN_ELR
 
 
 def summed(*evidence: PartitionEvidence, circumstances: Circumstances = HEALTHY) -> Summary:
-    return summarize(assess(one, circumstances) for one in evidence)
+    return summarize((assess(one, circumstances) for one in evidence), circumstances.quorum)
 
 
 def waiting(number: int, *brokers: int) -> PartitionEvidence:
@@ -47,7 +47,7 @@ RETURNING = offline(log(1, (0, 9), role=LAST), number=56)
         ),
         pytest.param(
             [offline(log(1, (0, 9), role=Role.ELR, fenced=True), log(2, (0, 5)))],
-            "Reconnect b1: 1 of 1 come back whole.",
+            "Reconnect b1: 1 of 1 comes back whole.",
             id="a broker that runs fenced",
         ),
         pytest.param(
@@ -58,18 +58,18 @@ RETURNING = offline(log(1, (0, 9), role=LAST), number=56)
         pytest.param(
             [SAFE, SAFE], "Elect: 2 of 2 lose nothing that is readable.", id="without loss"
         ),
-        pytest.param([LOSS], "Elect: 1 lose 50 records.", id="at a loss"),
+        pytest.param([LOSS], "Elect: 1 loses 50 records.", id="at a loss"),
         pytest.param(
             [SAFE, LOSS, UNKNOWN_LOSS],
-            "Elect: 1 of 3 lose nothing that is readable, 2 lose 50 records, 1 of them an unknown "
+            "Elect: 1 of 3 loses nothing that is readable, 2 lose 50 records, 1 of them an unknown "
             "number.",
             id="mixed",
         ),
         pytest.param(
-            [UNKNOWN_LOSS], "Elect: 1 lose an unknown number of records.", id="unknown loss"
+            [UNKNOWN_LOSS], "Elect: 1 loses an unknown number of records.", id="unknown loss"
         ),
         pytest.param([FORK, STUCK], "Decide 1 of 2: committed records on both sides.", id="a fork"),
-        pytest.param([STUCK], "1 of 1 are stuck: reassignment.", id="stuck"),
+        pytest.param([STUCK], "1 of 1 is stuck: reassignment.", id="stuck"),
         pytest.param([BOMB], "Stop the brokers of the alarm first, then read again.", id="bomb"),
     ],
 )
@@ -81,7 +81,7 @@ def test_one_sentence_says_what_helps_most(
 
 def test_estimates_carry_a_tilde() -> None:
     compacted = replace(LOSS, settings=replace(PLAIN, compacted=True))
-    assert summed(compacted).headline == "Elect: 1 lose ~50 records."
+    assert summed(compacted).headline == "Elect: 1 loses ~50 records."
 
 
 def test_r02_the_alarm_names_partitions_broker_and_time() -> None:
@@ -98,6 +98,37 @@ def test_r20_a_lost_quorum_is_the_headline() -> None:
     lost = replace(HEALTHY, quorum=Quorum(None, 7, 9, ()))
     found = summed(waiting(0, 1), circumstances=lost)
     assert found.headline.startswith("No controller quorum")
+
+
+@pytest.mark.parametrize(
+    ("quorum", "doubt"),
+    [
+        pytest.param(
+            Silent("the controller quorum does not answer"),
+            "the controllers do not answer it",
+            id="silent",
+        ),
+        pytest.param(
+            Quorum(None, 7, 9, ()), "the controller quorum has no leader", id="without leader"
+        ),
+        pytest.param(Unknown("not asked"), "the quorum is unknown: not asked", id="unknown"),
+    ],
+)
+def test_r20_brokers_cut_off_from_the_controllers_do_not_know_that_nothing_is_offline(
+    quorum: Quorum | Unknown, doubt: str
+) -> None:
+    found = summed(circumstances=replace(HEALTHY, quorum=quorum))
+    assert found.headline == f"No partition is offline as far as this broker knows; {doubt}."
+
+
+def test_a_missing_acl_is_no_doubt_about_the_quorum() -> None:
+    denied = replace(HEALTHY, quorum=Denied("not allowed", "DESCRIBE on CLUSTER"))
+    assert summed(circumstances=denied).headline == "No partition is offline."
+
+
+def test_one_record_is_no_plural() -> None:
+    single = offline(log(1, (0, 9), (2, 10)), log(2, (0, 9), (1, 10), hw=9))
+    assert summed(single).headline == "Elect: 1 loses 1 record."
 
 
 def test_counts_are_by_verdict_and_leave_out_what_does_not_occur() -> None:
