@@ -93,7 +93,8 @@ def topic_partitions(story: Story, request: Any) -> Any:
     if request.cursor is not None:
         begin = TopicPartition(request.cursor.topic_name, request.cursor.partition_index)
         wanted = [one for one in wanted if one >= begin]
-    page = wanted if story.page is None else wanted[: story.page]
+    most = request.response_partition_limit
+    page = wanted[: most if story.page is None else min(most, story.page)]
     answer_class = DescribeTopicPartitionsResponse
     topic_class = answer_class.DescribeTopicPartitionsResponseTopic
     unknown = [

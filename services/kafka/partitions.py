@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from services.errors import UnsupportedByCluster
@@ -19,46 +19,63 @@ NO_ELR_API = Unknown("this cluster has no DescribeTopicPartitions (before Kafka 
 
 
 def read_partitions(
-    sender: Sender, deadline: Deadline, topics: Sequence[str] = ()
+    sender: Sender,
+    deadline: Deadline,
+    topics: Sequence[str] = (),
+    only: Collection[TopicPartition] = (),
 ) -> tuple[PartitionState, ...]:
     """Every partition of *topics*, or of all topics.
 
-    Topics that do not exist are absent from the answer.
+    Where *only* some of them matter, those before the first and after the last need not be
+    read: a few of a topic with thousands cost no more than of a small one. Topics that do not
+    exist are absent from the answer.
 
     Raises:
         Unreachable: the broker stopped answering before the last page.
         NotAuthorized: a named topic may not be described.
     """
     try:
-        return tuple(_pages(sender, deadline, topics))
+        return tuple(_pages(sender, deadline, topics, only))
     except UnsupportedByCluster:
         return tuple(_from_metadata(sender, deadline, topics))
 
 
-def _pages(sender: Sender, deadline: Deadline, topics: Sequence[str]) -> Iterator[PartitionState]:
+def _pages(
+    sender: Sender, deadline: Deadline, topics: Sequence[str], only: Collection[TopicPartition]
+) -> Iterator[PartitionState]:
     from kafka.protocol.admin import (
         DescribeTopicPartitionsRequest,
         DescribeTopicPartitionsResponse,
     )
 
-    cursor = None
+    begin, last = min(only, default=None), max(only, default=None)
     while True:
         request = DescribeTopicPartitionsRequest(
             topics=[
                 DescribeTopicPartitionsRequest.TopicRequest(name=name) for name in sorted(topics)
             ],
-            response_partition_limit=PAGE_PARTITIONS,
-            cursor=cursor,
+            response_partition_limit=_room(begin, last),
+            cursor=None
+            if begin is None
+            else DescribeTopicPartitionsRequest.Cursor(
+                topic_name=begin.topic, partition_index=begin.partition
+            ),
         )
         answer = sender.call(ANY_BROKER, request, DescribeTopicPartitionsResponse, deadline)
         for topic in answer.topics:
             yield from _topic(topic)
         if answer.next_cursor is None:
             return
-        cursor = DescribeTopicPartitionsRequest.Cursor(
-            topic_name=answer.next_cursor.topic_name,
-            partition_index=answer.next_cursor.partition_index,
-        )
+        begin = TopicPartition(answer.next_cursor.topic_name, answer.next_cursor.partition_index)
+        if last is not None and begin > last:
+            return
+
+
+def _room(begin: TopicPartition | None, last: TopicPartition | None) -> int:
+    """How many partitions an answer may hold: no more than matter, where that is known."""
+    if begin is None or last is None or begin.topic != last.topic:
+        return PAGE_PARTITIONS
+    return min(PAGE_PARTITIONS, last.partition - begin.partition + 1)
 
 
 def _topic(topic: Any) -> Iterator[PartitionState]:

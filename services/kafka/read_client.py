@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -52,9 +52,15 @@ class ReadClient:
             self.sender.override(read_listener(self.sender, asked, self._listener, deadline))
         return description
 
-    def snapshot(self, deadline: Deadline, topics: Sequence[str] = ()) -> ClusterSnapshot:
+    def snapshot(
+        self,
+        deadline: Deadline,
+        topics: Sequence[str] = (),
+        only: Collection[TopicPartition] = (),
+    ) -> ClusterSnapshot:
         """The cluster now: brokers, quorum, partitions of *topics* (all by default).
 
+        Where *only* some of these partitions matter, others may be left out.
         Settings are read for topics with offline partitions. What the controller must
         answer (quorum, reassignments) is asked beside the rest and is Unknown without it.
 
@@ -66,7 +72,7 @@ class ReadClient:
         with ThreadPoolExecutor(2, "controller") as controller:
             quorum = controller.submit(describe_quorum, self.sender, deadline)
             moving = controller.submit(read_reassignments, self.sender, deadline)
-            partitions = read_partitions(self.sender, deadline, topics)
+            partitions = read_partitions(self.sender, deadline, topics, only)
             offline = sorted({one.partition.topic for one in partitions if one.offline})
             settings = self.settings(offline, deadline)
             return ClusterSnapshot(
@@ -77,9 +83,11 @@ class ReadClient:
                 settings=settings,
             )
 
-    def partitions(self, topics: Sequence[str], deadline: Deadline) -> tuple[PartitionState, ...]:
-        """The partitions of *topics* as the brokers' metadata has them now."""
-        return read_partitions(self.sender, deadline, topics)
+    def partitions(
+        self, topics: Sequence[str], deadline: Deadline, only: Collection[TopicPartition] = ()
+    ) -> tuple[PartitionState, ...]:
+        """The partitions of *topics* as the brokers' metadata has them now; *only* as above."""
+        return read_partitions(self.sender, deadline, topics, only)
 
     def settings(self, topics: Sequence[str], deadline: Deadline) -> dict[str, TopicSettings]:
         """The election-relevant settings of *topics*."""

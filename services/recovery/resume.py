@@ -181,8 +181,10 @@ class Resume:
                 )
                 continue
             limits = self.recovery.limits
-            topics = sorted({one.partition.topic for one in batch})
-            snapshot = self.recovery.client.reading().snapshot(Deadline.after(limits.read), topics)
+            only = {one.partition for one in batch}
+            topics = sorted({one.topic for one in only})
+            reading = self.recovery.client.reading()
+            snapshot = reading.snapshot(Deadline.after(limits.read), topics, only)
             yield undo_orders(
                 self.recovery.client,
                 snapshot,

@@ -48,7 +48,7 @@ class Observer:
         """
         topics = sorted({one.partition.topic for one in targets})
         wanted = {one.partition for one in targets}
-        read = self.client.partitions(topics, deadline)
+        read = self.client.partitions(topics, deadline, wanted)
         return {one.partition: one for one in read if one.partition in wanted}
 
     def confirm(

@@ -64,7 +64,8 @@ def _restore(
 ) -> frozenset[TopicPartition]:
     """The partitions whose order was accepted back."""
     try:
-        snapshot = observer.client.snapshot(deadline, sorted({t.partition.topic for t in targets}))
+        only = {one.partition for one in targets}
+        snapshot = observer.client.snapshot(deadline, sorted({one.topic for one in only}), only)
         states = {one.partition: one for one in snapshot.partitions}
         ours = [one for one in targets if still_ours(one, states.get(one.partition))]
         if not ours:

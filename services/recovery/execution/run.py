@@ -124,11 +124,12 @@ class Execution:
             WrongCluster: the address leads to another cluster by now.
             Unreachable: no broker answers.
         """
-        topics = sorted({one.partition.topic for one in targets})
+        only = {one.partition for one in targets}
+        topics = sorted({one.topic for one in only})
         deadline, half = Deadline.after(self.limits.read), self.limits.read / 2
         # The broker asked first may hang: half of the time is left for another one.
         snapshot = until(
-            deadline, lambda: self.observer.client.snapshot(deadline.sooner(half), topics)
+            deadline, lambda: self.observer.client.snapshot(deadline.sooner(half), topics, only)
         )
         if snapshot.cluster_id != self.journal.cluster_id:
             raise WrongCluster(
