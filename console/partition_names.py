@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 
 from services.errors import UsageError
-from services.model import TopicPartition
+from services.model import ClusterSnapshot, TopicPartition
 
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<number>\d{1,10}|\*)")
 _BROKER = re.compile(r"b?(\d{1,10})")
@@ -43,6 +43,21 @@ def leaders_named(
             if leaders.setdefault(partition, wanted) != wanted:
                 raise UsageError(f"{partition} is given two leaders: keep one of them.")
     return leaders
+
+
+def require_topics(names: Collection[str], snapshot: ClusterSnapshot) -> None:
+    """See that the cluster has every topic of *names*.
+
+    Raises:
+        UsageError: it has not.
+    """
+    known = {one.partition.topic for one in snapshot.partitions}
+    unknown = [one for one in names if one not in known]
+    if unknown:
+        raise UsageError(
+            f"Cluster {snapshot.cluster_id} has no topic {', '.join(unknown)}: correct the name, "
+            "or leave --topic out for all."
+        )
 
 
 def _named(name: str, known: Collection[TopicPartition]) -> Iterable[TopicPartition]:

@@ -9,11 +9,11 @@ import typer
 
 from console.options import DURATION_MS, Duration, Gone, connected
 from console.output import say
+from console.partition_names import require_topics
 from console.wiring import Connection
 from services.errors import UsageError
 
 if TYPE_CHECKING:
-    from services.model import ClusterSnapshot
     from services.recovery.plan import PartitionRecord, Plan
     from services.recovery.triage import Triage
 
@@ -67,7 +67,7 @@ def make(
                 gone=gone or (),
             )
         )
-    _refuse_unknown_topics(topic or (), found.snapshot)
+    require_topics(topic or (), found.snapshot)
     made = make_plan(
         found.assessments,
         found.snapshot.cluster_id,
@@ -84,21 +84,11 @@ def make(
         raise typer.Exit(1)
 
 
-def _refuse_unknown_topics(topics: list[str] | tuple[()], snapshot: ClusterSnapshot) -> None:
-    known = {one.partition.topic for one in snapshot.partitions}
-    unknown = [one for one in topics if one not in known]
-    if unknown:
-        raise UsageError(
-            f"Cluster {snapshot.cluster_id} has no topic {', '.join(unknown)}: correct the name, "
-            "or leave --topic out for all."
-        )
-
-
 def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
     from console.plan_table import totals
     from services.recovery.summary import summarize
 
-    summary = summarize(found.assessments)
+    summary = summarize(found.assessments, found.snapshot.quorum)
     for line in (summary.alarm, summary.headline):
         if line:
             say(line)

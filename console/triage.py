@@ -11,6 +11,7 @@ import typer
 from console.commands import new_app
 from console.options import Gone, connected
 from console.output import Column, print_json, print_table, say
+from console.partition_names import require_topics
 from console.wiring import Connection
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def triage(
             native_choice=connection.native_rpc,
             gone=gone or (),
         ):
+            require_topics(topics, found.snapshot)
             if as_json:
                 if found.final:
                     print_json(document(found))
@@ -74,7 +76,7 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
     """Print a triage: what to do on stderr, a row for each partition or group on stdout."""
     from services.recovery.summary import summarize
 
-    summary = summarize(found.assessments)
+    summary = summarize(found.assessments, found.snapshot.quorum)
     say(_header(found))
     if summary.alarm:
         say(summary.alarm)
