@@ -16,7 +16,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from services.model import PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.eligibility import answered
 from services.recovery.lineage import Divergences
 from services.recovery.ranking import holds_records
 from services.recovery.records import (
@@ -89,7 +88,7 @@ class Unread:
     """What is known of records that only unread replicas can hold: a lower bound, no more."""
 
     replicas: tuple[int, ...]
-    """Assigned brokers whose log could not be read."""
+    """Assigned brokers whose log could not be read, those with a failed disk included."""
     at_least: Count
     """Records known to have existed past everything that could be read."""
     source: str = ""
@@ -123,7 +122,7 @@ def unread_bound(evidence: PartitionEvidence) -> Unread:
     end of every readable log are in none of them, whichever replica is chosen. Unknown while
     replicas are unread and no such offset is known.
     """
-    silent = tuple([r.broker for r in evidence.replicas if not answered(r)])
+    silent = tuple([r.broker for r in evidence.replicas if isinstance(r.log_end, Unknown)])
     floor = evidence.unread_floor
     if isinstance(floor, Unknown):
         return Unread(silent, floor if silent else 0)

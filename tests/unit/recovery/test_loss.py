@@ -165,6 +165,13 @@ def test_r11_unread_replicas_give_a_lower_bound_past_everything_readable() -> No
     assert (unread.replicas, unread.at_least, unread.source) == ((3,), 25, "group billing")
 
 
+def test_r11_records_on_a_failed_disk_are_unread() -> None:
+    failed = silent(3, fenced=False, log_dir_online=False)
+    unread = unread_bound(offline(log(1, (0, 100)), failed, floor=125))
+    assert (unread.replicas, unread.at_least) == ((3,), 25)
+    assert isinstance(unread_bound(offline(log(1, (0, 100)), failed)).at_least, Unknown)
+
+
 def test_r11_the_bound_is_never_part_of_the_loss() -> None:
     evidence = offline(log(1, (0, 100)), silent(2), floor=125)
     assert loss_of(evidence, 1).records == NO_RECORDS
