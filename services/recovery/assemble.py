@@ -88,11 +88,28 @@ class _Witness:
             leader_epoch=reading.leader_epoch,
             epochs=reading.epochs,
             newest_ms=reading.newest_ms,
-            log_dir_online=_online(reading, log_dir),
+            log_dir_online=self._online(state, reading, log_dir),
             log_dir=log_dir,
             source=reading.source,
             observed_at_ms=reading.observed_at_ms,
         )
+
+    def _online(
+        self, state: PartitionState, reading: ReplicaReading, log_dir: LogDir | Unknown
+    ) -> bool | Unknown:
+        """A replica that answers is online; one that does not may sit in an offline directory.
+
+        The controller lists replicas of live brokers as offline for nothing else
+        (KRaftMetadataCache.getOfflineReplicas), and the broker then answers as if it held none.
+        """
+        if isinstance(reading.log_dir_online, bool):
+            return reading.log_dir_online
+        if isinstance(log_dir, LogDir):
+            return log_dir.online
+        refused = self.answer is not None and self.fenced is False
+        if refused and self.broker in state.offline_replicas:
+            return False
+        return reading.log_dir_online
 
     def _told(self, partition: TopicPartition) -> tuple[ReplicaReading, LogDir | Unknown]:
         if self.answer is None:
@@ -136,13 +153,6 @@ def _evidence(
         group_offsets=committed,
         unregistered=tuple([one for one in state.assignment if one in unregistered]),
     )
-
-
-def _online(reading: ReplicaReading, log_dir: LogDir | Unknown) -> bool | Unknown:
-    """A replica that answers is online; one that does not may sit in an offline directory."""
-    if isinstance(reading.log_dir_online, Unknown) and isinstance(log_dir, LogDir):
-        return log_dir.online
-    return reading.log_dir_online
 
 
 def _floor(

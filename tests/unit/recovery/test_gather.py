@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
@@ -97,6 +98,30 @@ class TestAllAnswer:
         (ledger, orders) = Gathered(client, 5.0).last.partitions
         assert [log.role for log in orders.replicas] == [Role.ELR, Role.STALE, Role.STALE]
         assert [log.log_dir_online for log in ledger.replicas] == [True, True]
+
+    @pytest.mark.parametrize(
+        ("fenced", "listed", "online"),
+        [
+            pytest.param(set(), (2,), False, id="live, and offline to the controller"),
+            pytest.param(set(), (), None, id="live, and nobody says why it refuses"),
+            pytest.param({2}, (2,), None, id="offline because it is fenced"),
+        ],
+    )
+    def test_r21_the_controller_knows_the_failed_directory_of_a_replica_that_refuses(
+        self,
+        cluster: FakeCluster,
+        client: ReadClient,
+        fenced: set[int],
+        listed: tuple[int, ...],
+        online: bool | None,
+    ) -> None:
+        cluster.story.fenced = fenced
+        del cluster.replicas[2, LEDGER]
+        state = cluster.story.states[LEDGER]
+        cluster.story.states[LEDGER] = replace(state, offline_replicas=listed)
+        (ledger, _) = Gathered(client, 5.0).last.partitions
+        found = ledger.replicas[0].log_dir_online
+        assert (found if known(found) else None) is online
 
     def test_r11_the_highest_offset_known_from_elsewhere_bounds_the_unread(
         self, cluster: FakeCluster, client: ReadClient
