@@ -1,0 +1,49 @@
+"""Every rule of recovery has its tests, and docs/rules.md says where."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from services.lab.scenarios import SCENARIOS
+from tests.lab.product.together.conftest import TOGETHER
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "rules.md"
+RULES = range(1, 25)
+UNATTENDED = "replaced-disk-unattended"
+"""Whatever may be said of it comes too late: tests/lab/product/test_replaced_disk.py."""
+
+
+def files_listed() -> dict[int, list[Path]]:
+    """The files that each row of the table links."""
+    rows = re.findall(r"^\| R(\d+) \|(.*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return {
+        int(number): [(PAGE.parent / link).resolve() for link in re.findall(r"\]\(([^)]+)\)", row)]
+        for number, row in rows
+    }
+
+
+def holds_test_of(file: Path, rule: int) -> bool:
+    return f"def test_r{rule:02}_" in file.read_text(encoding="utf-8")
+
+
+def test_the_table_has_every_rule_once_in_order() -> None:
+    assert list(files_listed()) == list(RULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_each_rule_is_shown_on_real_brokers_where_the_table_says(rule: int) -> None:
+    listed = files_listed()[rule]
+    assert listed
+    assert [one.name for one in listed if not one.is_relative_to(ROOT / "tests" / "lab")] == []
+    assert [one.name for one in listed if not holds_test_of(one, rule)] == []
+
+
+def test_each_scenario_is_held_against_its_truth() -> None:
+    played = (ROOT / "tests" / "lab" / "product" / "test_alone.py").read_text(encoding="utf-8")
+    alone = set(re.findall(r'SCENARIO = "(.+)"', played))
+    assert alone.isdisjoint(TOGETHER)
+    assert {*alone, *TOGETHER, UNATTENDED} == {one.name for one in SCENARIOS}
