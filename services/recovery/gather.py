@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
@@ -123,8 +124,13 @@ class _Gathering:
         self._collect_until(settle)
         self._groups.wait(settle)
         while self._awaited() and not self._over:
+            began = time.monotonic()
             yield self._evidence()
+            spent = time.monotonic() - began
             self._wait_for_news()
+            # Judging thousands of partitions anew for each of many late brokers takes longer
+            # than they do: who answers meanwhile is taken in with the one that was first.
+            self._collect_until(self._deadline.sooner(min(spent, SETTLE_SECONDS)))
         self._collect_until(Deadline.after(0))
         yield self._evidence(final=True)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
@@ -15,7 +17,7 @@ from services.kafka.read_client import ReadClient
 from services.model import EpochHistory, Role, TopicPartition, Unknown, known
 from services.recovery import gather as gathering
 from services.recovery.gather import Evidence, gather
-from tests.fake_broker import Raw
+from tests.fake_broker import Body
 from tests.fake_cluster import FakeCluster
 
 SETTLE, RECHECK = 0.8, 0.2
@@ -132,6 +134,36 @@ class TestAllAnswer:
         assert orders.group_offsets == {"billing": 130, "audit": 20}
 
 
+def test_late_brokers_are_judged_together_by_a_reader_who_takes_time(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    """Each would have every partition judged anew."""
+    late = {broker: threading.Event() for broker in (1, 2, 3)}
+    for broker, told in late.items():
+        hold_back(cluster, broker, told)
+    snapshot = client.snapshot(Deadline.after(10.0))
+    silent = []
+    for evidence in gather(client, snapshot, snapshot.offline, Deadline.after(10.0)):
+        silent.append(set(evidence.silent))
+        if len(silent) == 1:
+            late[1].set()
+            time.sleep(SETTLE)
+            threading.Timer(SETTLE / 8, late[2].set).start()
+            threading.Timer(SETTLE / 4, late[3].set).start()
+    assert silent == [{1, 2, 3}, set()]
+
+
+def hold_back(cluster: FakeCluster, broker: int, told: threading.Event) -> None:
+    """Let *broker* tell no offset before *told* is set."""
+    answer = cluster.apis(broker)[ListOffsetsRequest]
+
+    def late(request: Any) -> Any:
+        assert told.wait(PATIENT)
+        return answer(request)
+
+    cluster.brokers[broker].serve(ListOffsetsRequest, late)
+
+
 class TestSilence:
     def test_a_hung_broker_hides_nobody_and_is_named_when_time_is_up(
         self, cluster: FakeCluster, client: ReadClient
@@ -219,8 +251,7 @@ class TestSilence:
     def test_a_broker_that_answers_nonsense_hides_nobody(
         self, cluster: FakeCluster, client: ReadClient, body: bytes
     ) -> None:
-        frame = (4 + len(body)).to_bytes(4, "big") + (2).to_bytes(4, "big") + body
-        cluster.brokers[2].serve(ListOffsetsRequest, lambda _: Raw(frame))
+        cluster.brokers[2].serve(ListOffsetsRequest, lambda _: Body(body))
         found = Gathered(client, 1.0)
         assert ends(found.last, ORDERS)[:2] == [110, 100]
         assert set(found.last.silent) == {2}
