@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ from services.lab.proxy.frames import (
 WAIT_SECONDS = 10.0
 
 Reply = Any
-"""A response message; `Raw` bytes; None for silence. `HangUp` is raised instead."""
+"""A response message; `Raw` or `Body` bytes; None for silence. `HangUp` is raised instead."""
 Respond = Callable[[Any], Reply]
 
 
@@ -41,6 +42,13 @@ class HangUp(Exception):
 @dataclass(frozen=True, slots=True)
 class Raw:
     """Bytes to be sent as they are; a frame's length included, or meant to be wrong."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Any bytes as the body of an otherwise proper answer."""
 
     data: bytes
 
@@ -229,6 +237,8 @@ class FakeBroker:
             raise HangUp
         if isinstance(reply, Raw):
             connection.sendall(reply.data)
+        elif isinstance(reply, Body):
+            send_frame(connection, struct.pack(">i", head.correlation_id) + reply.data)
         elif reply is not None:
             send_frame(connection, answer_frame(head, reply))
 

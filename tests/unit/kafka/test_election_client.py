@@ -35,7 +35,7 @@ from services.kafka.security import ClientSecurity
 from services.kafka.sender import Sender
 from services.kafka.settings import ConnectionSettings
 from services.model import TopicPartition
-from tests.fake_broker import FakeBroker, HangUp, Raw
+from tests.fake_broker import Body, FakeBroker, HangUp
 
 PATIENCE = 10.0
 A, B, C = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -272,8 +272,8 @@ def hang_up(_: Any) -> Any:
 
 
 def alien(_: Any) -> Any:
-    """The second answer of a connection, of bytes that are no answer to anything."""
-    return Raw(b"\0\0\0\x06" + b"\0\0\0\x02" + b"\xff\xff")
+    """An answer of bytes that are none of that api."""
+    return Body(b"\xff\xff")
 
 
 class TestNoAnswer:

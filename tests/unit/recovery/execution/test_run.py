@@ -15,7 +15,7 @@ from services.kafka.messages.elect_leaders import ElectLeadersRequest
 from services.model import Reassignment, TopicPartition
 from services.recovery.execution.routes import native_route, plain_unclean_route
 from services.recovery.execution.target import Outcome, Result, Rung, Target
-from tests.fake_broker import Raw
+from tests.fake_broker import Body
 from tests.fake_controller import (
     FakeController,
     after,
@@ -186,7 +186,7 @@ class TestLostAnswers:
     def test_bytes_that_are_no_answer_are_a_lost_answer(self, bench: Bench) -> None:
         def alien(request: Any, answer: Any) -> Any:
             answer(request)
-            return Raw(b"\0\0\0\x06" + b"\0\0\0\x03" + b"\xff\xff")
+            return Body(b"\xff\xff")
 
         bench.controller.next(ELECT, alien)
         assert bench.one(bench.offline()).result is Result.ELECTED
