@@ -13,6 +13,9 @@ from services.model import TopicPartition, Unknown
 GROUP_SECONDS = 5.0
 """Group offsets are a bonus: they never hold up the rest for longer."""
 
+LANE = "groups"
+"""The offsets of many groups may take a coordinator long; its replicas are told meanwhile."""
+
 GroupOffsets = dict[TopicPartition, dict[str, int]]
 """Committed offset by partition and group."""
 
@@ -35,7 +38,8 @@ def read_group_offsets(
 def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> list[str]:
     from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
 
-    answer = sender.call(coordinator, ListGroupsRequest(), ListGroupsResponse, deadline)
+    request = ListGroupsRequest()
+    answer = sender.call(coordinator, request, ListGroupsResponse, deadline, lane=LANE)
     return [group.group_id for group in answer.groups]
 
 
@@ -53,7 +57,9 @@ def _offsets(
         groups=[group_class(group_id=name, topics=None, member_epoch=-1) for name in groups],
         require_stable=False,
     )
-    answer = sender.call(coordinator, request, OffsetFetchResponse, deadline, max_version=9)
+    answer = sender.call(
+        coordinator, request, OffsetFetchResponse, deadline, lane=LANE, max_version=9
+    )
     found: GroupOffsets = {}
     for group in answer.groups:
         for partition, offset in _committed(group):
