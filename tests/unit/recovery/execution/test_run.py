@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeQuorumRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from services.journal import read
@@ -429,6 +429,14 @@ class TestLookingAgain:
         outcome = bench.one(bench.offline())
         assert outcome.result is Result.REFUSED
         assert "the controller quorum has no leader" in outcome.reason
+        assert bench.controller.steps == []
+
+    def test_r20_while_the_controllers_are_silent_nothing_is_sent(self, bench: Bench) -> None:
+        for broker in bench.cluster.brokers.values():
+            broker.serve(DescribeQuorumRequest, lambda _: None)
+        outcome = bench.one(bench.offline())
+        assert outcome.result is Result.REFUSED
+        assert "the controller quorum does not answer: bring controllers back" in outcome.reason
         assert bench.controller.steps == []
 
     def test_a_bootstrap_broker_that_hangs_meanwhile_gives_way_to_another(
