@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from services.kafka.broker_errors import (
@@ -29,6 +30,9 @@ PAST_EVERY_LOG = 2**63 - 1
 NO_SESSION = -1
 FETCH_VERSION = 12
 """The last version that names topics instead of their ids, and the first with epochs."""
+PARTITIONS_A_REQUEST = 1000
+"""kafka-python copies all that follows in an answer for each tagged field it decodes, and there
+is one for each partition: larger answers take more than proportionally longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +48,23 @@ class EpochAnswer:
 def read_epoch_ends(
     sender: Sender, broker: int, questions: Mapping[TopicPartition, int], deadline: Deadline
 ) -> dict[TopicPartition, EpochAnswer | Unknown]:
-    """Ask *broker* for the end of one epoch of each partition, all in one request.
+    """Ask *broker* for the end of one epoch of each partition.
 
     Partitions missing from the result were left out of the answer: ask again.
 
     Raises:
         Unreachable: the broker did not answer before *deadline*.
     """
+    left = iter(questions.items())
+    answers: dict[TopicPartition, EpochAnswer | Unknown] = {}
+    while some := dict(islice(left, PARTITIONS_A_REQUEST)):
+        answers.update(_ask(sender, broker, some, deadline))
+    return answers
+
+
+def _ask(
+    sender: Sender, broker: int, questions: Mapping[TopicPartition, int], deadline: Deadline
+) -> dict[TopicPartition, EpochAnswer | Unknown]:
     from kafka.protocol.consumer import FetchResponse
 
     answer = sender.call(

@@ -53,6 +53,11 @@ class EpochWalk:
         return bool(self._found) or self._at_bottom
 
     @property
+    def depth(self) -> int:
+        """How many epochs are known from end to start, those that wrote nothing included."""
+        return len(self._found) if self._at_bottom else max(0, len(self._found) - 1)
+
+    @property
     def history(self) -> EpochHistory:
         """What is known so far."""
         ends = [found.end for found in self._found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import groupby
+from operator import attrgetter
 from typing import TypeVar
 
 from services.model import TopicPartition
@@ -15,5 +16,5 @@ def by_topic(
     partitions: Iterable[TopicPartition], build: Callable[[str, list[TopicPartition]], T]
 ) -> list[T]:
     """One ``build(topic, its partitions)`` for each topic, both in order."""
-    ordered = sorted(partitions)
-    return [build(topic, list(group)) for topic, group in groupby(ordered, lambda tp: tp.topic)]
+    ordered = sorted(partitions, key=attrgetter("topic", "partition"))
+    return [build(topic, list(group)) for topic, group in groupby(ordered, attrgetter("topic"))]

@@ -68,8 +68,8 @@ class ReplicaReading:
 class ReplicaReader:
     """The replicas of some partitions on one broker. Keeps its epoch walks, to go deeper later.
 
-    Three requests serve any number of partitions whose newest batch carries the last
-    written epoch and whose histories are short; each further epoch costs one more.
+    Three requests serve a thousand partitions whose newest batch carries the last written
+    epoch and whose histories are short; each further epoch costs one more.
     """
 
     def __init__(
@@ -115,20 +115,22 @@ class ReplicaReader:
         Raises:
             Unreachable: the broker did not answer before *deadline*.
         """
-        left = [one for one in partitions if one in self._walks]
+        walks = {one: self._walks[one] for one in partitions if one in self._walks}
         while questions := {
             one: question
-            for one in left
-            if (question := self._walks[one].question) is not None
-            and len(self._walks[one].history.ranges) < depth
+            for one, walk in walks.items()
+            if (question := walk.question) is not None and walk.depth < depth
         }:
             answers = read_epoch_ends(self._sender, self._broker, questions, deadline)
-            told = [one for one in questions if one in answers]
-            for one in told:
-                self._take(one, answers[one])
+            told = [(one, answers[one]) for one in questions if one in answers]
             if not told:
                 break
-            left = [one for one in left if one in self._walks]
+            for one, answer in told:
+                if isinstance(answer, Unknown):
+                    self._refused[one] = answer
+                    del self._walks[one], walks[one]
+                else:
+                    self._take(one, walks[one], answer)
 
     def history(self, partition: TopicPartition) -> EpochHistory | Unknown:
         """The written epochs known so far."""
@@ -152,15 +154,11 @@ class ReplicaReader:
                 hint = batch.leader_epoch if isinstance(batch, ListedOffset) else None
                 self._walks[one] = EpochWalk(end.offset, max(end.leader_epoch, 0), hint)
 
-    def _take(self, partition: TopicPartition, answer: EpochAnswer | Unknown) -> None:
-        if isinstance(answer, Unknown):
-            self._refused[partition] = answer
-            del self._walks[partition]
-            return
+    def _take(self, partition: TopicPartition, walk: EpochWalk, answer: EpochAnswer) -> None:
         if answer.epoch_end is not None:
             self._high_watermarks[partition] = answer.high_watermark
             self._log_starts[partition] = answer.log_start
-        self._walks[partition].answer(answer.epoch_end, answer.log_start)
+        walk.answer(answer.epoch_end, answer.log_start)
 
     def _find_starts(self, held: list[TopicPartition], deadline: Deadline) -> None:
         """Where the epochs tell nothing, the log may hold no record: its start says so."""

@@ -136,6 +136,17 @@ class TestFigures:
         assert len(cluster.brokers[1].received) == 3
         assert questions(cluster) == [500]
 
+    def test_epochs_are_asked_for_a_thousand_partitions_at_a_time(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        events = partitions_of("events", 1_200)
+        for one in events:
+            cluster.story.offline(one)
+            cluster.hold(1, one, (0, 3))
+        found = read(sender, *events)
+        assert {known(one.epochs) for one in found.values()} == {True}
+        assert questions(cluster) == [1_000, 200]
+
     def test_a_short_walk_is_taken_further_without_asking_anew(
         self, cluster: FakeCluster, sender: Sender
     ) -> None:
