@@ -55,7 +55,7 @@ def test_recovery_makes_the_best_replicas_lead_and_nothing_that_was_left_is_lost
     lab.cluster.broker(4).kill()
     lab.cluster.wait_fenced(4)
     found = judged(client, gone=[3, 4])
-    assert differences_without(found, lab.truth.of("stale-replicas")) == []
+    assert differences_without(found, lab.truth.partitions) == []
     outcomes = behind.recover(client, recommended(found).targets, tmp_path)
     assert list(wrong_leaders(outcomes, lab.truth)) == []
     for truth in lab.truth.of("replaced-disk"):

@@ -47,7 +47,7 @@ class Attempt(NamedTuple):
 
 
 class Recovered(NamedTuple):
-    """What a recovery found, chose and did, after b4 was stopped as triage says."""
+    """What a recovery found, chose and did."""
 
     found: Triage
     choice: Choice
@@ -81,12 +81,6 @@ def found(client: ReadClient) -> Triage:
 
 
 @pytest.fixture(scope="package")
-def found_without(client: ReadClient) -> Triage:
-    """The same for an operator who knows that b3 will not come back."""
-    return judged(client, gone=[3])
-
-
-@pytest.fixture(scope="package")
 def attempt(
     client: ReadClient,
     found: Triage,
@@ -100,18 +94,21 @@ def attempt(
 
 
 @pytest.fixture(scope="package")
+def found_without(lab: Damaged, client: ReadClient, found: Triage, attempt: Attempt) -> Triage:
+    """The same once b4 was stopped as triage says, and b3 is known never to come back."""
+    lab.cluster.broker(4).kill()
+    lab.cluster.wait_fenced(4)
+    return judged(client, gone=[3, 4])
+
+
+@pytest.fixture(scope="package")
 def recovered(
-    lab: Damaged,
     client: ReadClient,
     found_without: Triage,
-    attempt: Attempt,
     behind: Watched,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Recovered:
-    lab.cluster.broker(4).kill()
-    lab.cluster.wait_fenced(4)
-    found = judged(client, gone=[3, 4])
-    choice = recommended(found)
+    choice = recommended(found_without)
     outcomes = behind.recover(client, choice.targets, tmp_path_factory.mktemp("state"))
     left_open = open_transactions_after(client, outcomes)
-    return Recovered(found, choice, tuple(outcomes), behind, left_open)
+    return Recovered(found_without, choice, tuple(outcomes), behind, left_open)

@@ -20,7 +20,7 @@ def test_triage_says_the_truth(lab: Damaged, found: Triage, scenario: str) -> No
 
 
 @pytest.mark.parametrize("scenario", ALL)
-def test_triage_says_what_is_left_once_the_last_leader_is_gone(
+def test_triage_says_what_is_left_once_the_last_leaders_are_gone(
     lab: Damaged, found_without: Triage, scenario: str
 ) -> None:
     assert differences_without(found_without, lab.truth.of(scenario)) == []
