@@ -11,12 +11,15 @@ import pytest
 from services.model import EpochHistory, TopicPartition, Unknown, known
 from services.recovery.assessment import Action, Verb, Verdict
 from services.recovery.choice import recommended
+from services.recovery.elections_file import write_elections
 from services.recovery.eligibility import Standing, eligibility
 from services.recovery.execution.target import Result
+from services.recovery.partition_file import Election
 from services.recovery.summary import summarize
 from services.recovery.triage import triage
 from tests.lab.product.alone import DURATION_SECONDS, Alone, Found, found_on
 from tests.lab.product.session import targets
+from tests.program import breakglass
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -203,6 +206,16 @@ class TestControllerDown(Alone):
             assert replica is not None
             assert replica.log_end == end
             assert isinstance(replica.epochs, EpochHistory)
+
+    def test_r20_what_a_plan_would_cut_off_is_rescued_all_the_same(
+        self, found: Found, tmp_path: Path
+    ) -> None:
+        plan = tmp_path / "plan.json"
+        write_elections([Election(self.ORDERS, 2)], plan)
+        servers = ["--bootstrap-server", found.lab.cluster.bootstrap_servers]
+        ended = breakglass("rescue", "--plan", plan, "--to", tmp_path / "rescued", *servers)
+        assert ended.code == 0, ended.err
+        assert ended.said[-1] == "25 records of 1 of 1 partitions saved"
 
     def test_r20_an_election_is_refused_before_anything_is_sent(
         self, found: Found, tmp_path: Path
