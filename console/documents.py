@@ -32,6 +32,7 @@ def triage_document(found: Triage) -> dict[str, Any]:
         "quorum": snapshot.quorum,
         "brokers": snapshot.brokers,
         "native_rpc": found.native.reason,
+        "missing_acls": found.evidence.missing_acls,
         "silent": {str(broker): reason for broker, reason in found.evidence.silent.items()},
         "headline": summary.headline,
         "alarm": summary.alarm,

@@ -14,8 +14,28 @@ if TYPE_CHECKING:
     from services.recovery.triage import Triage
 
 
+SHOWN_ACLS = 3
+"""Of one kind; the rest is counted."""
+
+
+def say_missing_acls(found: Triage) -> None:
+    """Say what this user would need to be told everything, or why it is told nothing."""
+    if not found.snapshot.partitions:
+        say("this user is shown no topic: grant DESCRIBE on topics, unless the cluster has none")
+    kinds: dict[str, list[str]] = {}
+    for acl in found.evidence.missing_acls:
+        operation, _, resource = acl.partition(" on ")
+        kind = f"{operation} on {resource.partition(' ')[0]}"
+        kinds.setdefault(kind, []).append(acl)
+    for kind, acls in kinds.items():
+        for acl in acls[:SHOWN_ACLS]:
+            say(f"missing ACL: {acl}")
+        if len(acls) > SHOWN_ACLS:
+            say(f"missing ACL: {kind}, {len(acls) - SHOWN_ACLS:,} more")
+
+
 def final(found: Iterable[Triage]) -> Triage:
-    """The last of *found*; says once for each broker that it is waited for."""
+    """The last of *found*; says who is waited for, once each, and which ACLs are missing."""
     told: set[int] = set()
     last: Triage | None = None
     for last in found:
@@ -23,6 +43,7 @@ def final(found: Iterable[Triage]) -> Triage:
             say(f"waiting: {last.evidence.silent[broker]}")
         told |= last.evidence.awaited
     assert last is not None, "a triage always yields"
+    say_missing_acls(last)
     return last
 
 

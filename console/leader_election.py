@@ -15,6 +15,7 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
+from console.evidence import say_missing_acls
 from console.options import connected_for_writing
 from console.output import inert, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
@@ -204,6 +205,7 @@ class _Call:
         offline = [one for one in states if one.offline]
         *_, found = judge(self.client, self.snapshot, offline, duration, self.connection.native_rpc)
         print_replicas(found)
+        say_missing_acls(found)
         electing = Electing(
             self.connection,
             self.client,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
+from console.evidence import say_missing_acls
 from console.options import Gone, connected
 from console.output import Column, print_json, print_table, say
 from console.partition_names import require_topics
@@ -63,6 +64,8 @@ def triage(
                     print_json(document(found))
             else:
                 show(found, each=each, replicas=replicas)
+            if found.final:
+                say_missing_acls(found)
 
 
 def document(found: Triage) -> dict[str, object]:

@@ -14,6 +14,7 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
+from console.evidence import say_missing_acls
 from console.options import connected, connected_for_writing
 from console.output import inert, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
@@ -212,6 +213,7 @@ class _Call:
         if self.stop.requested:
             self._report_left(dealt_with)
         if last is not None:
+            say_missing_acls(last)
             self._finish(last)
         electing.look_after()
         code = electing.exit_code

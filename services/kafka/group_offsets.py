@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from services.errors import BreakglassError
+from services.kafka.broker_errors import AUTHORIZATION_CODES, denied, unread
 from services.kafka.deadline import Deadline
 from services.kafka.sender import Sender
 from services.model import TopicPartition, Unknown
@@ -20,6 +22,15 @@ GroupOffsets = dict[TopicPartition, dict[str, int]]
 """Committed offset by partition and group."""
 
 
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a coordinator told of its groups."""
+
+    offsets: GroupOffsets | Unknown
+    hidden: tuple[str, ...] = ()
+    """Groups that this user may not describe: what they committed is not in *offsets*."""
+
+
 def read_group_offsets(
     sender: Sender,
     coordinator: int,
@@ -27,12 +38,22 @@ def read_group_offsets(
     deadline: Deadline,
 ) -> GroupOffsets | Unknown:
     """What the groups coordinated by broker *coordinator* committed on *wanted* partitions."""
+    return read_committed(sender, coordinator, wanted, deadline).offsets
+
+
+def read_committed(
+    sender: Sender,
+    coordinator: int,
+    wanted: Container[TopicPartition],
+    deadline: Deadline,
+) -> Committed:
+    """The same, with the names of groups that this user may not describe."""
     limit = deadline.sooner(GROUP_SECONDS)
     try:
         groups = _groups(sender, coordinator, limit)
-        return _offsets(sender, coordinator, groups, wanted, limit) if groups else {}
+        return _offsets(sender, coordinator, groups, wanted, limit) if groups else Committed({})
     except BreakglassError as error:
-        return Unknown(str(error))
+        return Committed(unread(error))
 
 
 def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> list[str]:
@@ -49,7 +70,7 @@ def _offsets(
     groups: Iterable[str],
     wanted: Container[TopicPartition],
     deadline: Deadline,
-) -> GroupOffsets:
+) -> Committed:
     from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
     group_class = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -62,13 +83,21 @@ def _offsets(
     )
     found: GroupOffsets = {}
     for group in answer.groups:
-        for partition, offset in _committed(group):
+        for partition, offset in _offsets_of(group):
             if partition in wanted:
                 found.setdefault(partition, {})[group.group_id] = offset
-    return found
+    hidden = sorted(one.group_id for one in answer.groups if one.error_code in AUTHORIZATION_CODES)
+    if hidden and not found:
+        return Committed(denied(describing(hidden[0])), tuple(hidden))
+    return Committed(found, tuple(hidden))
 
 
-def _committed(group: Any) -> Iterable[tuple[TopicPartition, int]]:
+def describing(group: str) -> str:
+    """The ACL that shows what *group* committed."""
+    return f"DESCRIBE on group {group}"
+
+
+def _offsets_of(group: Any) -> Iterable[tuple[TopicPartition, int]]:
     if group.error_code:
         return
     for topic in group.topics:

@@ -27,6 +27,7 @@ from services.model import (
 from services.recovery.assemble import BrokerAnswer, assemble
 from services.recovery.common_epoch import without_common_epoch
 from services.recovery.group_bounds import GroupBounds
+from services.recovery.missing_acls import missing_acls
 
 SETTLE_SECONDS = 1.0
 """Silence of some brokers after which the others' evidence is handed out."""
@@ -50,6 +51,9 @@ class Evidence:
     """Brokers that have not answered, with the reason."""
     awaited: frozenset[int]
     """Unfenced brokers that may still answer; empty when the gathering is over."""
+    missing_acls: tuple[str, ...] = ()
+    """What this user would need to be told the rest: ``READ on topic orders``. Topics that it may
+    not describe are not among the snapshot's, and cannot be named."""
 
     @property
     def complete(self) -> tuple[PartitionEvidence, ...]:
@@ -235,7 +239,8 @@ class _Gathering:
         partitions = self._assemble(silent)
         if self._deepen(partitions):
             partitions = self._assemble(silent)
-        return Evidence(self._snapshot, partitions, silent, awaited)
+        acls = missing_acls(self._snapshot, self._answers.values()) | self._groups.missing_acls
+        return Evidence(self._snapshot, partitions, silent, awaited, tuple(sorted(acls)))
 
     def _assemble(self, silent: dict[int, str]) -> tuple[PartitionEvidence, ...]:
         return assemble(

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from services.errors import BreakglassError
 from services.kafka.deadline import Deadline
-from services.kafka.group_offsets import GroupOffsets, read_group_offsets
+from services.kafka.group_offsets import Committed, GroupOffsets, describing, read_committed
 from services.kafka.read_client import ReadClient
 from services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
 
@@ -32,8 +32,8 @@ class GroupBounds:
         self._client, self._snapshot, self._deadline = client, snapshot, deadline
         self._wanted = frozenset(wanted)
         self._running = {one.id for one in snapshot.brokers if one.fenced is not True}
-        self._finished: queue.SimpleQueue[tuple[int, GroupOffsets | Unknown]] = queue.SimpleQueue()
-        self._told: list[GroupOffsets | Unknown] = []
+        self._finished: queue.SimpleQueue[tuple[int, Committed]] = queue.SimpleQueue()
+        self._told: list[Committed] = []
         self._offline: Unknown | None = None
 
     def start(self) -> None:
@@ -59,13 +59,18 @@ class GroupBounds:
         Unknown while `__consumer_offsets` is offline, or when no coordinator has told.
         """
         self.wait(Deadline.after(0))
-        return self._offline or merged(self._told)
+        return self._offline or merged([one.offsets for one in self._told])
+
+    @property
+    def missing_acls(self) -> frozenset[str]:
+        """What this user needs to be told of groups that are hidden from it."""
+        return frozenset(describing(group) for one in self._told for group in one.hidden)
 
     def _read(self, broker: int) -> None:
         self._finished.put((broker, self._offsets_of(broker)))
 
-    def _offsets_of(self, broker: int) -> GroupOffsets | Unknown:
-        return read_group_offsets(self._client.sender, broker, self._wanted, self._deadline)
+    def _offsets_of(self, broker: int) -> Committed:
+        return read_committed(self._client.sender, broker, self._wanted, self._deadline)
 
     def _offsets_offline(self) -> Unknown | None:
         """Why nothing can be said of groups: their coordinators cannot be loaded (R17)."""
@@ -89,15 +94,15 @@ class GroupBounds:
 def merged(told: Iterable[GroupOffsets | Unknown]) -> GroupOffsets | Unknown:
     """All that coordinators told; Unknown with the first reason when none did."""
     everything: GroupOffsets = {}
-    reasons: list[str] = []
+    refusals: list[Unknown] = []
     answered = False
     for one in told:
         if isinstance(one, Unknown):
-            reasons.append(one.reason)
+            refusals.append(one)
             continue
         answered = True
         for partition, committed in one.items():
             everything.setdefault(partition, {}).update(committed)
     if answered:
         return everything
-    return Unknown(reasons[0] if reasons else "no broker told of its groups")
+    return refusals[0] if refusals else Unknown("no broker told of its groups")
