@@ -1,16 +1,19 @@
 """Run the benchmarks, all or those named: ``python -m benchmarks startup``.
 
-Every module of this package is one, with a ``main()`` that measures, prints our figure, what it
-is held against and their ratio, and returns whether the target was met.
+Every module of this package is one, but for those whose names begin with an underscore: with a
+``main(options)`` that measures, prints our figure, what it is held against and their ratio, and
+returns whether the target was met.
 """
 
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser
 from importlib import import_module
 from pkgutil import iter_modules
 
 import benchmarks
+from benchmarks._options import Options
 
 
 def names() -> list[str]:
@@ -19,13 +22,19 @@ def names() -> list[str]:
     return sorted(name for name in found if not name.startswith("_"))
 
 
-def main(chosen: list[str]) -> int:
-    """Run the *chosen* ones, or all; returns 1 if one missed its target, 2 for a wrong name."""
-    unknown = set(chosen) - set(names())
-    if unknown:
-        print(f"No such benchmark: {', '.join(sorted(unknown))}. There are: {', '.join(names())}")
-        return 2
-    met = [import_module(f"benchmarks.{name}").main() for name in chosen or names()]
+def main(arguments: list[str]) -> int:
+    """Run the benchmarks named, or all; returns 1 if one missed its target."""
+    parser = ArgumentParser(prog="python -m benchmarks", description="Measure ours and the peer's.")
+    parser.add_argument("name", nargs="*", help=", ".join(names()))
+    parser.add_argument("--partitions", type=int, help="fewer, or more, than the target names")
+    parser.add_argument("--runs", type=int, help="how often each program runs")
+    given = parser.parse_args(arguments)
+    if unknown := set(given.name) - set(names()):
+        parser.error(
+            f"no such benchmark: {', '.join(sorted(unknown))}; there is {', '.join(names())}"
+        )
+    options = Options(given.partitions, given.runs)
+    met = [import_module(f"benchmarks.{one}").main(options) for one in given.name or names()]
     return int(not all(met))
 
 

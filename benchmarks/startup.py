@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-import os
-import statistics
-import subprocess
-import sys
-import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks._measure import Program, in_turn, median_wall, meets, ours, print_load
+from benchmarks._options import Options
 
 BUDGET = 0.3
 """Seconds."""
 RUNS = 15
-CASES = {
-    "breakglass --version": (["--version"], {}),
-    "breakglass --help": (["--help"], {}),
-    "completion of a command": (
-        [],
-        {"_BREAKGLASS_COMPLETE": "complete_bash", "COMP_WORDS": "breakglass ", "COMP_CWORD": "1"},
-    ),
+COMPLETION = {
+    "_BREAKGLASS_COMPLETE": "complete_bash",
+    "COMP_WORDS": "breakglass ",
+    "COMP_CWORD": "1",
 }
 
 
-def seconds(arguments: list[str], environment: dict[str, str]) -> float:
-    """Return the wall time of one run of `breakglass` with *arguments*."""
-    program = Path(sys.executable).with_name("breakglass")
-    started = time.perf_counter()
-    subprocess.run(
-        [program, *arguments], check=True, capture_output=True, env={**os.environ, **environment}
-    )
-    return time.perf_counter() - started
-
-
-def main() -> bool:
+def main(options: Options) -> bool:
     """Print the median of each case; returns whether all are within the budget."""
-    medians = {
-        name: statistics.median(seconds(*case) for _ in range(RUNS)) for name, case in CASES.items()
-    }
-    for name, median in medians.items():
-        print(f"{name:<26} {median:.3f} s   budget {BUDGET} s   ratio {median / BUDGET:.2f}")
-    return max(medians.values()) <= BUDGET
+    print_load()
+    with TemporaryDirectory(prefix="breakglass-bench-") as folder:
+        place = Path(folder)
+        cases = (
+            _case("breakglass --version", place, "--version"),
+            _case("breakglass --help", place, "--help"),
+            _case("completion of a command", place, environment=COMPLETION),
+        )
+        measured = in_turn(options.runs or RUNS, cases, place)
+    met = [
+        meets(case.name, median_wall(runs), BUDGET, " s")
+        for case, runs in zip(cases, measured, strict=True)
+    ]
+    return all(met)
+
+
+def _case(
+    name: str, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None
+) -> Program:
+    program = ours("breakglass", folder, *arguments)
+    known = {**(program.environment or {}), **(environment or {})}
+    return replace(program, name=name, environment=known)

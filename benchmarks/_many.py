@@ -1,0 +1,95 @@
+"""Labs with thousands of offline partitions, real ones and generated ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from services.lab.cluster import Cluster
+from services.lab.scenarios import find_scenarios
+from services.lab.scenarios.many import ORDERS, PARTITIONS, TOPIC
+from services.lab.scenarios.play import play, raise_lab
+from services.lab.truth import PartitionTruth, Truth
+from services.model import TopicPartition
+from tests.fake_cluster import FakeCluster, partitions_of
+from tests.fake_controller import FakeController
+
+PAGE = 2000
+"""Partitions in one answer of a real broker (max.request.partition.size.limit)."""
+
+
+class Many(NamedTuple):
+    """A real cluster whose partitions are all offline, and what is true of them."""
+
+    cluster: Cluster
+    truth: Truth
+    folder: Path
+    """For what the benchmark itself writes."""
+
+    @property
+    def bootstrap(self) -> tuple[str, str]:
+        """The option that every program of both sides takes."""
+        return ("--bootstrap-server", self.cluster.bootstrap_servers)
+
+
+@contextmanager
+def many_offline(count: int) -> Iterator[Many]:
+    """*count* partitions of three replicas, two of them alive and stale."""
+    with TemporaryDirectory(prefix="breakglass-bench-") as folder:
+        place = Path(folder)
+        scenarios = find_scenarios(["many"])
+        with raise_lab(place / "lab", scenarios, tethered=True) as cluster:
+            truth = play(cluster, scenarios, {PARTITIONS: str(count)})
+            work = place / "work"
+            work.mkdir()
+            yield Many(cluster, truth, work)
+
+
+@contextmanager
+def generated_offline(count: int) -> Iterator[FakeCluster]:
+    """The same from brokers that make their answers up, on real sockets, in this process."""
+    with FakeCluster() as cluster:
+        FakeController(cluster)
+        cluster.story.page = PAGE
+        cluster.story.fenced = {3}
+        for number, partition in enumerate(partitions_of(TOPIC, count)):
+            cluster.story.offline(partition, ORDERS[number % 2], elr=(3,))
+            cluster.hold(1, partition, (0, 3))
+            cluster.hold(2, partition, (0, 2))
+        cluster.brokers[3].stop()
+        yield cluster
+
+
+def readable_ends(truth: Iterable[PartitionTruth]) -> dict[tuple[str, int, int], tuple[int, int]]:
+    """Log end and last written epoch by topic, partition and broker, of replicas alive."""
+    return {
+        (*_named(one.partition), replica.broker): (replica.log_end, replica.epochs[-1].epoch)
+        for one in truth
+        for replica in one.replicas
+        if replica.readable
+    }
+
+
+def write_partitions(partitions: Iterable[TopicPartition], path: Path) -> Path:
+    """A file for ``kafka-unclean-recovery --path-to-json-file``."""
+    numbers: dict[str, list[int]] = {}
+    for one in partitions:
+        numbers.setdefault(one.topic, []).append(one.partition)
+    topics = [{"topic": topic, "partitions": held} for topic, held in numbers.items()]
+    path.write_text(json.dumps({"partitions": topics}), encoding="utf-8")
+    return path
+
+
+def write_elections(partitions: Iterable[TopicPartition], path: Path) -> Path:
+    """A file for ``kafka-leader-election.sh --path-to-json-file``."""
+    entries = [{"topic": one.topic, "partition": one.partition} for one in partitions]
+    path.write_text(json.dumps({"partitions": entries}), encoding="utf-8")
+    return path
+
+
+def _named(partition: TopicPartition) -> tuple[str, int]:
+    return partition.topic, partition.partition

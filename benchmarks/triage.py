@@ -1,0 +1,78 @@
+"""Triage of thousands of offline partitions, against a tool that only lists them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from benchmarks._many import Many, many_offline, readable_ends
+from benchmarks._measure import (
+    Run,
+    in_turn,
+    median_wall,
+    meets,
+    ours,
+    print_load,
+    print_program,
+)
+from benchmarks._options import Options
+from benchmarks._peer import kafka_tool, lean_kafka_tool
+from services.lab.tools import TOPICS
+
+PARTITIONS = 2000
+RUNS = 7
+RATIO = 0.5
+MEGABYTES = 120
+
+
+def main(options: Options) -> bool:
+    """Print both medians and their ratio; returns whether it and our memory are within bounds."""
+    count = options.partitions or PARTITIONS
+    with many_offline(count) as many:
+        print(f"triage of {count:,} offline partitions, every live replica's end and epoch told")
+        print_load()
+        return _measure(many, options.runs or RUNS)
+
+
+def _measure(many: Many, runs: int) -> bool:
+    kafka, listing = many.cluster.kafka, ("--describe", "--unavailable-partitions")
+    mine = ours("breakglass", many.folder, "triage", "--json", *many.bootstrap)
+    peer = kafka_tool(kafka, "kafka-topics.sh", TOPICS, *many.bootstrap, *listing)
+    lean = lean_kafka_tool(kafka, "kafka-topics.sh", TOPICS, *many.bootstrap, *listing)
+    programs = (peer, lean, mine)
+    measured = in_turn(runs, programs, many.folder)
+    _check(many.folder / "stdout", many)
+    for program, found in zip(programs, measured, strict=True):
+        print_program(program, found)
+    return _judge(measured[0], measured[2])
+
+
+def _judge(peer: list[Run], mine: list[Run]) -> bool:
+    ratio = median_wall(mine) / median_wall(peer)
+    peak = max(one.peak_rss for one in mine)
+    quick = meets("breakglass triage / kafka-topics.sh", ratio, RATIO)
+    return meets("peak memory of breakglass triage", peak, MEGABYTES, " MB") and quick
+
+
+def _check(output: Path, many: Many) -> None:
+    """What ours printed last is all of it and true.
+
+    Raises:
+        RuntimeError: it is not.
+    """
+    told = json.loads(output.read_text(encoding="utf-8"))
+    if _told_ends(told) != readable_ends(many.truth.partitions):
+        raise RuntimeError("the triage did not tell what the replicas hold: nothing was measured")
+
+
+def _told_ends(document: dict[str, Any]) -> dict[tuple[str, int, int], tuple[int, int]]:
+    return {
+        (one["topic"], one["partition"], replica["broker"]): (
+            replica["log_end"],
+            replica["written_epochs"][-1]["epoch"],
+        )
+        for one in document["partitions"]
+        for replica in one["replicas"]
+        if isinstance(replica["log_end"], int)
+    }
