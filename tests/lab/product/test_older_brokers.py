@@ -9,15 +9,19 @@ import pytest
 
 from console.demo_check import wrong_leaders
 from services.kafka.read_client import ReadClient
+from services.model import TopicPartition
 from services.recovery.choice import recommended
+from services.recovery.execution.target import Result
+from services.recovery.summary import summarize
 from services.recovery.triage import Triage
 from tests.lab.asking import consume
-from tests.lab.product.session import Watched, judged, watched
+from tests.lab.product.session import Watched, judged, judgement, targets, watched
 from tests.lab.product.truths import differences, differences_without
 from tests.lab.scenarios.damaged import Damaged, damaged
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
+CARTS, LEDGER = TopicPartition("carts", 0), TopicPartition("ledger", 0)
 SCENARIOS = ("stale-replicas", "diverged", "replaced-disk")
 
 
@@ -47,6 +51,28 @@ def found(client: ReadClient) -> Triage:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_triage_says_the_truth(lab: Damaged, found: Triage, scenario: str) -> None:
     assert differences(found, lab.truth, lab.truth.of(scenario)) == []
+
+
+def test_r01_an_empty_member_of_the_isr_that_is_live_bars_the_reorder(
+    lab: Damaged, found: Triage, client: ReadClient, behind: Watched, tmp_path: Path
+) -> None:
+    assert lab.state(CARTS).isr == (4,)
+    (outcome,) = behind.recover(client, targets(found, {CARTS: 1}), tmp_path)
+    assert outcome.result is Result.REFUSED
+    assert outcome.reason == (
+        "b4 would be elected instead of b1: stop broker 4, wait until it is fenced, read again"
+    )
+    assert behind.changes == []
+
+
+def test_r02_it_is_an_alarm_here_too(found: Triage) -> None:
+    assert summarize(found.assessments).alarm == "BOMB on 3: stop b4 within 300 s."
+
+
+def test_r08_written_epochs_are_read_and_rank_here_too(found: Triage) -> None:
+    said = judgement(found, LEDGER)
+    ranked = [(one.broker, one.replica.last_written_epoch) for one in said.ranking.candidates[:2]]
+    assert ranked == [(1, 2), (2, 1)]
 
 
 def test_recovery_makes_the_best_replicas_lead_and_nothing_that_was_left_is_lost(
