@@ -115,7 +115,10 @@ class Electing:
         phrases = consent.require([group.phrase for group in groups])
         from services.journal import Journal
 
-        with Journal.open(self.cluster_id) as journal, self.connection.arm(doing, self.cluster_id) as armed:
+        with (
+            Journal.open(self.cluster_id) as journal,
+            self.connection.arm(doing, self.cluster_id) as armed,
+        ):
             self.stop.armed()
             items = {one.target.partition: _planned(one) for one in wanted}
             journal.plan(digest, "", items, consents=len(phrases))

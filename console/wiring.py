@@ -96,9 +96,7 @@ class Connection:
             yield GroupClient(sender)
 
     @contextmanager
-    def _armed_sender(
-        self, doing: str, cluster_id: str, power: frozenset[int]
-    ) -> Iterator[Sender]:
+    def _armed_sender(self, doing: str, cluster_id: str, power: frozenset[int]) -> Iterator[Sender]:
         """A sender with *power*, once it is known to reach the cluster that was read."""
         self.require_write(doing)
         from services.kafka.deadline import Deadline
