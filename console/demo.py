@@ -79,7 +79,7 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
     """The whole recovery; returns what differs from the truth."""
     from console.demo_check import wrong_leaders, wrong_losses, wrong_rescues, wrong_verdicts
     from console.stop_signal import StopSignal
-    from services.kafka.sources import ConnectionOptions
+    from services.connection.sources import ConnectionOptions
 
     connection = Connection(ConnectionOptions(cluster.bootstrap_servers), write=True)
     with StopSignal() as stop, connection.reading() as client:
@@ -109,7 +109,7 @@ def _triage(client: ReadClient, gone: Sequence[int] = ()) -> Triage:
 
 
 def _brokers_to_stop(found: Triage) -> list[int]:
-    from services.recovery.assessment import Verdict
+    from services.recovery.judgement.assessment import Verdict
 
     brokers = {
         one.action.broker

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from services.lab.truth import PartitionTruth, ReplicaTruth, Truth
-    from services.recovery.assessment import Assessment
     from services.recovery.execution.target import Outcome
+    from services.recovery.judgement.assessment import Assessment
     from services.recovery.rescue.results import Rescued, Saved
 
 

@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from services.model import ReplicaLog
-    from services.recovery.appraisal import Skipped
-    from services.recovery.assessment import Assessment
     from services.recovery.execution.target import Outcome
-    from services.recovery.loss import Loss
+    from services.recovery.judgement.assessment import Assessment
+    from services.recovery.judgement.loss import Loss
+    from services.recovery.plan.appraisal import Skipped
     from services.recovery.rescue.results import Rescued
     from services.recovery.triage import Triage
 
@@ -22,7 +22,7 @@ SCHEMA = 1
 
 def triage_document(found: Triage) -> dict[str, Any]:
     """A whole triage: cluster, summary, every partition with its replicas."""
-    from services.recovery.summary import summarize
+    from services.recovery.judgement.summary import summarize
 
     snapshot, summary = found.snapshot, summarize(found.assessments, found.snapshot.quorum)
     return {

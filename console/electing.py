@@ -18,12 +18,12 @@ from services.recovery.execution.limits import Limits
 from services.recovery.execution.record import described
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.target import Outcome, Result, Target, exit_code
-from services.recovery.loss import loss_of
+from services.recovery.judgement.loss import loss_of
+from services.recovery.judgement.replica_choice import own_consent
 from services.recovery.recover import Recovery, open_transactions_after
-from services.recovery.replica_choice import own_consent
 
 if TYPE_CHECKING:
-    from services.kafka.open_transactions import OpenTransaction
+    from services.kafka.cluster.open_transactions import OpenTransaction
     from services.kafka.read_client import ReadClient
     from services.model import PartitionEvidence
     from services.recovery.recover import Rescue

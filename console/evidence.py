@@ -9,8 +9,8 @@ from console.output import say
 
 if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
-    from services.recovery.appraisal import Appraisal
-    from services.recovery.plan import Plan
+    from services.recovery.plan.appraisal import Appraisal
+    from services.recovery.plan.document import Plan
     from services.recovery.triage import Triage
 
 
@@ -58,9 +58,9 @@ def appraised(
         WrongCluster: the plan was made for another cluster.
         Unreachable: no broker serves the cluster's metadata.
     """
-    from services.kafka.deadline import Deadline
-    from services.recovery.appraisal import appraise
-    from services.recovery.plan_check import require_cluster
+    from services.kafka.wire.deadline import Deadline
+    from services.recovery.plan.appraisal import appraise
+    from services.recovery.plan.check import require_cluster
     from services.recovery.selection import select
     from services.recovery.triage import SNAPSHOT_SECONDS, judge
 

@@ -96,7 +96,7 @@ class _Look:
 
 
 def _look(client: ReadClient, topics: tuple[str, ...]) -> _Look:
-    from services.kafka.deadline import Deadline
+    from services.kafka.wire.deadline import Deadline
     from services.recovery.group_reset import moves_past_end, read_ends, read_standing
 
     snapshot = client.snapshot(Deadline.after(SECONDS), topics)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from services.model import ClusterSnapshot, PartitionState
     from services.recovery.execution.routes import RouteChoice
     from services.recovery.execution.target import Outcome
-    from services.recovery.partition_file import Election
+    from services.recovery.plan.partition_file import Election
     from services.recovery.triage import Triage
 
 app = new_app()
@@ -130,7 +130,7 @@ class Request:
             MalformedInput: the file is not what it should be.
             UsageError: an entry of a designated election names no leader.
         """
-        from services.recovery.partition_file import Election, read_elections
+        from services.recovery.plan.partition_file import Election, read_elections
 
         if self.path is None:
             if self.topic is None or self.partition is None:
@@ -149,7 +149,7 @@ class Request:
 def hold(connection: Connection, wanted: Request, duration: float, consent: Consent) -> int:
     """Hold the elections of *wanted*; returns the exit code."""
     from console.stop_signal import StopSignal
-    from services.kafka.deadline import Deadline
+    from services.kafka.wire.deadline import Deadline
     from services.recovery.triage import SNAPSHOT_SECONDS
 
     elections = wanted.elections()
@@ -267,8 +267,8 @@ class _Call:
         """A target for each offline partition whose leader can be chosen."""
         from console.electing import priced
         from services.recovery.execution.prepare import target_of
-        from services.recovery.replica_choice import refusal
-        from services.recovery.succession import first_live
+        from services.recovery.judgement.replica_choice import refusal
+        from services.recovery.judgement.succession import first_live
 
         leaders = {one.partition: one.designated for one in self.elections or ()}
         for assessment in found.assessments:

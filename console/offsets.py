@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from services.model import EpochHistory, Unknown
-from services.recovery.assessment import Assessment
-from services.recovery.loss import Loss, Unread
+from services.recovery.judgement.assessment import Assessment
+from services.recovery.judgement.loss import Loss, Unread
 
 if TYPE_CHECKING:
-    from services.recovery.plan import RecordedLoss
+    from services.recovery.plan.document import RecordedLoss
 
 
 def count(value: int | Unknown | None) -> str:

@@ -96,7 +96,7 @@ def _connection(
     write: bool = False,
     **texts: str | None,
 ) -> Connection:
-    from services.kafka.sources import ConnectionOptions
+    from services.connection.sources import ConnectionOptions
 
     options = ConnectionOptions(broker_address=tuple(broker_address or ()), **texts)
     return Connection(options, native_rpc, write)

@@ -15,8 +15,8 @@ from console.plan_edits import AsJson, PlanFile
 from console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.recovery.appraisal import Appraisal
-    from services.recovery.plan_edit import Difference
+    from services.recovery.plan.appraisal import Appraisal
+    from services.recovery.plan.edit import Difference
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
@@ -106,7 +106,7 @@ def diff(
 
     Exits 0 if there are none, 1 otherwise.
     """
-    from services.recovery.plan_edit import diff as compare
+    from services.recovery.plan.edit import diff as compare
 
     first, second = plan_edits.opened(before).plan, plan_edits.opened(after).plan
     if None not in (first.cluster_id, second.cluster_id) and first.cluster_id != second.cluster_id:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from console.documents import SCHEMA
 from console.plan_table import why
-from services.recovery.loss import unread_bound
-from services.recovery.planning import consent_groups, plan_price
+from services.recovery.judgement.loss import unread_bound
+from services.recovery.plan.make import consent_groups, plan_price
 
 if TYPE_CHECKING:
     from services.consent import Price
-    from services.recovery.appraisal import Appraisal
-    from services.recovery.plan import PartitionRecord, Plan
-    from services.recovery.plan_edit import Difference
+    from services.recovery.plan.appraisal import Appraisal
+    from services.recovery.plan.document import PartitionRecord, Plan
+    from services.recovery.plan.edit import Difference
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

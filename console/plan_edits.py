@@ -16,8 +16,8 @@ from console.wiring import Connection
 from services.errors import EvidenceChanged, Refused, UsageError
 
 if TYPE_CHECKING:
-    from services.recovery.plan import Plan
-    from services.recovery.plan_edit import Difference
+    from services.recovery.plan.document import Plan
+    from services.recovery.plan.edit import Difference
 
 PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
@@ -42,8 +42,8 @@ def opened(path: Path) -> Opened:
 
     Raises: MalformedInput, UnsupportedSchema, StorageError.
     """
-    from services.recovery.json_text import read_text
-    from services.recovery.plan_file import parse_plan
+    from services.recovery.plan.file import parse_plan
+    from services.recovery.plan.json_text import read_text
 
     text = read_text(path)
     plan = parse_plan(text, str(path))
@@ -68,7 +68,7 @@ def set_leaders(
     cannot be elected is refused with the reason, and nothing is written.
     """
     from console.partition_names import leaders_named
-    from services.recovery import plan_edit
+    from services.recovery.plan import edit as plan_edit
 
     def change(plan: Plan) -> Plan:
         return plan_edit.set_leaders(plan, leaders_named(leaders, plan.records))
@@ -92,7 +92,7 @@ def exclude(
     `plan set` takes them in again.
     """
     from console.partition_names import partitions_named
-    from services.recovery import plan_edit
+    from services.recovery.plan import edit as plan_edit
 
     def change(plan: Plan) -> Plan:
         return plan_edit.exclude_all(plan, partitions_named(partitions, plan.records), reason)
@@ -117,7 +117,7 @@ def prefer(
 
     Where the log of one of them is as good as the chosen one's, and loses the same.
     """
-    from services.recovery import plan_edit
+    from services.recovery.plan import edit as plan_edit
 
     if not broker and rack is None:
         raise UsageError("name brokers by --broker, a rack by --rack, or both")
@@ -142,14 +142,14 @@ def never(
     The next best of each ranking; what only these brokers could lead is left out. Nothing of
     it is remembered: name all brokers together.
     """
-    from services.recovery import plan_edit
+    from services.recovery.plan import edit as plan_edit
 
     _edit(path, lambda plan: plan_edit.never(plan, *brokers), out, as_json=as_json)
 
 
 def least_loss(path: PlanFile, out: Out = None, as_json: AsJson = False) -> None:
     """Elect whoever loses the fewest records, ranked first or not."""
-    from services.recovery import plan_edit
+    from services.recovery.plan import edit as plan_edit
 
     _edit(path, plan_edit.least_loss, out, as_json=as_json)
 
@@ -172,7 +172,7 @@ def approve(
     """
     from console.plan_table import totals
     from services.cluster_lock import operator
-    from services.recovery.planning import approve as agree
+    from services.recovery.plan.make import approve as agree
 
     before, who = opened(path), by or operator()
     plan = before.plan
@@ -194,7 +194,7 @@ def approve(
 
 def _edit(path: Path, change: Callable[[Plan], Plan], out: Path | None, *, as_json: bool) -> None:
     """Change the plan in *path*, say what that changes, write it back or to *out*."""
-    from services.recovery.plan_edit import diff
+    from services.recovery.plan.edit import diff
 
     before = opened(path)
     after = change(before.plan)
@@ -213,8 +213,8 @@ def _save(before: Opened, after: Plan, out: Path | None) -> None:
     Raises:
         EvidenceChanged: somebody else wrote the file meanwhile.
     """
-    from services.recovery.json_text import read_text
-    from services.recovery.plan_file import write_plan
+    from services.recovery.plan.file import write_plan
+    from services.recovery.plan.json_text import read_text
 
     if out is not None:
         write_plan(after, out)
@@ -253,9 +253,9 @@ def _leader(broker: int | None) -> str:
 
 
 def _brokers_in(connection: Connection, plan: Plan, path: Path, rack: str) -> frozenset[int]:
-    from services.kafka.deadline import Deadline
-    from services.recovery.plan_check import require_cluster
-    from services.recovery.plan_edit import brokers_in_rack
+    from services.kafka.wire.deadline import Deadline
+    from services.recovery.plan.check import require_cluster
+    from services.recovery.plan.edit import brokers_in_rack
     from services.recovery.triage import SNAPSHOT_SECONDS
 
     with connection.reading() as client:

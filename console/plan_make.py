@@ -14,7 +14,7 @@ from console.wiring import Connection
 from services.errors import UsageError
 
 if TYPE_CHECKING:
-    from services.recovery.plan import PartitionRecord, Plan
+    from services.recovery.plan.document import PartitionRecord, Plan
     from services.recovery.triage import Triage
 
 NAMED_OF_A_REASON = 3
@@ -51,8 +51,8 @@ def make(
     to stderr. Exits 1 when it can recommend nobody.
     """
     from console.evidence import final
-    from services.recovery.plan_file import render_plan, write_plan
-    from services.recovery.planning import make_plan
+    from services.recovery.plan.file import render_plan, write_plan
+    from services.recovery.plan.make import make_plan
     from services.recovery.triage import triage
 
     if out is not None and out.exists():
@@ -86,7 +86,7 @@ def make(
 
 def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
     from console.plan_table import totals
-    from services.recovery.summary import summarize
+    from services.recovery.judgement.summary import summarize
 
     summary = summarize(found.assessments, found.snapshot.quorum)
     for line in (summary.alarm, summary.headline):

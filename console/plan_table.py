@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from console.offsets import count, loss_text, time_text, total_text, unread_text
 from console.output import Column, inert, print_table
-from services.recovery.loss import Unread, unread_bound
-from services.recovery.planning import consent_groups, plan_price
-from services.recovery.precedence import recovery_order
+from services.recovery.judgement.loss import Unread, unread_bound
+from services.recovery.judgement.precedence import recovery_order
+from services.recovery.plan.make import consent_groups, plan_price
 
 if TYPE_CHECKING:
     from services.model import TopicPartition
-    from services.recovery.plan import PartitionRecord, Plan
+    from services.recovery.plan.document import PartitionRecord, Plan
 
 COLUMNS = (
     Column("Topic-partition"),

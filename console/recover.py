@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from console.electing import Electing, Priced
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
-    from services.recovery.appraisal import Appraisal
-    from services.recovery.plan import Plan
+    from services.recovery.plan.appraisal import Appraisal
+    from services.recovery.plan.document import Plan
     from services.recovery.triage import Triage
 
 app = new_app(

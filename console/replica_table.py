@@ -9,7 +9,7 @@ from console.output import Column, print_table, say
 
 if TYPE_CHECKING:
     from services.model import ReplicaLog
-    from services.recovery.assessment import Assessment
+    from services.recovery.judgement.assessment import Assessment
     from services.recovery.triage import Triage
 
 COLUMNS = (

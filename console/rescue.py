@@ -14,8 +14,8 @@ from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.recovery.appraisal import Appraisal
-    from services.recovery.plan_check import Checked
+    from services.recovery.plan.appraisal import Appraisal
+    from services.recovery.plan.check import Checked
     from services.recovery.rescue.rescue import Rescuer
     from services.recovery.rescue.results import Rescued
     from services.recovery.rescue.spans import AtRisk
@@ -88,7 +88,7 @@ def _rescue(rescuing: Rescuer, appraisal: Appraisal, folder: Path) -> list[Rescu
 
 def _sorted_out(appraisal: Appraisal) -> tuple[list[AtRisk], list[Rescued]]:
     """What can be rescued as it is now, and the results of what cannot."""
-    from services.recovery.plan_check import CheckStatus
+    from services.recovery.plan.check import CheckStatus
     from services.recovery.rescue.results import Rescued
     from services.recovery.rescue.spans import AtRisk
 

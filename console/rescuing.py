@@ -70,7 +70,7 @@ def rescuer(
     bytes_per_second: int | None = None,
 ) -> Rescuer:
     """What rescues one cluster, at most *bytes_per_second*; None for the usual rate, 0 for any."""
-    from services.kafka.rate_limit import RateLimit
+    from services.kafka.wire.rate_limit import RateLimit
     from services.recovery.rescue.rescue import BYTES_PER_SECOND, CLIENT_ID, Rescuer
 
     rate = BYTES_PER_SECOND if bytes_per_second is None else bytes_per_second or None

@@ -78,7 +78,7 @@ class Request:
 def resume_journal(connection: Connection, wanted: Request) -> int:
     """Carry out one call; returns the exit code."""
     from console.stop_signal import StopSignal
-    from services.kafka.deadline import Deadline
+    from services.kafka.wire.deadline import Deadline
     from services.recovery.resume import survey
     from services.recovery.triage import SNAPSHOT_SECONDS
 

@@ -16,7 +16,7 @@ from console.partition_names import require_topics
 from console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.recovery.assessment import Assessment
+    from services.recovery.judgement.assessment import Assessment
     from services.recovery.triage import Triage
 
 app = new_app()
@@ -77,7 +77,7 @@ def document(found: Triage) -> dict[str, object]:
 
 def show(found: Triage, *, each: bool, replicas: bool) -> None:
     """Print a triage: what to do on stderr, a row for each partition or group on stdout."""
-    from services.recovery.summary import summarize
+    from services.recovery.judgement.summary import summarize
 
     summary = summarize(found.assessments, found.snapshot.quorum)
     say(_header(found))
@@ -110,7 +110,7 @@ COLUMNS = (
 
 def _header(found: Triage) -> str:
     from services.model import Unknown
-    from services.recovery.circumstances import quorum_lost
+    from services.recovery.judgement.circumstances import quorum_lost
 
     snapshot = found.snapshot
     quorum = snapshot.quorum
@@ -128,8 +128,8 @@ def _header(found: Triage) -> str:
 
 
 def _groups(assessments: Iterable[Assessment], *, each: bool) -> Iterable[tuple[Assessment, ...]]:
-    from services.recovery.assessment import Verdict
-    from services.recovery.precedence import recovery_order
+    from services.recovery.judgement.assessment import Verdict
+    from services.recovery.judgement.precedence import recovery_order
 
     urgency = {verdict: place for place, verdict in enumerate(Verdict)}
 

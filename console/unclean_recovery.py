@@ -177,7 +177,7 @@ class Request:
 def recover(connection: Connection, wanted: Request, consent: Consent) -> int:
     """Carry out one call; returns the exit code."""
     from console.stop_signal import StopSignal
-    from services.recovery.partition_file import read_partitions
+    from services.recovery.plan.partition_file import read_partitions
     from services.recovery.selection import select
 
     named = None if wanted.path is None else read_partitions(wanted.path)
@@ -287,8 +287,8 @@ class _Call:
 
     def _write(self, found: Triage, path: Path) -> None:
         """Write the designated leaders; never over an existing file."""
-        from services.recovery.elections_file import write_elections
-        from services.recovery.partition_file import Election
+        from services.recovery.plan.elections_file import write_elections
+        from services.recovery.plan.partition_file import Election
 
         chosen = [one for one in found.assessments if one.designee is not None]
         write_elections([Election(one.partition, one.designee) for one in chosen], path)

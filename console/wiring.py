@@ -11,12 +11,12 @@ from console.output import say
 from services.errors import ReadOnly, WrongCluster
 
 if TYPE_CHECKING:
+    from services.connection.settings import ConnectionSettings
+    from services.connection.sources import ConnectionOptions
     from services.kafka.election_client import ElectionClient
     from services.kafka.group_client import GroupClient
     from services.kafka.read_client import ReadClient
-    from services.kafka.sender import Sender
-    from services.kafka.settings import ConnectionSettings
-    from services.kafka.sources import ConnectionOptions
+    from services.kafka.wire.sender import Sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Connection:
 
     def __post_init__(self) -> None:
         if self.native_rpc not in ("auto", "off"):
-            from services.kafka.native_rpc import native_key
+            from services.kafka.wire.native_rpc import native_key
 
             native_key(self.native_rpc)
 
@@ -75,8 +75,8 @@ class Connection:
             ReadOnly: `--write` was not given.
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka import api_keys
         from services.kafka.election_client import ElectionClient
+        from services.kafka.wire import api_keys
 
         with self._armed_sender(doing, cluster_id, api_keys.ELECT) as sender:
             yield ElectionClient(sender)
@@ -89,8 +89,8 @@ class Connection:
             ReadOnly: `--write` was not given.
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka import api_keys
         from services.kafka.group_client import GroupClient
+        from services.kafka.wire import api_keys
 
         with self._armed_sender(doing, cluster_id, api_keys.GROUPS) as sender:
             yield GroupClient(sender)
@@ -99,8 +99,8 @@ class Connection:
     def _armed_sender(self, doing: str, cluster_id: str, power: frozenset[int]) -> Iterator[Sender]:
         """A sender with *power*, once it is known to reach the cluster that was read."""
         self.require_write(doing)
-        from services.kafka.deadline import Deadline
         from services.kafka.read_client import ReadClient
+        from services.kafka.wire.deadline import Deadline
 
         settings = self._settings()
         sender = self._sender(settings, power)
@@ -117,16 +117,16 @@ class Connection:
             sender.close()
 
     def _settings(self) -> ConnectionSettings:
-        from services.kafka.sources import connection_settings
+        from services.connection.sources import connection_settings
 
         return connection_settings(self.options)
 
     def _sender(self, settings: ConnectionSettings, more: frozenset[int]) -> Sender:
         """A sender that lets out reads, KIP-1275's read where it may be used, and *more*."""
-        from services.kafka import api_keys
-        from services.kafka.native_rpc import native_key
-        from services.kafka.security import ClientSecurity
-        from services.kafka.sender import Sender
+        from services.connection.security import ClientSecurity
+        from services.kafka.wire import api_keys
+        from services.kafka.wire.native_rpc import native_key
+        from services.kafka.wire.sender import Sender
 
         key = native_key(self.native_rpc)
         native = frozenset() if key is None else frozenset({key})

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
+from services.connection.endpoint import Endpoint
 from services.errors import MalformedMessage
-from services.kafka.endpoint import Endpoint
 from services.lab.proxy.frames import (
     API_VERSIONS,
     Head,

@@ -31,18 +31,18 @@ from kafka.protocol.consumer import (
     OffsetFetchRequest,
 )
 
-from services.kafka import api_keys
-from services.kafka.grouping import by_topic
-from services.kafka.list_offsets import DEBUGGING_REPLICA, EARLIEST, LATEST, MAX_TIMESTAMP
+from services.connection.security import ClientSecurity
+from services.connection.settings import ConnectionSettings
 from services.kafka.read_client import ReadClient
-from services.kafka.security import ClientSecurity
-from services.kafka.sender import Sender
-from services.kafka.settings import ConnectionSettings
+from services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, EARLIEST, LATEST, MAX_TIMESTAMP
+from services.kafka.wire import api_keys
+from services.kafka.wire.grouping import by_topic
+from services.kafka.wire.sender import Sender
 from services.model import PartitionState, TopicPartition
 from tests import fake_metadata
 from tests.fake_broker import FakeBroker, Respond
 from tests.fake_metadata import UNKNOWN_PARTITION, Story
-from tests.unit.kafka.replica_model import ModelReplica
+from tests.unit.kafka.replicas.replica_model import ModelReplica
 
 OUT_OF_RANGE, NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH = 1, 6, 74, 75
 NEWEST_MS = 1_700_000_000_000

@@ -15,7 +15,7 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
 )
 
-from services.kafka.messages.elect_leaders import (
+from services.kafka.wire.messages.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,

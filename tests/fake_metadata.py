@@ -16,8 +16,8 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import OffsetFetchResponse
 
-from services.kafka.endpoint import Endpoint
-from services.kafka.grouping import by_topic
+from services.connection.endpoint import Endpoint
+from services.kafka.wire.grouping import by_topic
 from services.model import PartitionState, Reassignment, TopicPartition
 
 CLUSTER_ID = "fake-cluster"

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.errors import MalformedMessage, OutcomeUnknown, Unreachable, UsageError
-from services.kafka.broker_errors import (
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.broker_errors import (
     ELECTION_NOT_NEEDED,
     NETWORK_EXCEPTION,
     REQUEST_TIMED_OUT,
@@ -20,16 +21,15 @@ from services.kafka.broker_errors import (
     describe_error,
     retriable,
 )
-from services.kafka.deadline import Deadline
-from services.kafka.grouping import by_topic
-from services.kafka.messages.elect_leaders import (
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.grouping import by_topic
+from services.kafka.wire.messages.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
     designated_election,
 )
-from services.kafka.read_client import ReadClient
-from services.kafka.sender import ANY_BROKER, Sender
+from services.kafka.wire.sender import ANY_BROKER, Sender
 from services.model import TopicPartition
 
 PARTITIONS_A_REQUEST = 1000

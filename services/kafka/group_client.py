@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.errors import OutcomeUnknown, Unreachable
-from services.kafka.broker_errors import describe_error
-from services.kafka.deadline import Deadline
-from services.kafka.grouping import by_topic
-from services.kafka.sender import Sender
+from services.kafka.wire.broker_errors import describe_error
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.grouping import by_topic
+from services.kafka.wire.sender import Sender
 from services.model import TopicPartition
 
 NO_GENERATION = -1

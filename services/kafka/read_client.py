@@ -7,16 +7,16 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from services.kafka.deadline import Deadline
-from services.kafka.describe_cluster import describe_cluster, describe_quorum
-from services.kafka.listeners import read_listener
-from services.kafka.log_dirs import read_log_dirs
-from services.kafka.messages.replica_log_info import ReplicaLogInfoMessages
-from services.kafka.partitions import read_partitions
-from services.kafka.reassignments import read_reassignments
-from services.kafka.replica_reader import ReplicaReader
-from services.kafka.sender import Sender
-from services.kafka.topic_settings import read_topic_settings
+from services.kafka.cluster.describe_cluster import describe_cluster, describe_quorum
+from services.kafka.cluster.listeners import read_listener
+from services.kafka.cluster.partitions import read_partitions
+from services.kafka.cluster.reassignments import read_reassignments
+from services.kafka.cluster.topic_settings import read_topic_settings
+from services.kafka.replicas.log_dirs import read_log_dirs
+from services.kafka.replicas.replica_reader import ReplicaReader
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+from services.kafka.wire.sender import Sender
 from services.model import (
     ClusterDescription,
     ClusterSnapshot,

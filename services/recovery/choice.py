@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from services.model import TopicPartition
-from services.recovery.assessment import Assessment
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.target import Target
+from services.recovery.judgement.assessment import Assessment
 from services.recovery.triage import Triage
 
 

@@ -12,11 +12,11 @@ from enum import StrEnum
 
 from services.errors import BreakglassError, OutcomeUnknown
 from services.journal_view import JournalView
-from services.kafka.deadline import Deadline
+from services.kafka.cluster.group_offsets import GroupOffsets, read_group_offsets
 from services.kafka.group_client import GroupClient
-from services.kafka.group_offsets import GroupOffsets, read_group_offsets
-from services.kafka.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
 from services.kafka.read_client import ReadClient
+from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
+from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition, Unknown
 from services.recovery.execution.record import Record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from services.model import ClusterSnapshot, Denied
-from services.recovery.assemble import BrokerAnswer
+from services.recovery.evidence.assemble import BrokerAnswer
 
 
 def missing_acls(snapshot: ClusterSnapshot, answers: Iterable[BrokerAnswer]) -> frozenset[str]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.journal import Journal
-from services.kafka.deadline import Deadline
+from services.kafka.cluster.open_transactions import OpenTransaction, read_open_transactions
 from services.kafka.election_client import ElectionClient
-from services.kafka.open_transactions import OpenTransaction, read_open_transactions
 from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.limits import Limits

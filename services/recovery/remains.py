@@ -23,7 +23,7 @@ from services.recovery.execution.restore_order import RESTORE, still_ours
 from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
 from services.recovery.execution.target import Outcome, Result, Target
 from services.recovery.execution.undo_order import UNDO
-from services.recovery.loss import loss_of
+from services.recovery.judgement.loss import loss_of
 from services.recovery.rescue.journalled import SAVED
 from services.recovery.rescue.journalled import STEP as RESCUE
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from services.journal_view import JournalView
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import PARTITIONS_A_REQUEST
-from services.kafka.native_rpc import AUTO, STOCK, NativeRpc
 from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
 from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.ladder import climb

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from services.kafka.deadline import Deadline
 from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
 from services.model import ClusterSnapshot, PartitionState, TopicPartition
 from services.recovery.triage import SNAPSHOT_SECONDS
 

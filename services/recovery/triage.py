@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from services.kafka.deadline import Deadline
-from services.kafka.native_rpc import AUTO, STOCK, NativeRpc, find_native_rpc
 from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc, find_native_rpc
 from services.model import ClusterSnapshot, PartitionState, TopicPartition
-from services.recovery.assessment import Assessment
-from services.recovery.circumstances import Circumstances
-from services.recovery.gather import Evidence, gather
-from services.recovery.verdict import assess
+from services.recovery.evidence.gather import Evidence, gather
+from services.recovery.judgement.assessment import Assessment
+from services.recovery.judgement.circumstances import Circumstances
+from services.recovery.judgement.verdict import assess
 
 SNAPSHOT_SECONDS = 10.0
 
@@ -53,7 +53,7 @@ def triage(
 ) -> Iterator[Triage]:
     """Judge the offline partitions of *topics* (all by default) that are *wanted*.
 
-    Yields as `services.recovery.gather.gather` does; the last one is final. Brokers have
+    Yields as `services.recovery.evidence.gather.gather` does; the last one is final. Brokers have
     *duration* seconds to answer. Brokers of *gone* are not worth waiting for: their disks are
     lost, or came back EMPTY.
 

@@ -9,8 +9,8 @@ import pytest
 from services.lab.distribution import distribution
 from services.lab.ports import free_ports
 from services.lab.tools import LEADER_ELECTION, ToolResult, run_tool
-from services.recovery.plan import Plan
-from services.recovery.plan_file import write_plan
+from services.recovery.plan.document import Plan
+from services.recovery.plan.file import write_plan
 from tests.unit.recovery.plans import EVERY_KIND, planned
 
 

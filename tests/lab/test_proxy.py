@@ -14,15 +14,15 @@ from uuid import UUID
 
 import pytest
 
+from services.connection.endpoint import Endpoint
+from services.connection.security import ClientSecurity
+from services.connection.settings import ConnectionSettings
 from services.errors import ConnectFailed
-from services.kafka.deadline import Deadline
-from services.kafka.endpoint import Endpoint
-from services.kafka.messages.elect_leaders import ElectLeadersResponse, designated_election
-from services.kafka.messages.replica_log_info import Form, replica_log_info
-from services.kafka.native_rpc import find_native_rpc
-from services.kafka.security import ClientSecurity
-from services.kafka.sender import Sender
-from services.kafka.settings import ConnectionSettings
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.elect_leaders import ElectLeadersResponse, designated_election
+from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
+from services.kafka.wire.native_rpc import find_native_rpc
+from services.kafka.wire.sender import Sender
 from services.lab.cluster import Cluster
 from services.lab.layout import Address, Listener
 from services.lab.produce import produce
@@ -244,7 +244,7 @@ class TestDesignatedElection:
         assert state(cluster, REFUSED).offline
 
     def test_an_election_without_designees_is_the_brokers_own(self, cluster: Cluster) -> None:
-        from services.kafka.messages.elect_leaders import ElectLeadersRequest
+        from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 
         topic = ElectLeadersRequest.TopicPartitions(topic=ORDERS, partitions=[STOCK.partition])
         request = ElectLeadersRequest(election_type=1, topic_partitions=[topic], timeout_ms=10_000)

@@ -16,16 +16,16 @@ from kafka.protocol.admin import (
     AlterUserScramCredentialsResponse,
 )
 
+from services.connection.security import ClientSecurity, confluent_config
+from services.connection.settings import ConnectionSettings
+from services.connection.sources import ConnectionOptions, connection_settings
 from services.errors import AuthenticationFailed, ConnectFailed, Unreachable
-from services.kafka import api_keys
-from services.kafka.deadline import Deadline
 from services.kafka.read_client import ReadClient
-from services.kafka.security import ClientSecurity, confluent_config
-from services.kafka.sender import Sender
-from services.kafka.settings import ConnectionSettings
-from services.kafka.sources import ConnectionOptions, connection_settings
+from services.kafka.wire import api_keys
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.sender import Sender
 from services.lab.cluster import Cluster
-from tests.unit.kafka.certificates import Identity
+from tests.unit.connection.certificates import Identity
 
 SECONDS = 20.0
 PACKAGE = "org.apache.kafka.common.security"

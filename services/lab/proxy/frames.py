@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.errors import MalformedMessage
-from services.kafka.messages.message import decode_exactly
+from services.kafka.wire.messages.message import decode_exactly
 
 MAX_FRAME_BYTES = 256 * 1024 * 1024
 HEADER = struct.Struct(">hhih")

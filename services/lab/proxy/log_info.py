@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from services.kafka.messages.replica_log_info import Form, ReplicaLogInfoMessages
+from services.kafka.wire.messages.replica_log_info import Form, ReplicaLogInfoMessages
 from services.lab.proxy.translator import Translator
 from services.model import TopicPartition
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.kafka.messages.elect_leaders import (
+from services.kafka.wire.messages.elect_leaders import (
     DESIGNATED_SINCE,
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from services.kafka.messages.replica_log_info import (
+from services.kafka.wire.messages.replica_log_info import (
     DEFAULT_API_KEY,
     MAX_PARTITIONS,
     Form,

@@ -15,7 +15,7 @@ SCHEMA_MODULES = (
     "kafka.protocol.producer",
     "kafka.protocol.admin",
     "kafka.protocol.sasl",
-    "services.kafka.messages.elect_leaders",
+    "services.kafka.wire.messages.elect_leaders",
 )
 """Later ones win: our ElectLeaders knows version 3."""
 ALIASES = (

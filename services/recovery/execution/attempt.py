@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.errors import BreakglassError, OutcomeUnknown, StorageError
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import Reply
+from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.limits import Limits

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from itertools import repeat
 
 from services.recovery.execution.target import Target
-from services.recovery.precedence import recovery_order
+from services.recovery.judgement.precedence import recovery_order
 
 CANARY_SIZES = (1, 10)
 """The first batches are small: a mistake shows on one partition, then on ten (R4)."""

@@ -9,15 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from services.errors import BreakglassError, Unreachable
-from services.kafka.deadline import Deadline
-from services.kafka.list_offsets import (
+from services.kafka.read_client import ReadClient
+from services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
     LEADER_ONLY,
     ListedOffset,
     list_offsets,
 )
-from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition, Unknown
 from services.recovery.execution.target import Outcome, Result, Rung, Target
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from services.errors import BreakglassError
-from services.kafka.deadline import Deadline
-from services.kafka.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
+from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
+from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import POLL_SECONDS, Observer, by_designee
 from services.recovery.execution.target import Outcome, Result, Rung, Target

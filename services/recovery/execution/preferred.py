@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from services.errors import BreakglassError, OutcomeUnknown
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import PARTITIONS_A_REQUEST, ElectionClient, Reply
-from services.kafka.messages.elect_leaders import ElectionType
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.elect_leaders import ElectionType
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.limits import Limits

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.model import PartitionEvidence, known
 from services.recovery.execution.target import Target
-from services.recovery.ranking import Ranking, election_order, rank
+from services.recovery.judgement.ranking import Ranking, election_order, rank
 
 
 def target_of(evidence: PartitionEvidence, designee: int, ranking: Ranking | None = None) -> Target:

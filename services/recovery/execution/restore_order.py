@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from services.errors import BreakglassError
 from services.journal_view import UNKNOWN
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient, Reply
+from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.record import Record

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient, Reply
-from services.kafka.messages.elect_leaders import ElectionType
-from services.kafka.native_rpc import NativeRpc
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.elect_leaders import ElectionType
+from services.kafka.wire.native_rpc import NativeRpc
 from services.model import TopicPartition
 from services.recovery.execution.target import Target
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.errors import BreakglassError, NoQuorum, StorageError, WrongCluster
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient
-from services.kafka.retry import until
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
 from services.model import ClusterSnapshot, TopicPartition, Unknown
-from services.recovery.circumstances import quorum_lost
 from services.recovery.execution.attempt import Attempt, journalled
 from services.recovery.execution.batches import batches
 from services.recovery.execution.confirm import Observer
@@ -23,6 +22,7 @@ from services.recovery.execution.record import Record
 from services.recovery.execution.restore_order import restore_orders
 from services.recovery.execution.routes import Route
 from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.judgement.circumstances import quorum_lost
 
 RETRY_SECONDS = 0.2
 """Pause before a transient failure is tried again; doubles each time."""

@@ -8,7 +8,7 @@ from enum import IntEnum, StrEnum
 from uuid import UUID
 
 from services.model import TopicPartition
-from services.recovery.precedence import internal
+from services.recovery.judgement.precedence import internal
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from services.errors import BreakglassError, OutcomeUnknown
 from services.journal_view import UNKNOWN
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient, Reply
+from services.kafka.wire.deadline import Deadline
 from services.model import ClusterSnapshot, TopicPartition
 from services.recovery.execution.recheck import Look, all_registered, members, not_moving
 from services.recovery.execution.record import Record

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from services.cluster_lock import file_name
 from services.errors import BreakglassError, Refused
-from services.kafka.deadline import Deadline
-from services.kafka.rate_limit import RateLimit
 from services.kafka.read_client import ReadClient
-from services.kafka.retry import until
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.rate_limit import RateLimit
+from services.kafka.wire.retry import until
 from services.model import TopicPartition, Unknown
-from services.recovery.precedence import recovery_order
+from services.recovery.judgement.precedence import recovery_order
 from services.recovery.rescue.results import Rescued
 from services.recovery.rescue.saver import Attempt, Saver
 from services.recovery.rescue.space import FreeBytes, free_bytes, without_room

@@ -10,9 +10,9 @@ from itertools import groupby
 from pathlib import Path
 
 from services.errors import BreakglassError, EvidenceChanged, StorageError, Unreachable
-from services.kafka.rate_limit import RateLimit
-from services.kafka.replica_records import CHUNK_BYTES, REQUEST_SECONDS, ReplicaRecords
-from services.kafka.sender import Sender
+from services.kafka.replicas.replica_records import CHUNK_BYTES, REQUEST_SECONDS, ReplicaRecords
+from services.kafka.wire.rate_limit import RateLimit
+from services.kafka.wire.sender import Sender
 from services.model import EpochHistory, TopicPartition
 from services.recovery.rescue.results import Saved
 from services.recovery.rescue.space import FreeBytes, free_bytes, require_reserve

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknown
-from services.recovery.lineage import Divergences
-from services.recovery.loss import Drop, drops_of
-from services.recovery.ranking import holds_records
-from services.recovery.records import Parting, Stretch, shared_with, without
+from services.recovery.judgement.lineage import Divergences
+from services.recovery.judgement.loss import Drop, drops_of
+from services.recovery.judgement.ranking import holds_records
+from services.recovery.judgement.records import Parting, Stretch, shared_with, without
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from services.journal import JournalView, list_journals
 from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
 from services.model import TopicPartition
-from services.recovery.plan import Plan
-from services.recovery.plan_file import read_plan
+from services.recovery.plan.document import Plan
+from services.recovery.plan.file import read_plan
 from tests.program import Ended, breakglass
 
 MAX_CONSENTS = 20

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from services.kafka.api_keys import READ
-from services.kafka.deadline import Deadline
-from services.kafka.endpoint import Endpoint
+from services.connection.endpoint import Endpoint
+from services.connection.security import ClientSecurity
+from services.connection.settings import ConnectionSettings
 from services.kafka.read_client import ReadClient
-from services.kafka.security import ClientSecurity
-from services.kafka.sender import Sender
-from services.kafka.settings import ConnectionSettings
+from services.kafka.wire.api_keys import READ
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.sender import Sender
 from services.lab.cluster import Cluster
 from tests.lab.scenarios.damaged import Damaged, damaged
 

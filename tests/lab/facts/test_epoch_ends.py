@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from services.kafka.deadline import Deadline
-from services.kafka.epoch_ends import (
+from services.kafka.replicas.epoch_ends import (
     FETCH_VERSION,
     FUTURE_REPLICA,
     PAST_EVERY_LOG,
     read_epoch_ends,
 )
-from services.kafka.epoch_walk import EpochEnd
-from services.kafka.sender import Sender
+from services.kafka.replicas.epoch_walk import EpochEnd
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.sender import Sender
 from services.lab.topics import create_topic
 from services.lab.truth import ReplicaTruth
 from services.model import TopicPartition, Unknown

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.kafka.broker_errors import NOT_LEADER_OR_FOLLOWER
-from services.kafka.deadline import Deadline
-from services.kafka.list_offsets import (
+from services.kafka.replicas.list_offsets import (
     DEBUGGING_REPLICA,
     EARLIEST,
     EARLIEST_LOCAL,
@@ -19,7 +17,9 @@ from services.kafka.list_offsets import (
     OffsetError,
     list_offsets,
 )
-from services.kafka.sender import Sender
+from services.kafka.wire.broker_errors import NOT_LEADER_OR_FOLLOWER
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.sender import Sender
 from services.lab.topics import create_topic
 from services.model import TopicPartition
 from tests.lab.facts.conftest import SECONDS

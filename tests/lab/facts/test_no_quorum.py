@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from services.errors import TimedOut
-from services.kafka.deadline import Deadline
-from services.kafka.describe_cluster import QUORUM_SECONDS, describe_quorum
-from services.kafka.reassignments import REASSIGNMENT_SECONDS, read_reassignments
+from services.kafka.cluster.describe_cluster import QUORUM_SECONDS, describe_quorum
+from services.kafka.cluster.reassignments import REASSIGNMENT_SECONDS, read_reassignments
+from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.layout import Listener
 from services.lab.topics import create_topic

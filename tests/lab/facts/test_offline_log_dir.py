@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
-from services.kafka.broker_errors import KAFKA_STORAGE_ERROR
-from services.kafka.deadline import Deadline
-from services.kafka.epoch_ends import read_epoch_ends
-from services.kafka.list_offsets import LATEST, OffsetError, list_offsets
-from services.kafka.log_dirs import offline_dirs, read_log_dirs
-from services.kafka.sender import Sender
+from services.kafka.replicas.epoch_ends import read_epoch_ends
+from services.kafka.replicas.list_offsets import LATEST, OffsetError, list_offsets
+from services.kafka.replicas.log_dirs import offline_dirs, read_log_dirs
+from services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.sender import Sender
 from services.lab.cluster import Cluster
 from services.lab.log_dir import fail_log_dir
 from services.lab.produce import produce

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
-from services.recovery.assessment import Assessment
+from services.recovery.judgement.assessment import Assessment
 from services.recovery.triage import Triage, triage
 from tests.lab.product.session import Watched, judgement, watched
 from tests.lab.product.truths import differences, differences_without

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from console.wiring import Connection
+from services.connection.sources import ConnectionOptions
 from services.journal import Journal
-from services.kafka.deadline import Deadline
 from services.kafka.read_client import ReadClient
-from services.kafka.sources import ConnectionOptions
+from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.proxy import Proxy
 from services.lab.proxy.frames import Seen
 from services.model import TopicPartition
-from services.recovery.assessment import Assessment
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.routes import RouteChoice, stock_route
 from services.recovery.execution.target import Outcome, Target
+from services.recovery.judgement.assessment import Assessment
 from services.recovery.recover import Recovery
 from services.recovery.triage import Triage, triage
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from console.wiring import Connection
-from services.kafka.sources import ConnectionOptions
+from services.connection.sources import ConnectionOptions
 from services.lab.access import Acl, Operation, Resource, grant, revoke
 from services.lab.scenarios import find_scenarios
 from services.lab.scenarios.play import play, raise_lab

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from services.model import EpochHistory, TopicPartition, Unknown, known
-from services.recovery.assessment import Action, Verb, Verdict
 from services.recovery.choice import recommended
-from services.recovery.elections_file import write_elections
-from services.recovery.eligibility import Standing, eligibility
 from services.recovery.execution.target import Result
-from services.recovery.partition_file import Election
-from services.recovery.summary import summarize
+from services.recovery.judgement.assessment import Action, Verb, Verdict
+from services.recovery.judgement.eligibility import Standing, eligibility
+from services.recovery.judgement.summary import summarize
+from services.recovery.plan.elections_file import write_elections
+from services.recovery.plan.partition_file import Election
 from services.recovery.triage import triage
 from tests.lab.product.alone import DURATION_SECONDS, Alone, Found, found_on
 from tests.lab.product.session import targets

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient
 from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.properties import SMALL
 from services.lab.scenarios.damage import bring_back, make_patient
@@ -35,7 +35,7 @@ from services.lab.truth import Expectation
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.routes import Replies, Route, stock_route
 from services.recovery.execution.target import Outcome, Result, Target
-from services.recovery.succession import UNCLEAN_ELECTION
+from services.recovery.judgement.succession import UNCLEAN_ELECTION
 from services.recovery.triage import Triage
 from tests.lab.asking import commit
 from tests.lab.product.session import (

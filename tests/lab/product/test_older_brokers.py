@@ -12,7 +12,7 @@ from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
 from services.recovery.choice import recommended
 from services.recovery.execution.target import Result
-from services.recovery.summary import summarize
+from services.recovery.judgement.summary import summarize
 from services.recovery.triage import Triage
 from tests.lab.asking import consume
 from tests.lab.product.session import Watched, judged, judgement, targets, watched

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from console.demo_check import wrong_verdicts
 from services.lab.truth import PartitionTruth, ReplicaTruth, Truth, Verdict
 from services.model import EpochHistory, ReplicaLog, TopicPartition, known
-from services.recovery.assessment import Action, Assessment, Verb
+from services.recovery.judgement.assessment import Action, Assessment, Verb
 from services.recovery.triage import Triage
 
 ELECTIONS = (Verdict.SAFE, Verdict.LOSS)

@@ -11,22 +11,22 @@ from pathlib import Path
 import pytest
 
 from console.wiring import Connection
+from services.connection.sources import ConnectionOptions
 from services.journal import Journal
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient
 from services.kafka.read_client import ReadClient
-from services.kafka.sources import ConnectionOptions
+from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.produce import produce
 from services.lab.topics import configure_topic, reassign
 from services.model import PartitionEvidence, PartitionState, TopicPartition
-from services.recovery.assessment import Action, Verb, Verdict
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.ladder import climb
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.record import described
 from services.recovery.execution.routes import ELECT, Replies, Route, RouteChoice, stock_route
 from services.recovery.execution.target import Outcome, Result, Rung, Target
+from services.recovery.judgement.assessment import Action, Verb, Verdict
 from services.recovery.recover import Recovery
 from services.recovery.resume import Resume, survey
 from tests.lab.asking import consume

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from console.wiring import Connection
+from services.connection.sources import ConnectionOptions
 from services.journal import Journal, list_journals
 from services.journal_view import JournalView
-from services.kafka.sources import ConnectionOptions
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.routes import route_for
 from services.recovery.execution.target import Outcome, Result

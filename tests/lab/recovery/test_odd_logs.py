@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.kafka.deadline import Deadline
-from services.kafka.replica_reader import ReplicaReading
+from services.kafka.replicas.replica_reader import ReplicaReading
+from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.produce import produce
 from services.lab.topics import create_topic, reassign, wait_in_sync

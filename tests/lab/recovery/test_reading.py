@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from console.wiring import Connection
-from services.kafka.sources import ConnectionOptions
+from services.connection.sources import ConnectionOptions
 from services.lab.cluster import Cluster
 from services.lab.segments import high_watermark_on_disk, read_log
 from services.model import EpochHistory, PartitionEvidence, TopicPartition, Unknown, known

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from services.model import PartitionEvidence
-from services.recovery.plan_file import read_plan, write_plan
+from services.recovery.plan.file import read_plan, write_plan
 from tests.unit.recovery.plans import planned
 
 BARE = """{"partitions": [

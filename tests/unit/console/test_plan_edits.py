@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from console import plan_edits
-from services.recovery.plan_file import read_plan
+from services.recovery.plan.file import read_plan
 from tests.program import breakglass
 from tests.unit.console.plan_files import BARE, leaders_in, plan_file, rewrite
 from tests.unit.recovery.plans import EVERY_KIND, FORK, HALF_READ, LOSS, SAFE

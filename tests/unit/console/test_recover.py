@@ -13,7 +13,7 @@ from kafka.protocol.admin import DescribeClusterRequest
 from services.cluster_lock import ClusterLock
 from services.journal import Journal, JournalView, list_journals, state_folder
 from services.kafka.election_client import ElectionClient
-from services.recovery.plan_file import parse_plan, read_plan
+from services.recovery.plan.file import parse_plan, read_plan
 from tests import fake_metadata
 from tests.fake_metadata import CLUSTER_ID
 from tests.program import breakglass

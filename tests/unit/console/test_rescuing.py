@@ -15,8 +15,8 @@ from console.rescuing import (
     say_rescued,
 )
 from console.wiring import Connection
+from services.connection.sources import ConnectionOptions
 from services.journal import state_folder
-from services.kafka.sources import ConnectionOptions
 from services.model import TopicPartition
 from services.recovery.rescue.journalled import JournalledRescue
 from services.recovery.rescue.rescue import BYTES_PER_SECOND

@@ -13,6 +13,9 @@ from kafka.protocol.admin import (
     AlterPartitionReassignmentsResponse,
 )
 
+from services.connection.endpoint import Endpoint
+from services.connection.security import ClientSecurity
+from services.connection.settings import ConnectionSettings
 from services.errors import (
     ClusterError,
     NotAuthorized,
@@ -22,18 +25,15 @@ from services.errors import (
     UnsupportedByCluster,
     UsageError,
 )
-from services.kafka import api_keys
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import LEFT_OUT, ElectionClient, Reply
-from services.kafka.endpoint import Endpoint
-from services.kafka.messages.elect_leaders import (
+from services.kafka.wire import api_keys
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.elect_leaders import (
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from services.kafka.security import ClientSecurity
-from services.kafka.sender import Sender
-from services.kafka.settings import ConnectionSettings
+from services.kafka.wire.sender import Sender
 from services.model import TopicPartition
 from tests.fake_broker import Body, FakeBroker, HangUp
 

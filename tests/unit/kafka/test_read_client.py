@@ -26,12 +26,12 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from services.errors import NotAuthorized, TimedOut, Unreachable
-from services.kafka import describe_cluster, reassignments
-from services.kafka.broker_errors import REQUEST_TIMED_OUT, denied
-from services.kafka.deadline import Deadline
-from services.kafka.group_offsets import read_group_offsets
+from services.kafka.cluster import describe_cluster, reassignments
+from services.kafka.cluster.group_offsets import read_group_offsets
 from services.kafka.read_client import ReadClient
-from services.kafka.retry import until
+from services.kafka.wire.broker_errors import REQUEST_TIMED_OUT, denied
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
 from services.model import (
     Denied,
     LogDir,

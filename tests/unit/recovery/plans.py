@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from services.model import PartitionEvidence, Role, TopicPartition
-from services.recovery.plan import Plan
-from services.recovery.planning import make_plan
-from services.recovery.verdict import assess
+from services.recovery.judgement.verdict import assess
+from services.recovery.plan.document import Plan
+from services.recovery.plan.make import make_plan
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent, without_epochs
 
 CLUSTER = "prod-eu-1"

@@ -19,7 +19,7 @@ from services.model import (
     TopicSettings,
     Unknown,
 )
-from services.recovery.circumstances import Circumstances
+from services.recovery.judgement.circumstances import Circumstances
 
 TOPIC_ID = UUID("11111111-2222-3333-4444-555555555555")
 ANOTHER_TOPIC_ID = UUID("99999999-2222-3333-4444-555555555555")

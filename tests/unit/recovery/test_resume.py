@@ -15,7 +15,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from services.consent import Price
 from services.errors import WrongCluster
 from services.journal import Journal, JournalView, read
-from services.kafka.messages.elect_leaders import ElectLeadersRequest
+from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import Reassignment, TopicPartition, Unknown
 from services.recovery.execution.record import Record, described
 from services.recovery.execution.routes import native_route

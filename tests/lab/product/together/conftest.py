@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from services.kafka.open_transactions import OpenTransaction
+from services.kafka.cluster.open_transactions import OpenTransaction
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition, Unknown
 from services.recovery.choice import Choice, recommended

@@ -6,10 +6,10 @@ import pytest
 
 from console.offsets import loss_text, unread_text
 from services.model import TopicPartition, known
-from services.recovery.assessment import Action, Verb, Verdict
 from services.recovery.execution.prepare import target_of
+from services.recovery.judgement.assessment import Action, Verb, Verdict
+from services.recovery.judgement.summary import summarize
 from services.recovery.recover import GroupPastEnd, groups_past_end
-from services.recovery.summary import summarize
 from services.recovery.triage import Triage
 from tests.lab.product.session import judgement
 from tests.lab.product.together.beside import GROUP, READ_ON, READ_TO, TRIMMED

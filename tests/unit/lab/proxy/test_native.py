@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.kafka.messages.elect_leaders import ElectionType, ElectLeadersRequest
-from services.kafka.messages.replica_log_info import Form, replica_log_info
+from services.kafka.wire.messages.elect_leaders import ElectionType, ElectLeadersRequest
+from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
 from services.lab.proxy.designation import (
     ELECTION_NOT_NEEDED,
     ELIGIBLE_LEADERS_NOT_AVAILABLE,

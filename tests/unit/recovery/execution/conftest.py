@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from services.journal import Journal, JournalView, read
-from services.kafka import api_keys
-from services.kafka.deadline import Deadline
 from services.kafka.election_client import ElectionClient
 from services.kafka.read_client import ReadClient
+from services.kafka.wire import api_keys
+from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.recovery.execution import confirm
 from services.recovery.execution.confirm import Observer

@@ -10,8 +10,8 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeQuo
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from services.journal import read
-from services.kafka.deadline import Deadline
-from services.kafka.messages.elect_leaders import ElectLeadersRequest
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import Reassignment, TopicPartition
 from services.recovery.execution.routes import native_route, plain_unclean_route
 from services.recovery.execution.target import Outcome, Result, Rung, Target

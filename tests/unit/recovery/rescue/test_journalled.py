@@ -12,8 +12,8 @@ import pytest
 from services.errors import ConnectFailed
 from services.journal import Journal, read
 from services.journal_view import Step
-from services.kafka.rate_limit import RateLimit
 from services.kafka.read_client import ReadClient
+from services.kafka.wire.rate_limit import RateLimit
 from services.model import PartitionEvidence, TopicPartition
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.record import target_of_item
@@ -23,7 +23,7 @@ from services.recovery.rescue.rescue import Rescuer
 from services.recovery.rescue.results import Rescued
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID
-from tests.unit.kafka.held_log import HeldLog
+from tests.unit.kafka.replicas.held_log import HeldLog
 from tests.unit.recovery.replicas import log, offline
 from tests.unit.topic_backup.batch_bytes import batch
 from tests.unit.topic_backup.shapes import run

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from services.kafka.rate_limit import RateLimit
 from services.kafka.read_client import ReadClient
+from services.kafka.wire.rate_limit import RateLimit
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
 from services.recovery.rescue import saver
 from services.recovery.rescue.rescue import Rescuer, new_folder
@@ -27,7 +27,7 @@ from services.topic_backup.record import Record
 from services.topic_backup.summary import EpochStart, Gap, GapReason
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID
-from tests.unit.kafka.held_log import HeldLog, serve_logs
+from tests.unit.kafka.replicas.held_log import HeldLog, serve_logs
 from tests.unit.recovery.replicas import PLAIN, TOPIC_ID, log, offline
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import run

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.model import PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.loss import loss_of
+from services.recovery.judgement.loss import loss_of
 from services.recovery.rescue.spans import AtRisk, Share, Span, shares_of
 from tests.unit.recovery.histories import (
     Record,

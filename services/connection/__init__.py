@@ -1,0 +1,1 @@
+"""How a cluster is reached: Kafka's own settings, secrets, TLS and SASL, for both clients."""

@@ -1,0 +1,182 @@
+"""Kafka client properties: Java's file syntax, and for each value where it was written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from services.connection.secret import Secret
+from services.errors import BadConnectionSettings
+
+_JAVA_SPACES = "".join(map(chr, range(33)))
+"""What String.trim() takes off: ConfigDef.parseType trims every value, passwords too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One value. Held as a secret, because any of them may be one."""
+
+    value: Secret
+    origin: str
+    """Where it was written, for an operator: ``client.properties line 7``."""
+    folder: Path = field(default_factory=Path)
+    """Where a relative path in it starts; Kafka's own tools start at the working directory."""
+
+
+class Properties(Mapping[str, Property]):
+    """Settings by Kafka's own keys. An empty value counts as none, unless read with `raw`."""
+
+    def __init__(self, entries: Mapping[str, Property], name: str) -> None:
+        self._entries = dict(entries)
+        self.name = name
+        """The source as a whole: ``client.properties``, ``profile prod``."""
+
+    def __getitem__(self, key: str) -> Property:
+        return self._entries[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def raw(self, key: str) -> str | None:
+        """The trimmed value, which may be empty; None when the key is missing."""
+        entry = self.get(key)
+        return None if entry is None else entry.value.reveal().strip(_JAVA_SPACES)
+
+    def text(self, key: str, default: str | None = None) -> str | None:
+        """The trimmed value, or *default* when it is missing or empty."""
+        return self.raw(key) or default
+
+    def secret(self, key: str) -> Secret | None:
+        """The trimmed value as a secret, or None when it is missing or empty."""
+        return Secret(self.raw(key) or "") or None
+
+    def path(self, key: str) -> Path | None:
+        """The value as a path, or None when it is missing or empty."""
+        text = self.text(key)
+        return None if text is None else self[key].folder / text
+
+    def number(self, key: str, default: int) -> int:
+        """The value as a whole number above 0.
+
+        Raises: BadConnectionSettings.
+        """
+        text = self.text(key)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or int(text) == 0:
+            raise self.error(key, f"is {text!r}; write a whole number above 0")
+        return int(text)
+
+    def flag(self, key: str) -> bool:
+        """The value as true or false; false when it is missing.
+
+        Raises: BadConnectionSettings.
+        """
+        return self.choice(key, ("true", "false"), "false") == "true"
+
+    def choice(self, key: str, allowed: tuple[str, ...], default: str) -> str:
+        """The value as one of *allowed*, in any case.
+
+        Raises: BadConnectionSettings.
+        """
+        text = self.text(key, default) or default
+        for value in allowed:
+            if value.lower() == text.lower():
+                return value
+        raise self.error(key, f"is {text!r}; choose one of {', '.join(allowed)}")
+
+    def error(self, key: str, problem: str) -> BadConnectionSettings:
+        """The error, for the caller to raise, that says *problem* of *key* and where it is written.
+
+        *problem* must not quote a value that may be a secret.
+        """
+        entry = self.get(key)
+        return BadConnectionSettings(f"{entry.origin if entry else self.name}: {key} {problem}.")
+
+
+def read_properties(path: Path) -> Properties:
+    """Read a client properties file, as Latin-1 like Kafka's own tools (Utils.loadProps).
+
+    Later lines win over earlier ones with the same key.
+
+    Raises: BadConnectionSettings for a file that cannot be read, with the line where there is one.
+    """
+    entries, problem = _entries(path)
+    if problem:
+        raise BadConnectionSettings(problem)
+    return Properties(entries, path.name)
+
+
+def _entries(path: Path) -> tuple[dict[str, Property], str]:
+    """The entries of a file, and what is wrong with it.
+
+    Returns instead of raising: a traceback would hold the whole file, passwords and all.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return {}, f"{path} cannot be read ({error.strerror}): check the path and its rights."
+    entries, broken_line = _parse(data, path.name)
+    if broken_line:
+        return {}, (
+            f"{path.name} line {broken_line}: a \\u escape needs four hexadecimal digits; "
+            "write \\\\u for a backslash and a u."
+        )
+    return entries, ""
+
+
+def _parse(data: bytes, name: str) -> tuple[dict[str, Property], int]:
+    """The entries of a file, and the line of the first broken escape, or 0."""
+    import javaproperties
+
+    entries: dict[str, Property] = {}
+    line = 1
+    try:
+        for element in javaproperties.parse(data):
+            if isinstance(element, javaproperties.KeyValue):
+                entries[element.key] = Property(Secret(element.value), f"{name} line {line}")
+            line += _lines(element.source)
+    except javaproperties.InvalidUEscapeError:
+        return {}, line
+    return entries, 0
+
+
+def _lines(source: str) -> int:
+    """How many line ends *source* holds, of any of the three kinds."""
+    return source.count("\n") + source.count("\r") - source.count("\r\n")
+
+
+def overlay(layers: Iterable[Properties], name: str) -> Properties:
+    """Several sources as one, the first one that has a key winning.
+
+    Security settings (``security.*``, ``sasl.*``, ``ssl.*``) go together: all come from the first
+    source that has any of them, so that no password of one source meets the truststore or the
+    mechanism of another.
+    """
+    entries: dict[str, Property] = {}
+    security_from: Properties | None = None
+    for layer in layers:
+        if security_from is None and any(is_security_key(key) for key in layer):
+            security_from = layer
+        for key, entry in layer.items():
+            if not is_security_key(key) or layer is security_from:
+                entries.setdefault(key, entry)
+    return Properties(entries, security_from.name if security_from else name)
+
+
+def is_security_key(key: str) -> bool:
+    """Whether *key* says how to prove who one is, or whom one speaks to."""
+    return key.startswith(("security.", "sasl.", "ssl."))
+
+
+def readable_by_others(path: Path) -> bool:
+    """Whether users other than the owner may read *path*; False where that cannot be told."""
+    try:
+        return bool(os.stat(path).st_mode & 0o044)
+    except OSError:
+        return False

@@ -1,0 +1,226 @@
+"""Connection settings for both clients: our own sockets, and confluent-kafka's configuration."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import Any
+
+from services.connection.oauth import TokenSource
+from services.connection.oauth_settings import OAuthLogin
+from services.connection.sasl import PasswordLogin, SaslSettings
+from services.connection.settings import ConnectionSettings
+from services.connection.tls import TlsSettings
+from services.connection.tls_context import client_context
+from services.errors import AuthenticationFailed, BadConnectionSettings, ConnectFailed
+
+LONGEST_SOCKET_TIMEOUT_MS = 300_000
+"""librdkafka's limit of ``socket.timeout.ms``."""
+
+
+class ClientSecurity:
+    """How our own sockets become authenticated connections. For use by many threads.
+
+    Raises: BadConnectionSettings, when it is made, for key material that does not work.
+    """
+
+    def __init__(self, settings: ConnectionSettings) -> None:
+        self._sasl = settings.sasl
+        self._context = client_context(settings.tls) if settings.tls is not None else None
+        self._tokens = _token_source(settings.sasl)
+
+    def wrap(self, sock: socket.socket, host: str) -> socket.socket:
+        """The socket after its TLS handshake, or as it was where TLS is off.
+
+        *host* is the name that the certificate has to bear. The handshake keeps to the socket's
+        timeout; a socket that fails is closed.
+
+        Raises:
+            ConnectFailed: TLS does not come about, with the likely cause.
+            OSError: the connection broke, or TimeoutError.
+        """
+        if self._context is None:
+            return sock
+        try:
+            return self._context.wrap_socket(sock, server_hostname=host)
+        except ssl.SSLError as error:
+            sock.close()
+            raise ConnectFailed(_tls_failure(host, error)) from error
+
+    def sasl(self, host: str) -> tuple[str, SaslExchange] | None:
+        """Mechanism name and a new exchange of it, or None without SASL."""
+        if self._sasl is None:
+            return None
+        from kafka.net.sasl import get_sasl_mechanism
+
+        mechanism = get_sasl_mechanism(self._sasl.mechanism)
+        inner = mechanism(host=host, **_mechanism_config(self._sasl, self._tokens))
+        return self._sasl.mechanism, SaslExchange(inner, host)
+
+
+class SaslExchange:
+    """One login: kafka-python's mechanism, with its complaints turned into ours."""
+
+    def __init__(self, mechanism: Any, host: str) -> None:
+        self._mechanism = mechanism
+        self._host = host
+
+    def auth_bytes(self) -> bytes:
+        """What to send next."""
+        return bytes(self._mechanism.auth_bytes())
+
+    def receive(self, answer: bytes) -> None:
+        """Take the broker's answer.
+
+        Raises: AuthenticationFailed when the broker does not prove that it knows the password.
+        """
+        try:
+            self._mechanism.receive(answer)
+        except (ValueError, KeyError, AssertionError):
+            pass
+        else:
+            return
+        raise AuthenticationFailed(
+            f"{self._host} gave an answer to the SASL login that cannot be right: check that it is "
+            "a broker of yours, and sasl.mechanism"
+        )
+
+    def is_done(self) -> bool:
+        """Whether nothing more is to be sent."""
+        return bool(self._mechanism.is_done())
+
+    def is_authenticated(self) -> bool:
+        """Whether the broker took the login."""
+        return bool(self._mechanism.is_authenticated())
+
+
+class ClientConfig(dict[str, Any]):
+    """A configuration of confluent-kafka, whose ``repr`` shows its keys alone."""
+
+    def __repr__(self) -> str:
+        return f"ClientConfig({', '.join(sorted(self))})"
+
+    __str__ = __repr__
+
+
+def confluent_config(settings: ConnectionSettings) -> ClientConfig:
+    """The part of confluent-kafka's configuration that says where and how to connect.
+
+    Add ``logger=`` to the client: librdkafka writes to file descriptor 2 otherwise. It follows
+    neither `broker_addresses` nor TLS versions, and opens brokers under their advertised names.
+
+    Raises: BadConnectionSettings for Kerberos, which its wheels are built without.
+    """
+    config = ClientConfig(
+        {
+            "bootstrap.servers": ",".join(map(str, settings.bootstrap_servers)),
+            "client.id": settings.client_id,
+            "security.protocol": settings.security_protocol.value,
+            "client.dns.lookup": settings.dns_lookup,
+            "socket.timeout.ms": min(settings.request_timeout_ms, LONGEST_SOCKET_TIMEOUT_MS),
+            "socket.connection.setup.timeout.ms": max(1000, settings.connect_timeout_ms),
+        }
+    )
+    if settings.tls is not None:
+        config.update(_confluent_tls(settings.tls))
+    if settings.sasl is not None:
+        config.update(_confluent_sasl(settings.sasl))
+    return config
+
+
+def _confluent_tls(tls: TlsSettings) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "ssl.endpoint.identification.algorithm": "https" if tls.check_hostname else "none"
+    }
+    if tls.trusted_pem is not None:
+        config["ssl.ca.pem"] = tls.trusted_pem
+    if tls.certificate is not None:
+        config["ssl.certificate.pem"] = tls.certificate.chain_pem
+        config["ssl.key.pem"] = tls.certificate.key_pem.reveal()
+        if tls.certificate.key_password is not None:
+            config["ssl.key.password"] = tls.certificate.key_password.reveal()
+    return config
+
+
+def _confluent_sasl(sasl: SaslSettings) -> dict[str, Any]:
+    config: dict[str, Any] = {"sasl.mechanism": sasl.mechanism}
+    if isinstance(sasl.login, PasswordLogin):
+        config["sasl.username"] = sasl.login.username
+        config["sasl.password"] = sasl.login.password.reveal()
+    elif isinstance(sasl.login, OAuthLogin):
+        config["oauth_cb"] = _oauth_callback(sasl.login)
+    else:
+        raise BadConnectionSettings(
+            "reading and writing records does not work over Kerberos here: choose another "
+            "sasl.mechanism for it"
+        )
+    return config
+
+
+def _oauth_callback(login: OAuthLogin) -> Any:
+    tokens = TokenSource(login.source)
+
+    def callback(_config: str) -> tuple[str, float, str, dict[str, str]]:
+        token = tokens.token()
+        return token.value.reveal(), token.expires_at, token.principal, dict(login.extensions)
+
+    return callback
+
+
+def _token_source(sasl: SaslSettings | None) -> TokenSource | None:
+    if sasl is None or not isinstance(sasl.login, OAuthLogin):
+        return None
+    return TokenSource(sasl.login.source)
+
+
+def _mechanism_config(sasl: SaslSettings, tokens: TokenSource | None) -> dict[str, Any]:
+    """Arguments of kafka-python's mechanism classes."""
+    if isinstance(sasl.login, PasswordLogin):
+        return {
+            "sasl_mechanism": sasl.mechanism,
+            "sasl_plain_username": _sasl_name(sasl.login.username, sasl.mechanism),
+            "sasl_plain_password": sasl.login.password.reveal(),
+        }
+    if isinstance(sasl.login, OAuthLogin):
+        source = tokens or TokenSource(sasl.login.source)
+        return {"sasl_oauth_token_provider": _token_provider(sasl.login, source)}
+    return {"sasl_kerberos_service_name": sasl.login.service_name}
+
+
+def _sasl_name(username: str, mechanism: str) -> str:
+    """RFC 5802 writes = and , of a SCRAM user name in another way; kafka-python leaves it to us."""
+    if mechanism == "PLAIN":
+        return username
+    return username.replace("=", "=3D").replace(",", "=2C")
+
+
+def _token_provider(login: OAuthLogin, tokens: TokenSource) -> Any:
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Provider(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return tokens.token().value.reveal()
+
+        def extensions(self) -> dict[str, str]:
+            return dict(login.extensions)
+
+    return Provider()
+
+
+def _tls_failure(host: str, error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        if "ostname mismatch" in error.verify_message or "IP address" in error.verify_message:
+            return (
+                f"the certificate of {host} is for another host name: connect under the name it "
+                "bears, or set ssl.endpoint.identification.algorithm to nothing"
+            )
+        return (
+            f"the certificate of {host} is not trusted ({error.verify_message}): name the "
+            "authority that signed it in ssl.truststore.location"
+        )
+    if error.reason in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"):
+        return f"{host} speaks no TLS on this port: check the port and security.protocol"
+    return (
+        f"TLS with {host} does not come about ({error.reason or error}): check ssl.keystore.* if "
+        "the broker asks for a certificate, and ssl.enabled.protocols"
+    )

@@ -1,0 +1,114 @@
+"""How to connect, as one frozen value, read from Kafka's own client properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from services.connection.endpoint import Endpoint, parse_endpoints
+from services.connection.oauth_settings import OAUTH_KEYS
+from services.connection.properties import Properties
+from services.connection.sasl import SASL_KEYS, SaslSettings, read_sasl
+from services.connection.tls import TLS_KEYS, TlsSettings, read_tls
+from services.errors import BadConnectionSettings
+
+__all__ = [
+    "ConnectionSettings",
+    "Endpoint",
+    "SecurityProtocol",
+    "keys_without_effect",
+    "settings_from",
+]
+
+BOOTSTRAP = "bootstrap.servers"
+CLIENT_ID = "client.id"
+DNS_LOOKUP = "client.dns.lookup"
+PROTOCOL = "security.protocol"
+REQUEST_TIMEOUT = "request.timeout.ms"
+CONNECT_TIMEOUT = "socket.connection.setup.timeout.ms"
+
+DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
+
+_KEYS = (
+    frozenset({BOOTSTRAP, CLIENT_ID, DNS_LOOKUP, PROTOCOL, REQUEST_TIMEOUT, CONNECT_TIMEOUT})
+    | TLS_KEYS
+    | SASL_KEYS
+    | OAUTH_KEYS
+)
+
+
+class SecurityProtocol(StrEnum):
+    """What a listener speaks (SecurityProtocol.java)."""
+
+    PLAINTEXT = "PLAINTEXT"
+    SSL = "SSL"
+    SASL_PLAINTEXT = "SASL_PLAINTEXT"
+    SASL_SSL = "SASL_SSL"
+
+    @property
+    def uses_tls(self) -> bool:
+        return self in (SecurityProtocol.SSL, SecurityProtocol.SASL_SSL)
+
+    @property
+    def uses_sasl(self) -> bool:
+        return self in (SecurityProtocol.SASL_PLAINTEXT, SecurityProtocol.SASL_SSL)
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings:
+    """All that is needed to connect. Holds secrets, which never show (services/secret.py)."""
+
+    bootstrap_servers: tuple[Endpoint, ...]
+    security_protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: TlsSettings | None = None
+    """None: no TLS."""
+    sasl: SaslSettings | None = None
+    """None: no SASL."""
+    client_id: str = "breakglass"
+    broker_addresses: Mapping[int, Endpoint] = field(default_factory=dict)
+    """Where to reach a broker, by id, whatever the cluster says of it."""
+    listener: str | None = None
+    """A listener still to be chosen with `endpoint.listener_endpoints`."""
+    dns_lookup: str = DNS_LOOKUPS[0]
+    """Followed by confluent-kafka; our own sockets try every address of a name."""
+    request_timeout_ms: int = 30_000
+    connect_timeout_ms: int = 10_000
+    notes: tuple[str, ...] = ()
+    """What an operator should know of the files read: keys without effect, loose rights."""
+
+
+def settings_from(properties: Properties) -> ConnectionSettings:
+    """Read Kafka's own keys, and the key stores they name.
+
+    Raises: BadConnectionSettings, naming file and line where there are any.
+    """
+    protocols = tuple(str(protocol) for protocol in SecurityProtocol)
+    protocol = SecurityProtocol(properties.choice(PROTOCOL, protocols, SecurityProtocol.PLAINTEXT))
+    return ConnectionSettings(
+        bootstrap_servers=_bootstrap(properties),
+        security_protocol=protocol,
+        tls=read_tls(properties) if protocol.uses_tls else None,
+        sasl=read_sasl(properties) if protocol.uses_sasl else None,
+        client_id=properties.text(CLIENT_ID) or "breakglass",
+        dns_lookup=properties.choice(DNS_LOOKUP, DNS_LOOKUPS, DNS_LOOKUPS[0]),
+        request_timeout_ms=properties.number(REQUEST_TIMEOUT, 30_000),
+        connect_timeout_ms=properties.number(CONNECT_TIMEOUT, 10_000),
+    )
+
+
+def _bootstrap(properties: Properties) -> tuple[Endpoint, ...]:
+    servers = properties.text(BOOTSTRAP)
+    if servers is None:
+        raise BadConnectionSettings(
+            "no broker is named: give --bootstrap-server HOST:PORT, or --profile NAME, or set "
+            "BREAKGLASS_BOOTSTRAP_SERVER."
+        )
+    return parse_endpoints(servers, properties[BOOTSTRAP].origin)
+
+
+def keys_without_effect(properties: Properties) -> Iterator[str]:
+    """A sentence for each key that nothing here reads, with where it is written."""
+    for key, entry in properties.items():
+        if key not in _KEYS and not key.startswith("config.providers"):
+            yield f"{entry.origin}: {key} has no effect here."

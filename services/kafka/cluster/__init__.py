@@ -1,0 +1,1 @@
+"""What the cluster as a whole tells: brokers, quorum, partitions, settings, groups."""

@@ -1,0 +1,110 @@
+"""Brokers, cluster id and KRaft quorum, as the cluster describes itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.errors import BreakglassError, TimedOut
+from services.kafka.wire.broker_errors import (
+    AUTHORIZATION_CODES,
+    REQUEST_TIMED_OUT,
+    cluster_error,
+    denied,
+    describe_error,
+)
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.sender import ANY_BROKER, Sender
+from services.model import Broker, ClusterDescription, Quorum, Silent, Unknown, Voter
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+SILENT_QUORUM = Silent("the controller quorum does not answer")
+QUORUM_SECONDS = 2.5
+"""A quorum without leader never answers; DescribeQuorum waits no longer than this."""
+
+
+def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
+    """Ask for brokers and cluster id, fenced brokers included where the cluster tells.
+
+    Raises:
+        Unreachable: no bootstrap server answers.
+        ClusterError: the broker refused.
+    """
+    from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+
+    offered = sender.offers(ANY_BROKER, DescribeClusterRequest.API_KEY, deadline)
+    names_fenced = offered is not None and offered[1] >= 2
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False,
+        endpoint_type=1,
+        include_fenced_brokers=names_fenced,
+    )
+    answer = sender.call(ANY_BROKER, request, DescribeClusterResponse, deadline)
+    if answer.error_code:
+        raise cluster_error(
+            answer.error_code, "describing the cluster", "DESCRIBE on CLUSTER", answer.error_message
+        )
+    brokers = tuple(_broker(one, names_fenced) for one in answer.brokers)
+    return ClusterDescription(answer.cluster_id, brokers, names_fenced)
+
+
+def _broker(answer: Any, names_fenced: bool) -> Broker:
+    fenced = bool(answer.is_fenced) if names_fenced else False
+    return Broker(answer.broker_id, answer.host, answer.port, answer.rack, fenced)
+
+
+def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
+    """Ask for the controller quorum; without one, say so instead of waiting (R20).
+
+    `Silent` when it does not answer: a broker goes on asking for a leader for a minute, while
+    all it knows itself is answered at once (ForwardingManager.scala).
+    """
+    from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+
+    request = DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequest.TopicData(
+                topic_name=CLUSTER_METADATA_TOPIC,
+                partitions=[DescribeQuorumRequest.TopicData.PartitionData(partition_index=0)],
+            )
+        ]
+    )
+    limit = deadline.sooner(QUORUM_SECONDS)
+    try:
+        answer = sender.call(ANY_BROKER, request, DescribeQuorumResponse, limit, lane="quorum")
+    except TimedOut:
+        return SILENT_QUORUM
+    except BreakglassError as error:
+        return Unknown(f"the controller quorum cannot be asked: {error}")
+    if answer.error_code:
+        return _untold(answer)
+    partitions = answer.topics[0].partitions if answer.topics else ()
+    if not partitions:
+        return Unknown("the answer about the controller quorum is empty")
+    partition = partitions[0]
+    return _untold(partition) if partition.error_code else _quorum(partition)
+
+
+def _untold(refusal: Any) -> Unknown:
+    if refusal.error_code in AUTHORIZATION_CODES:
+        return denied("DESCRIBE on CLUSTER")
+    if refusal.error_code == REQUEST_TIMED_OUT:
+        return SILENT_QUORUM
+    return Unknown(describe_error(refusal.error_code, refusal.error_message))
+
+
+def _quorum(partition: Any) -> Quorum:
+    ends = {voter.replica_id: voter.log_end_offset for voter in partition.current_voters}
+    leader_end = ends.get(partition.leader_id, -1)
+    return Quorum(
+        leader=partition.leader_id if partition.leader_id >= 0 else None,
+        leader_epoch=partition.leader_epoch,
+        high_watermark=partition.high_watermark,
+        voters=tuple(_voter(one, end, leader_end) for one, end in ends.items()),
+    )
+
+
+def _voter(voter: int, end: int, leader_end: int) -> Voter:
+    if end < 0:
+        silent = Unknown(f"voter {voter} has not fetched from the quorum leader")
+        return Voter(voter, silent, silent)
+    return Voter(voter, end, max(0, leader_end - end))

@@ -1,0 +1,47 @@
+"""Reassignments under way, so that no election meddles with one (R12)."""
+
+from __future__ import annotations
+
+from services.errors import BreakglassError
+from services.kafka.wire.broker_errors import cluster_error, unread
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.sender import ANY_BROKER, Sender
+from services.model import Reassignment, TopicPartition, Unknown
+
+REASSIGNMENT_SECONDS = 2.5
+"""The controller answers this; without a quorum nobody does."""
+
+
+def read_reassignments(
+    sender: Sender, deadline: Deadline
+) -> dict[TopicPartition, Reassignment] | Unknown:
+    """Every reassignment under way, or why that is not known."""
+    from kafka.protocol.admin import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    )
+
+    limit = deadline.sooner(REASSIGNMENT_SECONDS)
+    request = ListPartitionReassignmentsRequest(
+        timeout_ms=int(limit.remaining() * 1000), topics=None
+    )
+    try:
+        answer = sender.call(
+            ANY_BROKER, request, ListPartitionReassignmentsResponse, limit, lane="reassignments"
+        )
+        if answer.error_code:
+            raise cluster_error(
+                answer.error_code,
+                "listing reassignments",
+                "DESCRIBE on CLUSTER",
+                answer.error_message,
+            )
+    except BreakglassError as error:
+        return unread(error)
+    return {
+        TopicPartition(topic.name, one.partition_index): Reassignment(
+            tuple(one.adding_replicas), tuple(one.removing_replicas)
+        )
+        for topic in answer.topics
+        for one in topic.partitions
+    }

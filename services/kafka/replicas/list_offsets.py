@@ -1,0 +1,136 @@
+"""ListOffsets as a debugging client: what any replica holds, leader or not.
+
+Replica id -2 lets a broker answer for its own replica of a leaderless partition
+(ReplicaManager.fetchOffset, Request.DebuggingConsumerId); -1 and -3 get error 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from services.kafka.wire.broker_errors import (
+    AUTHORIZATION_CODES,
+    KAFKA_STORAGE_ERROR,
+    describe_error,
+)
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.grouping import by_topic
+from services.kafka.wire.sender import Sender
+from services.model import TopicPartition, Unknown
+
+DEBUGGING_REPLICA = -2
+LEADER_ONLY = -1
+
+LATEST = -1
+"""Log end offset under `DEBUGGING_REPLICA`, high watermark under `LEADER_ONLY`."""
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    """One partition's answer."""
+
+    offset: int
+    timestamp_ms: int
+    """-1 unless a timestamp was searched for."""
+    leader_epoch: int
+    """For LATEST the current leader epoch; for MAX_TIMESTAMP the epoch of that batch; else -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetError(Unknown):
+    """An Unknown that keeps the broker's error code."""
+
+    code: int = 0
+
+
+def list_offsets(
+    sender: Sender,
+    broker: int,
+    partitions: Iterable[TopicPartition],
+    timestamp: int,
+    deadline: Deadline,
+    *,
+    replica_id: int = DEBUGGING_REPLICA,
+    leader_epochs: dict[TopicPartition, int] | None = None,
+) -> dict[TopicPartition, ListedOffset | OffsetError]:
+    """Ask *broker* for the offset at *timestamp* of its replicas, all in one request.
+
+    Partitions that the answer leaves out are asked again; one that stays out is an error.
+    *leader_epochs* makes a leader-only question fail unless the broker leads in that epoch.
+
+    Raises:
+        Unreachable: the broker did not answer before *deadline*.
+    """
+    answers: dict[TopicPartition, ListedOffset | OffsetError] = {}
+    missing = list(partitions)
+    while missing:
+        before = len(missing)
+        request = _request(missing, timestamp, replica_id, leader_epochs or {})
+        answers.update(_ask(sender, broker, request, deadline))
+        missing = [one for one in missing if one not in answers]
+        if len(missing) == before:
+            absent = OffsetError(f"b{broker} leaves this partition out of its answers")
+            answers.update(dict.fromkeys(missing, absent))
+            break
+    return answers
+
+
+def _request(
+    partitions: list[TopicPartition],
+    timestamp: int,
+    replica_id: int,
+    leader_epochs: dict[TopicPartition, int],
+) -> Any:
+    from kafka.protocol.consumer import ListOffsetsRequest
+
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+    partition_class = topic_class.ListOffsetsPartition
+
+    def topic(name: str, held: list[TopicPartition]) -> Any:
+        return topic_class(
+            name=name,
+            partitions=[
+                partition_class(
+                    partition_index=one.partition,
+                    current_leader_epoch=leader_epochs.get(one, -1),
+                    timestamp=timestamp,
+                )
+                for one in held
+            ],
+        )
+
+    return ListOffsetsRequest(
+        replica_id=replica_id, isolation_level=0, topics=by_topic(partitions, topic), timeout_ms=0
+    )
+
+
+def _ask(
+    sender: Sender, broker: int, request: Any, deadline: Deadline
+) -> dict[TopicPartition, ListedOffset | OffsetError]:
+    from kafka.protocol.consumer import ListOffsetsResponse
+
+    answer = sender.call(broker, request, ListOffsetsResponse, deadline, max_version=9)
+    return {
+        TopicPartition(topic.name, one.partition_index): _offset(topic.name, broker, one)
+        for topic in answer.topics
+        for one in topic.partitions
+    }
+
+
+def _offset(topic: str, broker: int, answer: Any) -> ListedOffset | OffsetError:
+    if answer.error_code == 0:
+        return ListedOffset(answer.offset, answer.timestamp, answer.leader_epoch)
+    return OffsetError(_reason(topic, broker, answer.error_code), answer.error_code)
+
+
+def _reason(topic: str, broker: int, code: int) -> str:
+    if code in AUTHORIZATION_CODES:
+        return f"not allowed: needs DESCRIBE on topic {topic}"
+    if code == KAFKA_STORAGE_ERROR:
+        return f"log directory offline on b{broker}"
+    return f"b{broker} answers {describe_error(code)}"

@@ -1,0 +1,233 @@
+"""Reads one broker's replicas: log ends, high watermarks, written epochs, newest batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
+from services.kafka.replicas.epoch_walk import EpochWalk
+from services.kafka.replicas.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    MAX_TIMESTAMP,
+    ListedOffset,
+    OffsetError,
+    list_offsets,
+)
+from services.kafka.replicas.log_info_reader import read_log_infos
+from services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+from services.kafka.wire.sender import Sender
+from services.model import EpochHistory, Source, TopicPartition, Unknown
+
+FIRST_DEPTH = 8
+"""Epochs read back from the newest at first; most replicas share one by then."""
+
+
+def lost_high_watermark(broker: int) -> Unknown:
+    """A high watermark of *broker* at the start of a log with records.
+
+    A broker without the checkpoint begins at 0, or the log's start
+    (UnifiedLog.updateHighWatermark).
+    """
+    return Unknown(
+        f"the high watermark of b{broker} reads as the start of a log with records: lost in an "
+        "unclean stop"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReading:
+    """What one broker told of one replica; the fields are those of `model.ReplicaLog`."""
+
+    log_start: int | Unknown
+    high_watermark: int | Unknown
+    log_end: int | Unknown
+    leader_epoch: int | Unknown
+    epochs: EpochHistory | Unknown
+    newest_ms: int | Unknown | None
+    log_dir_online: bool | Unknown
+    source: Source
+    observed_at_ms: int
+
+    @classmethod
+    def unread(cls, reason: str, *, log_dir_online: bool | Unknown | None = None) -> ReplicaReading:
+        """Nothing is known, for one *reason*."""
+        unknown = Unknown(reason)
+        online = unknown if log_dir_online is None else log_dir_online
+        return cls(
+            unknown, unknown, unknown, unknown, unknown, unknown, online, Source.NONE, _now_ms()
+        )
+
+
+class ReplicaReader:
+    """The replicas of some partitions on one broker. Keeps its epoch walks, to go deeper later.
+
+    Three requests serve a thousand partitions whose newest batch carries the last written
+    epoch and whose histories are short; each further epoch costs one more.
+    """
+
+    def __init__(
+        self, sender: Sender, broker: int, log_info: ReplicaLogInfoMessages | None = None
+    ) -> None:
+        self._sender, self._broker, self._log_info = sender, broker, log_info
+        self._walks: dict[TopicPartition, EpochWalk] = {}
+        self._refused: dict[TopicPartition, Unknown] = {}
+        self._high_watermarks: dict[TopicPartition, int] = {}
+        self._log_starts: dict[TopicPartition, int] = {}
+
+    def read(
+        self,
+        partitions: Mapping[TopicPartition, UUID],
+        deadline: Deadline,
+        *,
+        tiered: Iterable[str] = (),
+    ) -> dict[TopicPartition, ReplicaReading]:
+        """Read every replica of *partitions*, given with their topic ids, once.
+
+        Raises:
+            Unreachable: the broker did not answer before *deadline*.
+        """
+        ends = self._log_ends(partitions, deadline)
+        held = [one for one, end in ends.items() if isinstance(end, ListedOffset)]
+        newest = list_offsets(self._sender, self._broker, held, MAX_TIMESTAMP, deadline)
+        self._start_walks(ends, newest)
+        self.deepen(held, FIRST_DEPTH, deadline)
+        self._find_starts(held, deadline)
+        local_starts = self._local_starts(held, set(tiered), deadline)
+        return {one: self._reading(one, end, newest, local_starts) for one, end in ends.items()}
+
+    def _log_ends(
+        self, partitions: Mapping[TopicPartition, UUID], deadline: Deadline
+    ) -> Mapping[TopicPartition, ListedOffset | OffsetError]:
+        if self._log_info is None:
+            return list_offsets(self._sender, self._broker, partitions, LATEST, deadline)
+        return read_log_infos(self._sender, self._broker, self._log_info, partitions, deadline)
+
+    def deepen(self, partitions: Iterable[TopicPartition], depth: int, deadline: Deadline) -> None:
+        """Follow the epoch walks of *partitions* until each knows *depth* epochs or ends.
+
+        Raises:
+            Unreachable: the broker did not answer before *deadline*.
+        """
+        walks = {one: self._walks[one] for one in partitions if one in self._walks}
+        while questions := {
+            one: question
+            for one, walk in walks.items()
+            if (question := walk.question) is not None and walk.depth < depth
+        }:
+            answers = read_epoch_ends(self._sender, self._broker, questions, deadline)
+            told = [(one, answers[one]) for one in questions if one in answers]
+            if not told:
+                break
+            for one, answer in told:
+                if isinstance(answer, Unknown):
+                    self._refused[one] = answer
+                    del self._walks[one], walks[one]
+                else:
+                    self._take(one, walks[one], answer)
+
+    def history(self, partition: TopicPartition) -> EpochHistory | Unknown:
+        """The written epochs known so far."""
+        walk = self._walks.get(partition)
+        if walk is None:
+            return self._refused.get(partition, Unknown(f"b{self._broker} was not asked"))
+        if walk.astray:
+            return Unknown(f"b{self._broker} knows no leader epoch of its records")
+        if not walk.begun:
+            return Unknown(f"b{self._broker} left its epochs out of its answers")
+        return walk.history
+
+    def _start_walks(
+        self,
+        ends: Mapping[TopicPartition, ListedOffset | OffsetError],
+        newest: Mapping[TopicPartition, ListedOffset | OffsetError],
+    ) -> None:
+        for one, end in ends.items():
+            if isinstance(end, ListedOffset):
+                batch = newest[one]
+                hint = batch.leader_epoch if isinstance(batch, ListedOffset) else None
+                self._walks[one] = EpochWalk(end.offset, max(end.leader_epoch, 0), hint)
+
+    def _take(self, partition: TopicPartition, walk: EpochWalk, answer: EpochAnswer) -> None:
+        if answer.epoch_end is not None:
+            self._high_watermarks[partition] = answer.high_watermark
+            self._log_starts[partition] = answer.log_start
+        walk.answer(answer.epoch_end, answer.log_start)
+
+    def _find_starts(self, held: list[TopicPartition], deadline: Deadline) -> None:
+        """Where the epochs tell nothing, the log may hold no record: its start says so."""
+        astray = [one for one in held if one in self._walks and self._walks[one].astray]
+        starts = list_offsets(self._sender, self._broker, astray, EARLIEST, deadline)
+        for one, start in starts.items():
+            if isinstance(start, ListedOffset):
+                self._log_starts[one] = start.offset
+                self._walks[one].start_at(start.offset)
+
+    def _local_starts(
+        self, held: list[TopicPartition], tiered: set[str], deadline: Deadline
+    ) -> Mapping[TopicPartition, ListedOffset | OffsetError]:
+        moved = [one for one in held if one.topic in tiered]
+        return list_offsets(self._sender, self._broker, moved, EARLIEST_LOCAL, deadline)
+
+    def _reading(
+        self,
+        one: TopicPartition,
+        end: ListedOffset | OffsetError,
+        newest: Mapping[TopicPartition, ListedOffset | OffsetError],
+        local_starts: Mapping[TopicPartition, ListedOffset | OffsetError],
+    ) -> ReplicaReading:
+        if isinstance(end, OffsetError):
+            online = False if end.code == KAFKA_STORAGE_ERROR else None
+            return ReplicaReading.unread(end.reason, log_dir_online=online)
+        start = self._log_start(one, end, local_starts.get(one))
+        return ReplicaReading(
+            log_start=start,
+            high_watermark=self._high_watermark(one, end),
+            log_end=end.offset,
+            leader_epoch=end.leader_epoch,
+            epochs=self.history(one),
+            # A deleted batch stays in its segment, where a search by time still finds it.
+            newest_ms=None if start == end.offset else _newest(newest[one]),
+            log_dir_online=True,
+            source=Source.STOCK if self._log_info is None else Source.NATIVE,
+            observed_at_ms=_now_ms(),
+        )
+
+    def _log_start(
+        self, one: TopicPartition, end: ListedOffset, local: ListedOffset | OffsetError | None
+    ) -> int | Unknown:
+        if isinstance(local, ListedOffset) and local.offset >= 0:
+            return local.offset
+        if end.offset == 0:
+            return 0
+        if one in self._log_starts:
+            return self._log_starts[one]
+        return self._refused.get(one, Unknown(f"b{self._broker} did not tell its log start"))
+
+    def _high_watermark(self, one: TopicPartition, end: ListedOffset) -> int | Unknown:
+        if end.offset == 0:
+            return 0
+        start = self._log_starts.get(one)
+        if start == end.offset:
+            return end.offset
+        mark = self._high_watermarks.get(one)
+        if mark is None or start is None:
+            untold = Unknown(f"b{self._broker} did not tell its high watermark")
+            return self._refused.get(one, untold)
+        return lost_high_watermark(self._broker) if mark <= start else mark
+
+
+def _newest(answer: ListedOffset | OffsetError) -> int | Unknown | None:
+    if isinstance(answer, OffsetError):
+        return answer
+    return answer.timestamp_ms if answer.offset >= 0 else None
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,184 @@
+"""Raw record batches of any replica, leader or not: Fetch with replica id -3, bit by bit.
+
+A future local replica (-3) reads from log start to log end, past the high watermark, and gets the
+batches as they lie on disk (FetchParams.isFromFuture, Partition.readRecords). Versions before 13
+name topics, so nothing but the name has to be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from services.errors import (
+    BreakglassError,
+    ClusterError,
+    EvidenceChanged,
+    MalformedMessage,
+    TimedOut,
+)
+from services.kafka.replicas.epoch_ends import FETCH_VERSION, FUTURE_REPLICA, NO_SESSION
+from services.kafka.replicas.list_offsets import LATEST, OffsetError, list_offsets
+from services.kafka.wire.broker_errors import (
+    AUTHORIZATION_CODES,
+    KAFKA_STORAGE_ERROR,
+    OFFSET_MOVED_TO_TIERED_STORAGE,
+    OFFSET_OUT_OF_RANGE,
+    cluster_error,
+    describe_error,
+    retriable,
+)
+from services.kafka.wire.connection import MAX_FRAME_BYTES
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.kafka.wire.sender import Sender
+from services.model import TopicPartition
+from services.topic_backup.batch_header import BatchHeader, Fetched, read_headers
+
+CHUNK_BYTES = 1024 * 1024
+"""Asked for at once; a larger batch still comes whole."""
+REQUEST_SECONDS = 15.0
+"""How long one chunk is tried for, throttling by the broker included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some batches of a log, whole."""
+
+    data: bytes
+    headers: tuple[BatchHeader, ...]
+    """Of batches in *data* that reach into the stretch asked for, by offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRecords:
+    """The log that one broker holds of one partition."""
+
+    sender: Sender
+    broker: int
+    partition: TopicPartition
+    chunk_bytes: int = CHUNK_BYTES
+    request_seconds: float = REQUEST_SECONDS
+    go_on: Callable[[], None] = lambda: None
+    """Called before each request; what it raises ends the reading."""
+
+    @property
+    def where(self) -> str:
+        """How messages name it."""
+        return f"{self.partition} on b{self.broker}"
+
+    def chunks(self, start: int, end: int) -> Iterator[Chunk]:
+        """The batches that hold offsets of ``[start, end)``, one chunk in memory at a time.
+
+        The first and the last batch may reach beyond. Offsets that compaction removed are
+        simply not there.
+
+        Raises:
+            EvidenceChanged: the log holds these offsets no longer.
+            NotAuthorized: READ on the topic is missing.
+            ClusterError: the broker cannot read its log.
+            MalformedMessage: bytes that are no batches of message format 2.
+            Unreachable: no answer in time, or the broker throttles us for longer.
+        """
+        position, size = start, self.chunk_bytes
+        while position < end:
+            data = self._records(position, size)
+            fetched = read_headers(data, self.where)
+            wanted = [one for one in fetched.headers if position < one.next_offset]
+            held = tuple([one for one in wanted if one.base_offset < end])
+            if held:
+                yield Chunk(data, held)
+                position, size = held[-1].next_offset, self.chunk_bytes
+            if len(held) < len(wanted):
+                return
+            if not held:
+                size = self._larger(fetched, size)
+                if size == 0:
+                    return self._require_end(end)
+
+    def _larger(self, fetched: Fetched, size: int) -> int:
+        """How much to ask for so that a cut batch comes whole; 0 where nothing came."""
+        if fetched.headers:
+            raise MalformedMessage(
+                f"{self.where}: the broker answers with older offsets than it was asked for; check "
+                "its log segments with kafka-dump-log.sh"
+            )
+        if not fetched.cut_bytes:
+            return 0
+        needed = max(fetched.cut_batch or 0, 2 * size)
+        if needed > MAX_FRAME_BYTES:
+            raise MalformedMessage(
+                f"{self.where}: a batch claims {needed:,} bytes, more than brokers accept; check "
+                "its log segments with kafka-dump-log.sh"
+            )
+        return needed
+
+    def _require_end(self, end: int) -> None:
+        """Where no batch follows, the log must reach *end* all the same: it was cut if not."""
+        deadline = Deadline.after(self.request_seconds)
+        told = list_offsets(self.sender, self.broker, [self.partition], LATEST, deadline)
+        answer = told[self.partition]
+        if isinstance(answer, OffsetError):
+            raise ClusterError(f"{self.where}: {answer.reason}; read the cluster again")
+        if answer.offset < end:
+            raise self._moved(f"it ends at {answer.offset}, and not at {end} or later")
+
+    def _records(self, position: int, size: int) -> bytes:
+        deadline = Deadline.after(self.request_seconds)
+        return until(deadline, lambda: self._ask(position, size, deadline))
+
+    def _ask(self, position: int, size: int, deadline: Deadline) -> bytes:
+        from kafka.protocol.consumer import FetchResponse
+
+        self.go_on()
+        request = _request(self.partition, position, size)
+        answer = self.sender.call(
+            self.broker, request, FetchResponse, deadline, max_version=FETCH_VERSION
+        )
+        told = [one for topic in answer.responses for one in topic.partitions]
+        code = answer.error_code or (told[0].error_code if told else 0)
+        if code:
+            raise self._error(code)
+        if not told:
+            # So a broker answers a client that it throttles (FetchContext.getThrottledResponse).
+            raise TimedOut(
+                f"b{self.broker} answers without records of {self.partition}: raise the fetch "
+                "quota of this client, or try again",
+                "throttled",
+            )
+        return bytes(told[0].records or b"")
+
+    def _error(self, code: int) -> BreakglassError:
+        if code == OFFSET_OUT_OF_RANGE:
+            return self._moved("it no longer holds the offset asked for")
+        if code == OFFSET_MOVED_TO_TIERED_STORAGE:
+            return self._moved("that part is in remote storage now")
+        if code == KAFKA_STORAGE_ERROR:
+            return ClusterError(
+                f"the log directory of {self.where} is offline: repair it, then read again"
+            )
+        if retriable(code) and code not in AUTHORIZATION_CODES:
+            reason = describe_error(code)
+            return TimedOut(f"{self.where} cannot be read now ({reason}): try again", reason)
+        return cluster_error(code, f"reading {self.where}", f"READ on topic {self.partition.topic}")
+
+    def _moved(self, how: str) -> EvidenceChanged:
+        return EvidenceChanged(f"the log of {self.where} changed meanwhile: {how}; read it again")
+
+
+def _request(partition: TopicPartition, position: int, size: int) -> Any:
+    from kafka.protocol.consumer import FetchRequest
+
+    topic_class = FetchRequest.FetchTopic
+    wanted = topic_class.FetchPartition(
+        partition=partition.partition, fetch_offset=position, partition_max_bytes=size
+    )
+    return FetchRequest(
+        replica_id=FUTURE_REPLICA,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=size,
+        session_epoch=NO_SESSION,
+        topics=[topic_class(topic=partition.topic, partitions=[wanted])],
+    )

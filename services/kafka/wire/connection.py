@@ -1,0 +1,297 @@
+"""One blocking connection to one broker: frames, api versions, TLS and SASL, each wait bounded.
+
+Messages are kafka-python's schema classes; nothing of its clients is used, so a request
+is on the wire only if this module was asked to send it, and is never sent twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import select
+import socket
+import ssl
+import struct
+import time
+from typing import Any, Protocol
+
+from services.connection.endpoint import Endpoint
+from services.errors import (
+    AuthenticationFailed,
+    ConnectFailed,
+    MalformedMessage,
+    TimedOut,
+    UnsupportedByCluster,
+)
+from services.kafka.wire.deadline import Deadline
+
+MAX_FRAME_BYTES = 256 * 1024 * 1024
+"""A larger response is refused: no answer we ask for comes near it."""
+
+API_VERSIONS_VERSION = 3
+REAUTHENTICATE_AT = 0.85
+"""Share of a SASL session's lifetime (KIP-368) after which the connection is replaced."""
+
+
+class Security(Protocol):
+    """How a plain socket becomes an authenticated one (services/connection/security.py)."""
+
+    def wrap(self, sock: socket.socket, host: str) -> socket.socket:
+        """The socket after its TLS handshake, or as it was where TLS is off."""
+        ...
+
+    def sasl(self, host: str) -> tuple[str, Any] | None:
+        """Mechanism name and a fresh kafka-python SaslMechanism, or None without SASL."""
+        ...
+
+
+class BrokerConnection:
+    """A connection to one broker. Calls are answered in order; not for use by two threads.
+
+    Raises:
+        ConnectFailed: refused, reset, no such host, TLS refused.
+        AuthenticationFailed: the broker rejected the credentials.
+        TimedOut: no connection before *deadline*.
+    """
+
+    def __init__(
+        self, address: Endpoint, security: Security, client_id: str, deadline: Deadline
+    ) -> None:
+        self._where = str(address)
+        self._client_id = client_id
+        self._correlation = itertools.count(1)
+        self._expires_at: float | None = None
+        self._quiet_until = 0.0
+        self._socket = self._connect(address, security, deadline)
+        try:
+            self.api_versions = self._ask_api_versions(deadline)
+            self._authenticate(security, address.certified_name, deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        """It broke or was closed: what is asked next needs a new connection."""
+        return self._socket.fileno() < 0
+
+    @property
+    def abandoned(self) -> bool:
+        """The broker has closed it while it was idle, or sent what nobody asked for."""
+        try:
+            return bool(select.select([self._socket], [], [], 0)[0])
+        except (OSError, ValueError):
+            return True
+
+    @property
+    def expired(self) -> bool:
+        """The SASL session is about to end: open a new connection instead."""
+        return self._expires_at is not None and time.monotonic() >= self._expires_at
+
+    def call(
+        self,
+        request: Any,
+        response_class: Any,
+        deadline: Deadline,
+        *,
+        max_version: int | None = None,
+    ) -> Any:
+        """Send *request* and return the decoded answer.
+
+        The version is the highest that both sides know, capped by *max_version*.
+
+        Raises:
+            UnsupportedByCluster: the broker lacks the api or every version of it we speak.
+            TimedOut: no answer before *deadline*; the connection is closed, because a late
+                answer would be taken for the next one's. Left open where nothing was sent,
+                because the broker asked for more silence than there is time.
+            ConnectFailed: the connection broke.
+            MalformedMessage: the answer is none of that api and version.
+        """
+        version = self._choose_version(request, max_version)
+        self._wait_out_throttle(deadline)
+        answer = self._exchange(request, response_class, version, deadline)
+        throttle_ms = getattr(answer, "throttle_time_ms", 0) or 0
+        self._quiet_until = time.monotonic() + throttle_ms / 1000
+        return answer
+
+    def prove(self, deadline: Deadline) -> None:
+        """Ask something harmless, so that what is sent next meets a broker that answers.
+
+        Waits out a throttle first.
+
+        Raises:
+            Unreachable: the broker does not answer before *deadline*.
+        """
+        self._wait_out_throttle(deadline)
+        self.api_versions = self._ask_api_versions(deadline)
+
+    def close(self) -> None:
+        """Close the socket, ending a wait in another thread at once."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _wait_out_throttle(self, deadline: Deadline) -> None:
+        """Stay silent as long as the last answer asked us to (KIP-219)."""
+        pause = self._quiet_until - time.monotonic()
+        if pause <= 0:
+            return
+        if pause > deadline.remaining():
+            raise TimedOut(
+                f"{self._where} throttles this user for {pause:.1f} s more: raise its quota or "
+                "allow more time"
+            )
+        time.sleep(pause)
+
+    def _connect(self, address: Endpoint, security: Security, deadline: Deadline) -> socket.socket:
+        try:
+            sock = socket.create_connection(
+                (address.host, address.port), timeout=max(deadline.remaining(), 0.001)
+            )
+        except UnicodeError as error:
+            raise ConnectFailed(
+                f"{self._where} is no host name: correct the address", "no host name"
+            ) from error
+        except OSError as error:
+            raise self._translate(error) from error
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return security.wrap(sock, address.certified_name)
+        except (OSError, ssl.SSLError) as error:
+            sock.close()
+            raise self._translate(error) from error
+
+    def _ask_api_versions(self, deadline: Deadline) -> dict[int, tuple[int, int]]:
+        from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+
+        request = ApiVersionsRequest(client_software_name="breakglass", client_software_version="0")
+        answer = self._exchange(request, ApiVersionsResponse, API_VERSIONS_VERSION, deadline)
+        if answer.error_code:
+            answer = self._exchange(ApiVersionsRequest(), ApiVersionsResponse, 0, deadline)
+        return {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    def _authenticate(self, security: Security, host: str, deadline: Deadline) -> None:
+        sasl = security.sasl(host)
+        if sasl is None:
+            return
+        from kafka.protocol.sasl import (
+            SaslAuthenticateRequest,
+            SaslAuthenticateResponse,
+            SaslHandshakeRequest,
+            SaslHandshakeResponse,
+        )
+
+        name, mechanism = sasl
+        shaken = self.call(
+            SaslHandshakeRequest(mechanism=name), SaslHandshakeResponse, deadline, max_version=1
+        )
+        if shaken.error_code:
+            offered = ", ".join(shaken.mechanisms) or "none"
+            raise AuthenticationFailed(
+                f"{self._where} does not accept SASL mechanism {name} (it offers {offered}): "
+                "set sasl.mechanism to one it offers"
+            )
+        while not mechanism.is_done():
+            answer = self.call(
+                SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes()),
+                SaslAuthenticateResponse,
+                deadline,
+                max_version=2,
+            )
+            if answer.error_code:
+                raise self._rejected(answer.error_message or "no reason given")
+            mechanism.receive(answer.auth_bytes)
+            if answer.session_lifetime_ms:
+                lifetime = answer.session_lifetime_ms / 1000
+                self._expires_at = time.monotonic() + lifetime * REAUTHENTICATE_AT
+        if not mechanism.is_authenticated():
+            raise self._rejected("the exchange ended without success")
+
+    def _rejected(self, reason: str) -> AuthenticationFailed:
+        return AuthenticationFailed(
+            f"{self._where} rejected the credentials ({reason}): check sasl.jaas.config"
+        )
+
+    def _choose_version(self, request: Any, max_version: int | None) -> int:
+        offered = self.api_versions.get(request.API_KEY)
+        if offered is None:
+            raise UnsupportedByCluster(
+                f"{self._where} does not offer {request.name}: this command needs a newer Kafka"
+            )
+        ours = request.max_version if max_version is None else max_version
+        version = min(ours, offered[1])
+        if version < offered[0]:
+            raise UnsupportedByCluster(
+                f"{self._where} offers {request.name} {offered[0]}-{offered[1]} and we speak "
+                f"up to {ours}: use a newer Breakglass"
+            )
+        return int(version)
+
+    def _exchange(self, request: Any, response_class: Any, version: int, deadline: Deadline) -> Any:
+        correlation_id = next(self._correlation)
+        request.API_VERSION = version
+        request.with_header(correlation_id=correlation_id, client_id=self._client_id)
+        try:
+            self._set_timeout(deadline)
+            self._socket.sendall(request.encode(header=True, framed=True))
+            frame = self._read_frame(deadline)
+        except OSError as error:
+            self.close()
+            raise self._translate(error) from error
+        if struct.unpack_from(">i", frame)[0] != correlation_id:
+            self.close()
+            raise ConnectFailed(
+                f"{self._where} answered out of order: check that it is a Kafka broker"
+            )
+        return self._decode(response_class, frame, version)
+
+    def _decode(self, response_class: Any, frame: bytes, version: int) -> Any:
+        from services.kafka.wire.messages.message import UNREADABLE
+
+        try:
+            return response_class.decode(frame, version=version, header=True)
+        except (*UNREADABLE, AssertionError) as error:
+            self.close()
+            raise MalformedMessage(
+                f"{self._where} answered {response_class.name} v{version} with other bytes "
+                f"({error}): check that it is a Kafka broker"
+            ) from error
+
+    def _read_frame(self, deadline: Deadline) -> bytes:
+        (size,) = struct.unpack(">i", self._read_exactly(4, deadline))
+        if not 4 <= size <= MAX_FRAME_BYTES:
+            raise OSError(f"a frame of {size} bytes is not Kafka's protocol")
+        return bytes(self._read_exactly(size, deadline))
+
+    def _read_exactly(self, size: int, deadline: Deadline) -> bytearray:
+        data = bytearray(size)
+        view = memoryview(data)
+        got = 0
+        while got < size:
+            self._set_timeout(deadline)
+            read = self._socket.recv_into(view[got:])
+            if read == 0:
+                raise ConnectionResetError("the broker closed the connection")
+            got += read
+        return data
+
+    def _set_timeout(self, deadline: Deadline) -> None:
+        remaining = deadline.remaining()
+        if remaining == 0.0:
+            raise TimeoutError
+        self._socket.settimeout(remaining)
+
+    def _translate(self, error: OSError) -> ConnectFailed | TimedOut:
+        """The one place where socket errors become ours."""
+        if isinstance(error, TimeoutError):
+            return TimedOut(
+                f"{self._where} did not answer in time: it may be hung or cut off from here",
+                "timed out",
+            )
+        reason = error.strerror or str(error) or type(error).__name__
+        return ConnectFailed(
+            f"{self._where} cannot be spoken to ({reason}): check that the broker runs and "
+            "that this listener and security.protocol are right",
+            reason[:1].lower() + reason[1:],
+        )

@@ -1,0 +1,129 @@
+"""Whether this cluster speaks KIP-1275's own requests, found out once and said plainly.
+
+An api key alone proves nothing (Kafka's trunk gave 93 away), so `auto` wants the key and
+ElectLeaders v3 advertised together, and one answer that parses exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from services.errors import BreakglassError, UsageError
+from services.kafka.wire.api_keys import ELECT_LEADERS
+from services.kafka.wire.broker_errors import AUTHORIZATION_CODES
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.elect_leaders import DESIGNATED_SINCE
+from services.kafka.wire.messages.replica_log_info import (
+    DEFAULT_API_KEY,
+    Form,
+    ReplicaLogInfoMessages,
+    replica_log_info,
+)
+from services.kafka.wire.sender import ANY_BROKER, Sender
+
+LAST_ASSIGNED_KEY = 92
+"""The highest api key of Kafka 4.3: all up to it mean something else."""
+
+AUTO = "auto"
+OFF = "off"
+
+NOT_ALLOWED = (
+    "GetReplicaLogInfo is not allowed: needs CLUSTER_ACTION on CLUSTER and DESCRIBE on the topic"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRpc:
+    """What of KIP-1275 the brokers offer."""
+
+    log_info: ReplicaLogInfoMessages | None
+    """GetReplicaLogInfo in the form that answered; None: log ends come from ListOffsets."""
+    designates: bool
+    """ElectLeaders takes designated leaders; False: reorder and unclean election."""
+    reason: str
+    """Why it is so: ``the brokers do not advertise api key 93``."""
+
+    @property
+    def summary(self) -> str:
+        """Which requests are used, and why, for a header."""
+        if self.log_info is None and not self.designates:
+            return f"stock requests: {self.reason}"
+        elections = "designated elections" if self.designates else "reorder + unclean elections"
+        return f"{self.reason}; {elections}"
+
+
+STOCK = NativeRpc(None, False, "switched off by --native-rpc off")
+
+
+def native_key(choice: str) -> int | None:
+    """The api key that *choice* (``auto``, ``off`` or a number) allows to be sent, if any.
+
+    Raises:
+        UsageError: neither word nor a free key. Kafka's own keys are never opened, for some
+            of them change a cluster and this one is sent in read-only sessions too.
+    """
+    if choice == OFF:
+        return None
+    if choice == AUTO:
+        return DEFAULT_API_KEY
+    if not (choice.isascii() and choice.isdigit() and LAST_ASSIGNED_KEY < int(choice) < 2**15):
+        raise UsageError(
+            f"--native-rpc takes auto, off, or the api key of GetReplicaLogInfo above "
+            f"{LAST_ASSIGNED_KEY}, not {choice!r}"
+        )
+    return int(choice)
+
+
+def find_native_rpc(
+    sender: Sender, choice: str, topic_id: UUID, partition: int, deadline: Deadline
+) -> NativeRpc:
+    """Ask the bootstrap broker what it offers, by one question about one partition.
+
+    Raises:
+        Unreachable: no bootstrap server answers.
+    """
+    key = native_key(choice)
+    if key is None:
+        return STOCK
+    elections = sender.offers(ANY_BROKER, ELECT_LEADERS, deadline)
+    designates = elections is not None and elections[1] >= DESIGNATED_SINCE
+    if sender.offers(ANY_BROKER, key, deadline) is None:
+        return NativeRpc(None, designates, f"the brokers do not advertise api key {key}")
+    if choice == AUTO and not designates:
+        return NativeRpc(None, False, f"api key {key} is advertised without ElectLeaders v3")
+    probed = next(_answers(sender, key, {topic_id: [partition]}, deadline), None)
+    if probed is None:
+        return NativeRpc(None, designates, f"api key {key} answers in no known form")
+    messages, answer = probed
+    if _denied(answer):
+        # Designated elections need CLUSTER_ACTION too; the stock route needs ALTER.
+        return NativeRpc(None, False, NOT_ALLOWED)
+    return NativeRpc(messages, designates, f"GetReplicaLogInfo ({messages.form}) answers")
+
+
+def _answers(
+    sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
+) -> Iterator[tuple[ReplicaLogInfoMessages, Any]]:
+    """The answer to *question* in each form that the broker understands."""
+    for form in Form:
+        messages = replica_log_info(form, key)
+        request = messages.request(question)
+        try:
+            answer = sender.call(
+                ANY_BROKER, request, messages.response_class, deadline.sooner(2.0), lane="probe"
+            )
+        except BreakglassError:
+            # Bytes of another form, or a broker that hangs up on what it cannot parse.
+            continue
+        yield messages, answer
+
+
+def _denied(answer: Any) -> bool:
+    return any(
+        one.error_code in AUTHORIZATION_CODES
+        for topic in answer.topic_partition_log_info_list
+        for one in topic.partition_log_info
+    )

@@ -1,0 +1,230 @@
+"""The one way out: connections to brokers, and an allow-list of what may be sent through them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from services.connection.endpoint import Endpoint
+from services.errors import ConnectFailed, ReadOnly, TimedOut, Unreachable
+from services.kafka.wire.bootstrap import first_to_answer
+from services.kafka.wire.connection import BrokerConnection, Security
+from services.kafka.wire.deadline import Deadline
+from services.model import Broker
+
+ANY_BROKER = -1
+"""The broker that answered the bootstrap."""
+
+CLOSING = "this session is closing: start the command again"
+
+CONNECT_SECONDS = 10.0
+"""Kafka's default of socket.connection.setup.timeout.ms."""
+
+KNOWN_BROKER_SECONDS = 1.0
+"""How long the bootstrap broker may take to answer again before the others are tried."""
+
+
+class Sender:
+    """Sends requests whose api key is in *allowed*; everything else is refused unsent.
+
+    One connection for each (broker, lane); calls on it queue. A lane is a connection of
+    its own for requests that may hang, so that they never delay the others. No request is
+    sent twice: what to do about a failure is the caller's decision.
+    """
+
+    def __init__(
+        self,
+        bootstrap: tuple[Endpoint, ...],
+        security: Security,
+        allowed: frozenset[int],
+        *,
+        client_id: str = "breakglass",
+        broker_addresses: Mapping[int, Endpoint] | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+    ) -> None:
+        self._bootstrap = bootstrap
+        self._security = security
+        self._allowed = allowed
+        self._client_id = client_id
+        self._connect_seconds = connect_seconds
+        self._overrides = dict(broker_addresses or {})
+        self._addresses: dict[int, Endpoint] = dict(self._overrides)
+        self._slots: dict[tuple[int, str], _Slot] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Nothing leaves any more, not even through a connection that was just being opened."""
+        return self._closed
+
+    @property
+    def allowed(self) -> frozenset[int]:
+        """The api keys this sender lets out."""
+        return self._allowed
+
+    def learn(self, brokers: Iterable[Broker]) -> None:
+        """Remember where *brokers* listen; addresses given by the operator win."""
+        for broker in brokers:
+            override = self._overrides.get(broker.id)
+            self._addresses[broker.id] = (
+                Endpoint(broker.host, broker.port)
+                if override is None
+                else override.standing_for(broker.host)
+            )
+
+    def override(self, addresses: Mapping[int, Endpoint]) -> None:
+        """Reach brokers at *addresses* from now on, unless the operator gave one for them."""
+        for broker, address in addresses.items():
+            if broker not in self._overrides:
+                self._overrides[broker] = self._addresses[broker] = address
+
+    def offers(self, broker: int, api_key: int, deadline: Deadline) -> tuple[int, int] | None:
+        """The versions of *api_key* that *broker* advertises, or None.
+
+        Raises:
+            Unreachable: the broker cannot be spoken to.
+        """
+        with self._slot(broker, "").using(self, deadline) as connection:
+            return connection.api_versions.get(api_key)
+
+    def prove(self, broker: int, deadline: Deadline) -> None:
+        """Exchange something harmless with *broker*, so that a dead connection shows now.
+
+        What is sent right after either reaches a broker that answers, or is truly unknown.
+
+        Raises:
+            Unreachable: the broker cannot be spoken to; nothing of consequence was sent.
+        """
+        with self._slot(broker, "").using(self, deadline) as connection:
+            connection.prove(deadline)
+
+    def call(
+        self,
+        broker: int,
+        request: Any,
+        response_class: Any,
+        deadline: Deadline,
+        *,
+        lane: str = "",
+        max_version: int | None = None,
+    ) -> Any:
+        """Send *request* once to *broker* and return its answer.
+
+        Raises:
+            ReadOnly: the api key is not in the allow-list; nothing was sent.
+            Unreachable: no connection, or no answer before *deadline*.
+            UnsupportedByCluster: the broker lacks the api.
+            MalformedMessage: the request was sent, and its answer cannot be read.
+        """
+        if request.API_KEY not in self._allowed:
+            raise ReadOnly(
+                f"{request.name} changes the cluster and this session is read-only: "
+                "start again with --write"
+            )
+        with self._slot(broker, lane).using(self, deadline) as connection:
+            return connection.call(request, response_class, deadline, max_version=max_version)
+
+    def close(self) -> None:
+        """Close every connection, ending waits in other threads at once."""
+        with self._lock:
+            self._closed = True
+            slots = list(self._slots.values())
+        for slot in slots:
+            slot.close()
+
+    def open_connection(self, broker: int, deadline: Deadline) -> BrokerConnection:
+        """A new connection to *broker*, outside every lane.
+
+        Raises:
+            ConnectFailed: also when no address of the broker is known.
+        """
+        if self._closed:
+            raise ConnectFailed(CLOSING, "session closing")
+        if broker == ANY_BROKER:
+            return self._connect_to_any(deadline)
+        address = self._addresses.get(broker)
+        if address is None:
+            raise ConnectFailed(
+                f"b{broker} has no known address: give one with --broker-address "
+                f"{broker}=HOST:PORT",
+                "no address known",
+            )
+        return self._connect(address, deadline)
+
+    def _connect_to_any(self, deadline: Deadline) -> BrokerConnection:
+        """The broker of the last bootstrap while it answers, else a new race."""
+        answered = self._addresses.get(ANY_BROKER)
+        if answered is not None:
+            try:
+                return self._connect(answered, deadline.sooner(KNOWN_BROKER_SECONDS))
+            except Unreachable:
+                self._addresses.pop(ANY_BROKER, None)
+        winner, connection = first_to_answer(self._bootstrap, self._connect, deadline)
+        self._addresses[ANY_BROKER] = winner
+        return connection
+
+    def _connect(self, address: Endpoint, deadline: Deadline) -> BrokerConnection:
+        limit = deadline.sooner(self._connect_seconds)
+        return BrokerConnection(address, self._security, self._client_id, limit)
+
+    def _slot(self, broker: int, lane: str) -> _Slot:
+        with self._lock:
+            return self._slots.setdefault((broker, lane), _Slot(broker))
+
+
+class _Slot:
+    """One lane to one broker: a lock, and a connection while it works."""
+
+    def __init__(self, broker: int) -> None:
+        self._broker = broker
+        self._name = "the bootstrap broker" if broker == ANY_BROKER else f"b{broker}"
+        self._lock = threading.Lock()
+        self._connection: BrokerConnection | None = None
+
+    def using(self, sender: Sender, deadline: Deadline) -> _Use:
+        return _Use(self, sender, deadline)
+
+    def acquire(self, sender: Sender, deadline: Deadline) -> BrokerConnection:
+        if not self._lock.acquire(timeout=deadline.remaining()):
+            raise TimedOut(f"{self._name} is still busy with an earlier request: try again")
+        try:
+            if self._connection is None or _worn(self._connection):
+                self.close()
+                self._connection = sender.open_connection(self._broker, deadline)
+            if sender.closed:
+                self.close()
+                raise ConnectFailed(CLOSING, "session closing")
+            return self._connection
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def release(self) -> None:
+        if self._connection is not None and self._connection.closed:
+            self._connection = None
+        self._lock.release()
+
+    def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class _Use:
+    """Holds a slot for one call."""
+
+    def __init__(self, slot: _Slot, sender: Sender, deadline: Deadline) -> None:
+        self._slot, self._sender, self._deadline = slot, sender, deadline
+
+    def __enter__(self) -> BrokerConnection:
+        return self._slot.acquire(self._sender, self._deadline)
+
+    def __exit__(self, *_: object) -> None:
+        self._slot.release()
+
+
+def _worn(connection: BrokerConnection) -> bool:
+    """Not to be used again: its session ends, or the broker hung up while it was idle."""
+    return connection.expired or connection.abandoned

@@ -1,0 +1,1 @@
+"""Evidence of every replica, gathered from all brokers at once and put together."""

@@ -1,0 +1,1 @@
+"""What the evidence means: ranking, loss, verdict. Pure functions over frozen values."""

@@ -1,0 +1,111 @@
+"""What is concluded about one offline partition: the values that screens and commands show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from services.model import PartitionEvidence, TopicPartition
+from services.recovery.judgement.loss import Loss, Unread, loss_of
+from services.recovery.judgement.precedence import internal
+from services.recovery.judgement.ranking import Ranking
+from services.recovery.judgement.succession import Forecast
+
+
+class Verdict(StrEnum):
+    """The state of an offline partition in one word, most urgent first."""
+
+    STUCK = "STUCK"
+    """No election can work before something else is put right."""
+    BOMB = "BOMB"
+    """The controller is about to elect a replica that destroys what others hold (R2)."""
+    WAIT = "WAIT"
+    """A replica that is ISR, ELR or sole last known leader would bring it back whole."""
+    FORK = "FORK"
+    """Committed records on both sides: only the operator can decide (R9)."""
+    LOSS = "LOSS"
+    """Electing the best replica loses records, or may."""
+    SAFE = "SAFE"
+    """Electing the best replica loses nothing that is readable."""
+
+
+class Verb(StrEnum):
+    """What to do; for STUCK what stands in the way."""
+
+    START = "start"
+    RECONNECT = "reconnect"
+    """The broker runs but is fenced: its way to the controllers is broken."""
+    AWAIT = "await"
+    """The controller elects this broker by itself, and rightly."""
+    ELECT = "elect"
+    STOP = "stop"
+    DECIDE = "decide"
+    NO_QUORUM = "no quorum"
+    REASSIGNMENT = "reassignment"
+    UNREGISTERED = "unregistered"
+    NO_ANSWER = "no answer"
+    INELIGIBLE = "none eligible"
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing to do about a partition."""
+
+    verb: Verb
+    broker: int | None = None
+
+    def __str__(self) -> str:
+        return self.verb.value if self.broker is None else f"{self.verb.value} b{self.broker}"
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """The judgement of one offline partition."""
+
+    evidence: PartitionEvidence
+    verdict: Verdict
+    action: Action
+    designee: int | None
+    """Whom an election now should choose; None where none should be held: nobody can be elected,
+    something else must be put right first, or only the operator can decide (FORK)."""
+    ranking: Ranking
+    loss: Loss | None
+    """The loss of electing the designee."""
+    unread: Unread
+    forecast: Forecast
+    hazards: tuple[int, ...]
+    """Brokers that a reorder would elect instead of the designee (R1)."""
+    restorers: tuple[int, ...]
+    """Brokers that would each bring the partition back whole, once started."""
+    heard: tuple[int, int]
+    """How many replicas have answered, of how many."""
+    barriers: tuple[str, ...]
+    """Why it must not be elected without an operator's decision; empty if nothing bars it."""
+    reasons: tuple[str, ...]
+    """Sentences for the operator, the verdict's own reason first."""
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.evidence.partition
+
+    @property
+    def best(self) -> int | None:
+        """Who leads the ranking, be an election advisable or not."""
+        winner = self.ranking.winner
+        return None if winner is None else winner.broker
+
+    @property
+    def automatable(self) -> bool:
+        """Whether the designee may be elected on a consent given for many partitions at once."""
+        return self.designee is not None and not self.barriers
+
+    @property
+    def in_bulk(self) -> bool:
+        """Whether its consent may be shared: internal topics are recovered one by one (R17)."""
+        return not internal(self.partition)
+
+    def loss_of(self, broker: int) -> Loss:
+        """The loss of electing *broker* instead; Unknown if its log could not be read."""
+        if self.loss is not None and self.loss.candidate == broker:
+            return self.loss
+        return loss_of(self.evidence, broker)

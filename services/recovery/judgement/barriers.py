@@ -1,0 +1,84 @@
+"""What keeps an election from being automated, and what else an operator should know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from services.model import Reassignment, Unknown
+from services.recovery.judgement.case import Case, named
+from services.recovery.judgement.eligibility import Standing, answered, live
+from services.recovery.judgement.ranking import Candidate
+from services.recovery.judgement.succession import ROLE_WORDS, UNCLEAN_ELECTION, hazards, inheritors
+
+
+def barriers(case: Case) -> Iterator[str]:
+    """Why electing the winner of the ranking needs an operator's decision."""
+    evidence = case.evidence
+    for broker in hazards(evidence, case.winner):
+        yield (
+            f"the controller may elect b{broker} instead: stop b{broker}, wait until it is fenced, "
+            "read again"
+        )
+    if case.ranking.unproven:
+        yield case.ranking.unproven
+    best = case.ranking.winner
+    if best is not None and best.eligibility.standing is not Standing.ELIGIBLE:
+        yield best.eligibility.reason
+    if evidence.unregistered:
+        yield f"{named(evidence.unregistered)} is not registered"
+    if isinstance(evidence.state.reassignment, Reassignment):
+        yield "a reassignment is under way"
+    if isinstance(evidence.state.reassignment, Unknown):
+        yield f"unknown if it is being reassigned: {evidence.state.reassignment.reason}"
+    yield from _loss_barriers(case)
+    yield from _incomplete(case)
+
+
+def _loss_barriers(case: Case) -> Iterator[str]:
+    loss = case.loss
+    if loss is None:
+        return
+    committed = loss.committed_elsewhere
+    if committed is True:
+        losers = [r.broker for r in loss.against if r.committed_past_divergence is True]
+        yield f"{named(losers)} holds committed records that b{loss.candidate} lacks"
+    elif isinstance(committed, Unknown):
+        yield f"unknown if the lost records are committed: {committed.reason}"
+    if case.empty_over_unread:
+        yield f"b{loss.candidate} is EMPTY and not every replica could be read"
+
+
+def _incomplete(case: Case) -> Iterator[str]:
+    """R15: a replica on an unfenced broker may still answer."""
+    if case.circumstances.deadline_passed:
+        return
+    missing = [r.broker for r in case.evidence.replicas if live(r) and not answered(r)]
+    if missing:
+        yield f"{named(missing)} may still answer: wait until the recovery duration has passed"
+
+
+def remarks(case: Case) -> Iterator[str]:
+    """What is odd or pending, beside the verdict (R14, R20, R21)."""
+    for candidate in case.ranking.candidates:
+        yield from _of_replica(case, candidate)
+    if case.forecast.broker is not None and case.forecast.reason == UNCLEAN_ELECTION:
+        yield (
+            f"{UNCLEAN_ELECTION}: the controller elects b{case.forecast.broker} by itself "
+            f"within {case.forecast.within_s} s"
+        )
+    circumstances = case.circumstances
+    if isinstance(circumstances.quorum, Unknown) and not circumstances.without_quorum:
+        yield f"quorum unknown: {circumstances.quorum.reason}"
+
+
+def _of_replica(case: Case, candidate: Candidate) -> Iterator[str]:
+    broker, replica = candidate.broker, candidate.replica
+    if candidate.remark:
+        yield f"b{broker} is {candidate.remark}"
+    if replica.log_dir_online is False and broker in inheritors(case.evidence.state):
+        yield (
+            f"b{broker} is {ROLE_WORDS[replica.role]}, on a log directory that is offline: "
+            "repaired with its data, it would bring everything back"
+        )
+    if broker in case.circumstances.ruled_out:
+        yield f"b{broker}: {case.circumstances.ruled_out[broker]}"

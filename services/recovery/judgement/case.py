@@ -1,0 +1,53 @@
+"""One offline partition with everything that its judgement needs, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from services.model import PartitionEvidence
+from services.recovery.judgement.circumstances import Circumstances
+from services.recovery.judgement.loss import Loss, Unread, loss_of, unread_bound
+from services.recovery.judgement.ranking import Ranking, holds_records, rank
+from services.recovery.judgement.succession import Forecast, forecast
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The evidence with everything that several judgements need."""
+
+    evidence: PartitionEvidence
+    circumstances: Circumstances
+    ranking: Ranking
+    winner: int | None
+    """The broker that leads the ranking."""
+    loss: Loss | None
+    """The loss of choosing the winner."""
+    unread: Unread
+    forecast: Forecast
+
+    @property
+    def empty_over_unread(self) -> bool:
+        """KIP-1275's pathological example: the winner has no records, and others are unread."""
+        best = self.ranking.winner
+        return best is not None and not holds_records(best.replica) and bool(self.unread.replicas)
+
+
+def case_of(evidence: PartitionEvidence, circumstances: Circumstances) -> Case:
+    """Work out what the judgement of *evidence* needs."""
+    ranking = rank(evidence)
+    best = ranking.winner
+    return Case(
+        evidence,
+        circumstances,
+        ranking,
+        None if best is None else best.broker,
+        None if best is None else loss_of(evidence, best.broker),
+        unread_bound(evidence),
+        forecast(evidence, circumstances),
+    )
+
+
+def named(brokers: Iterable[int]) -> str:
+    """*brokers* as a sentence names them: ``b1, b2``."""
+    return ", ".join([f"b{broker}" for broker in brokers])

@@ -1,0 +1,65 @@
+"""Whether a replica may be chosen to lead, and what its choice asks of the operator."""
+
+from __future__ import annotations
+
+from services.model import PartitionEvidence, Reassignment, Unknown
+from services.recovery.judgement.case import named
+from services.recovery.judgement.eligibility import Standing, eligibility
+from services.recovery.judgement.loss import loss_of
+from services.recovery.judgement.precedence import internal
+from services.recovery.judgement.ranking import Ranking, holds_records, rank
+from services.recovery.judgement.succession import hazards
+
+
+def refusal(evidence: PartitionEvidence, broker: int) -> str:
+    """Why *broker* cannot be chosen at all (R1, R12, R16); empty if it can."""
+    found = eligibility(evidence, broker)
+    if found.standing is Standing.BARRED:
+        return found.reason
+    if not evidence.state.offline:
+        return f"b{evidence.state.leader} leads it already"
+    if evidence.unregistered:
+        return f"{named(evidence.unregistered)} in the assignment is not registered"
+    if isinstance(evidence.state.reassignment, Reassignment):
+        return "a reassignment is under way: finish or cancel it first"
+    others = hazards(evidence, broker)
+    if others:
+        return (
+            f"the controller may elect {named(others)} instead: stop {named(others)}, wait until "
+            "fenced, read again"
+        )
+    return ""
+
+
+def choices(evidence: PartitionEvidence, ranking: Ranking | None = None) -> tuple[int, ...]:
+    """Brokers that a rule may choose, best first: read, and with nothing against them."""
+    ranked = ranking or rank(evidence)
+    return tuple([broker for broker in ranked.recommendable if not refusal(evidence, broker)])
+
+
+def own_consent(evidence: PartitionEvidence, broker: int) -> str:
+    """Why electing *broker* needs a consent for this partition alone; empty if it does not.
+
+    Internal topics (R17), a loss or ranking that is unknown (R8, R16), committed records on
+    another replica (R9), and a log without records where others are unread.
+    """
+    if internal(evidence.partition):
+        return "it is an internal topic"
+    standing = eligibility(evidence, broker)
+    if standing.standing is not Standing.ELIGIBLE:
+        return standing.reason
+    loss = loss_of(evidence, broker)
+    if loss.committed_elsewhere is True:
+        return "committed records of other replicas are lost"
+    if isinstance(loss.total, Unknown):
+        return f"the loss is unknown: {loss.total.reason}"
+    if isinstance(loss.committed_elsewhere, Unknown):
+        return f"unknown if committed records are lost: {loss.committed_elsewhere.reason}"
+    unproven = rank(evidence).unproven
+    if unproven:
+        return unproven
+    replica = evidence.replica(broker)
+    silent = any(isinstance(one.log_end, Unknown) for one in evidence.replicas)
+    if replica is not None and silent and not holds_records(replica):
+        return f"b{broker} is EMPTY and not every replica could be read"
+    return ""

@@ -1,0 +1,120 @@
+"""Many assessments in two sentences: what to do first, and what must be stopped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from services.model import Denied, Quorum, Silent, Unknown
+from services.recovery.judgement.assessment import Assessment, Verb, Verdict
+from services.recovery.judgement.case import named
+from services.recovery.judgement.circumstances import quorum_lost
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Counts over the offline partitions of a cluster."""
+
+    total: int
+    counts: Mapping[Verdict, int]
+    """Partitions by verdict; verdicts that do not occur are left out."""
+    headline: str
+    """What helps most, in one sentence."""
+    alarm: str
+    """What must be stopped at once; empty if nothing."""
+
+
+def summarize(assessments: Iterable[Assessment], quorum: Quorum | Unknown | None = None) -> Summary:
+    """Sum up *assessments*, made while *quorum* was what brokers told of the controllers."""
+    found = tuple(assessments)
+    counts = Counter(one.verdict for one in found)
+    by_urgency = {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
+    return Summary(len(found), by_urgency, _headline(found, quorum), _alarm(found))
+
+
+def _headline(found: tuple[Assessment, ...], quorum: Quorum | Unknown | None) -> str:
+    if not found:
+        doubt = _doubt(quorum)
+        so_far = f" as far as this broker knows; {doubt}" if doubt else ""
+        return f"No partition is offline{so_far}."
+    if any(one.action.verb is Verb.NO_QUORUM for one in found):
+        return "No controller quorum: restore it first, no election can work without it."
+    return _restoring(found) or _returning(found) or _electing(found) or _remaining(found)
+
+
+def _doubt(quorum: Quorum | Unknown | None) -> str:
+    """Why the brokers' metadata may be stale: cut off from the controllers they keep the last."""
+    if isinstance(quorum, Silent):
+        return "the controllers do not answer it"
+    if isinstance(quorum, Unknown) and not isinstance(quorum, Denied):
+        return f"the quorum is unknown: {quorum.reason}"
+    return quorum_lost(quorum) if quorum is not None else ""
+
+
+def _restoring(found: tuple[Assessment, ...]) -> str:
+    """The broker whose start brings back most."""
+    waiting = [one for one in found if one.action.verb in (Verb.START, Verb.RECONNECT)]
+    if not waiting:
+        return ""
+    gain = Counter(broker for one in waiting for broker in one.restorers)
+    broker, whole = min(gain.items(), key=lambda item: (-item[1], item[0]))
+    reconnect = all(one.action.verb is Verb.RECONNECT for one in waiting if broker in one.restorers)
+    verb = "Reconnect" if reconnect else "Start"
+    return f"{verb} b{broker}: {whole:,} of {len(found):,} {_verb(whole, 'come')} back whole."
+
+
+def _returning(found: tuple[Assessment, ...]) -> str:
+    returning = sum(one.action.verb is Verb.AWAIT for one in found)
+    if not returning:
+        return ""
+    return f"Wait: the controller brings back {returning:,} of {len(found):,} by itself."
+
+
+def _electing(found: tuple[Assessment, ...]) -> str:
+    safe = sum(one.verdict is Verdict.SAFE for one in found)
+    losing = [one for one in found if one.verdict is Verdict.LOSS]
+    kept = f"{safe:,} of {len(found):,} {_verb(safe, 'lose')} nothing that is readable"
+    if not losing:
+        return f"Elect: {kept}." if safe else ""
+    before = f"{kept}, " if safe else ""
+    return f"Elect: {before}{len(losing):,} {_verb(len(losing), 'lose')} {_price(losing)}."
+
+
+def _price(losing: list[Assessment]) -> str:
+    losses = [one.loss for one in losing if one.loss is not None]
+    totals = [loss.total for loss in losses]
+    records = sum(total for total in totals if isinstance(total, int))
+    about = "~" if any(loss.approximate for loss in losses) else ""
+    unknown = sum(isinstance(total, Unknown) for total in totals)
+    if unknown == len(totals):
+        return "an unknown number of records"
+    more = f", {unknown:,} of them an unknown number" if unknown else ""
+    return f"{about}{records:,} record{'' if records == 1 else 's'}{more}"
+
+
+def _verb(number: int, plural: str) -> str:
+    """*plural* as *number* partitions want it."""
+    return f"{plural}s" if number == 1 else plural
+
+
+def _remaining(found: tuple[Assessment, ...]) -> str:
+    forked = sum(one.verdict is Verdict.FORK for one in found)
+    if forked:
+        return f"Decide {forked:,} of {len(found):,}: committed records on both sides."
+    stuck = [one for one in found if one.verdict is Verdict.STUCK]
+    if not stuck:
+        return "Stop the brokers of the alarm first, then read again."
+    causes = ", ".join(sorted({one.action.verb.value for one in stuck}))
+    are = "is" if len(stuck) == 1 else "are"
+    return f"{len(stuck):,} of {len(found):,} {are} stuck: {causes}."
+
+
+def _alarm(found: tuple[Assessment, ...]) -> str:
+    bombs = [one for one in found if one.verdict is Verdict.BOMB]
+    if not bombs:
+        return ""
+    brokers = sorted({one.action.broker for one in bombs if one.action.broker is not None})
+    moments = [one.forecast.within_s for one in bombs if one.forecast.within_s is not None]
+    within = f" within {min(moments)} s" if moments else ""
+    return f"BOMB on {len(bombs):,}: stop {named(brokers)}{within}."

@@ -1,0 +1,233 @@
+"""Judging an offline partition: one word, one action, and the reasons (R1..R21).
+
+`assess` is a pure function of the evidence. The verdict is the first of these that holds:
+no quorum, an EMPTY or damaged successor about to be elected, a successor worth waiting for,
+something that makes every election fail, a fork, and only then the election itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from services.model import PartitionEvidence, Reassignment, ReplicaLog, Unknown
+from services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
+from services.recovery.judgement.barriers import barriers, remarks
+from services.recovery.judgement.case import Case, case_of, named
+from services.recovery.judgement.circumstances import UNASKED, Circumstances, quorum_lost
+from services.recovery.judgement.eligibility import answered
+from services.recovery.judgement.loss import Loss
+from services.recovery.judgement.succession import ROLE_WORDS, hazards, heir, inheritors, shortfall
+
+
+def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) -> Assessment:
+    """Judge one offline partition.
+
+    Raises ValueError for a partition that has a leader: there is nothing to judge.
+    """
+    if not evidence.state.offline:
+        raise ValueError(f"{evidence.partition} has a leader")
+    case = case_of(evidence, circumstances)
+    finding = _find(case)
+    against = tuple(barriers(case)) if case.winner is not None else ()
+    if finding.verdict in _NEVER_AUTOMATED:
+        against = (finding.reason, *against)
+    return Assessment(
+        evidence,
+        finding.verdict,
+        finding.action,
+        finding.designee,
+        case.ranking,
+        None if finding.designee is None else case.loss,
+        case.unread,
+        case.forecast,
+        hazards(evidence, finding.designee),
+        finding.restorers,
+        (sum([answered(replica) for replica in evidence.replicas]), len(evidence.replicas)),
+        against,
+        tuple(dict.fromkeys((finding.reason, *against, *remarks(case)))),
+    )
+
+
+_NEVER_AUTOMATED = (Verdict.STUCK, Verdict.BOMB, Verdict.FORK)
+
+
+class _Finding(NamedTuple):
+    verdict: Verdict
+    action: Action
+    reason: str
+    designee: int | None = None
+    """The best replica, where electing it is of use."""
+    restorers: tuple[int, ...] = ()
+
+
+def _find(case: Case) -> _Finding:
+    return (
+        _without_quorum(case)
+        or _bomb(case)
+        or _succession(case)
+        or _waiting(case)
+        or _stuck(case)
+        or _election(case)
+    )
+
+
+def _without_quorum(case: Case) -> _Finding | None:
+    """R20."""
+    lost = quorum_lost(case.circumstances.quorum)
+    if not lost:
+        return None
+    reason = f"{lost}, so no election can work: restore it first"
+    danger = _danger(case)
+    if danger:
+        reason += f"; before that stop b{danger[0].broker}: {danger[1]}"
+    return _Finding(Verdict.STUCK, Action(Verb.NO_QUORUM), reason)
+
+
+def _bomb(case: Case) -> _Finding | None:
+    """R2: a running successor that lacks what others hold."""
+    danger = _danger(case)
+    if danger is None:
+        return None
+    replica, lack = danger
+    when = f"within {case.circumstances.election_interval_s} s"
+    if replica.fenced is True:
+        when = "as soon as it is unfenced"
+    reason = f"{lack}: the controller elects it {when}, so stop b{replica.broker} now"
+    best = None if replica.broker == case.winner else case.winner
+    return _Finding(Verdict.BOMB, Action(Verb.STOP, replica.broker), reason, best)
+
+
+def _danger(case: Case) -> tuple[ReplicaLog, str] | None:
+    """The successor that would do harm, live or about to be unfenced, and what it lacks."""
+    evidence = case.evidence
+    successor = heir(evidence)
+    if successor is not None and isinstance(successor.log_end, int):
+        lack = shortfall(evidence, successor)
+        return (successor, lack) if lack else None
+    for replica in _inheriting(evidence):
+        if replica.reachable and isinstance(replica.log_end, int):
+            lack = shortfall(evidence, replica)
+            if lack:
+                return replica, lack
+    return None
+
+
+def _inheriting(evidence: PartitionEvidence) -> Iterator[ReplicaLog]:
+    for broker in inheritors(evidence.state):
+        replica = evidence.replica(broker)
+        if replica is not None and replica.log_dir_online is not False:
+            yield replica
+
+
+def _succession(case: Case) -> _Finding | None:
+    """R1: a live successor that is sound. There is nothing to choose, only to wait for it."""
+    successor = heir(case.evidence)
+    if successor is None or isinstance(successor.log_end, Unknown):
+        return None
+    broker = successor.broker
+    reason = (
+        f"b{broker} is live and {ROLE_WORDS[successor.role]}: the controller elects it by itself "
+        f"within {case.circumstances.election_interval_s} s"
+    )
+    best = broker if broker == case.winner else None
+    return _Finding(Verdict.WAIT, Action(Verb.AWAIT, broker), reason, best, (broker,))
+
+
+def _waiting(case: Case) -> _Finding | None:
+    """A successor that is away and would bring everything back."""
+    ruled_out = case.circumstances.ruled_out
+    absent = [
+        replica
+        for replica in _inheriting(case.evidence)
+        if replica.broker not in ruled_out and replica.broker not in case.evidence.unregistered
+    ]
+    if not absent:
+        return None
+    chosen = absent[0]
+    verb, cure = _cure(chosen)
+    reason = f"b{chosen.broker} is {ROLE_WORDS[chosen.role]} and would bring it back whole: {cure}"
+    restorers = tuple([replica.broker for replica in absent])
+    best = None if _stuck(case) else case.winner
+    return _Finding(Verdict.WAIT, Action(verb, chosen.broker), reason, best, restorers)
+
+
+def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
+    """What brings *replica* back."""
+    if replica.fenced is False:
+        return Verb.START, "it is not fenced but does not tell its log, so restart or stop it"
+    if replica.reachable:
+        return Verb.RECONNECT, "it runs but is fenced, so restore its way to the controllers"
+    return Verb.START, "start it with its disk as it was"
+
+
+def _stuck(case: Case) -> _Finding | None:
+    """R12: what makes the reorder before an election fail, or do harm."""
+    evidence = case.evidence
+    if evidence.unregistered:
+        reason = (
+            f"{named(evidence.unregistered)} in the assignment is not registered, so the "
+            "controller refuses a reorder"
+        )
+        return _Finding(Verdict.STUCK, Action(Verb.UNREGISTERED), reason)
+    if isinstance(evidence.state.reassignment, Reassignment):
+        reason = "a reassignment is under way, which a reorder would alter: finish or cancel it"
+        return _Finding(Verdict.STUCK, Action(Verb.REASSIGNMENT), reason)
+    return None
+
+
+def _election(case: Case) -> _Finding:
+    loss = case.loss
+    if loss is None:
+        return _nobody(case)
+    winner = loss.candidate
+    forked = _fork(loss)
+    if forked:
+        return _Finding(Verdict.FORK, Action(Verb.DECIDE), forked)
+    lost = _lost(case, loss)
+    if lost:
+        return _Finding(Verdict.LOSS, Action(Verb.ELECT, winner), lost, winner)
+    reason = f"b{winner} holds everything that can be read"
+    return _Finding(Verdict.SAFE, Action(Verb.ELECT, winner), reason, winner)
+
+
+def _nobody(case: Case) -> _Finding:
+    """R15, R16: no replica answers, or none that does can be elected."""
+    replicas = case.evidence.replicas
+    if not any(isinstance(replica.log_end, int) for replica in replicas):
+        reason = f"no replica answers: start one of {named(case.evidence.state.assignment)}"
+        return _Finding(Verdict.STUCK, Action(Verb.NO_ANSWER), reason)
+    why = "; ".join([one.eligibility.reason for one in case.ranking.candidates])
+    return _Finding(Verdict.STUCK, Action(Verb.INELIGIBLE), f"nobody can be elected: {why}")
+
+
+def _fork(loss: Loss) -> str:
+    """R9: committed records past the divergence, and records of the winner's there too."""
+    for other in loss.against:
+        if other.committed_past_divergence is True and other.both_sides:
+            return (
+                f"history fork: b{other.broker} holds committed records past offset "
+                f"{other.divergence}, where it diverges from b{loss.candidate}"
+            )
+    return ""
+
+
+def _lost(case: Case, loss: Loss) -> str:
+    total = loss.total
+    if isinstance(total, Unknown):
+        return f"the loss is unknown: {total.reason}"
+    if total:
+        about = "about " if loss.approximate else ""
+        return f"electing b{loss.candidate} loses {about}{_records(total)}"
+    unread = case.unread
+    if isinstance(unread.at_least, int) and unread.at_least:
+        are = "is" if unread.at_least == 1 else "are"
+        least = _records(unread.at_least)
+        return f"at least {least} {are} in no readable replica ({unread.source})"
+    if case.empty_over_unread:
+        return f"b{loss.candidate} is EMPTY, and {named(unread.replicas)} could not be read"
+    return ""
+
+
+def _records(number: int) -> str:
+    return f"{number:,} record{'' if number == 1 else 's'}"

@@ -1,0 +1,152 @@
+"""From assessments to a plan, and from a plan to the consents it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from services import consent
+from services.consent import ConsentGroup, Price, Stake, total_price
+from services.model import TopicPartition
+from services.recovery.judgement.assessment import Assessment, Verdict
+from services.recovery.judgement.precedence import recovery_order
+from services.recovery.judgement.replica_choice import own_consent, refusal
+from services.recovery.plan.document import (
+    Approval,
+    ChosenBy,
+    Entry,
+    PartitionRecord,
+    Plan,
+    PlanEvidence,
+    record_of,
+)
+
+
+def make_plan(
+    assessments: Iterable[Assessment],
+    cluster_id: str,
+    made_at_ms: int,
+    *,
+    include_waiting: bool = True,
+    notes: tuple[str, ...] = (),
+) -> Plan:
+    """Elect the designee of each automatable partition; leave out the others, with the reason.
+
+    Internal topics come first (R17). Without *include_waiting*, partitions that a broker's
+    start would bring back whole are left out as well.
+    """
+    records = [_recommended(one, include_waiting) for one in _in_order(assessments)]
+    entries = [
+        _entry(record.partition, designee) for record, designee in records if designee is not None
+    ]
+    return _plan(entries, (record for record, _ in records), cluster_id, made_at_ms, notes)
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissed:
+    """An election of a bare plan that cannot be held."""
+
+    partition: TopicPartition
+    reason: str
+
+
+def adopt(
+    bare: Plan, assessments: Iterable[Assessment], cluster_id: str, made_at_ms: int
+) -> tuple[Plan, tuple[Dismissed, ...]]:
+    """Give a bare plan fresh evidence: the elections that can be held, and those that cannot.
+
+    Partitions without an assessment have a leader or do not exist.
+    """
+    fresh = {one.partition: one for one in assessments}
+    entries: list[Entry] = []
+    records: list[PartitionRecord] = []
+    dismissed: list[Dismissed] = []
+    for entry in sorted(bare.entries, key=lambda one: recovery_order(one.partition)):
+        assessment = fresh.get(entry.partition)
+        if assessment is None:
+            reason = "it is not offline, or there is no such partition"
+            dismissed.append(Dismissed(entry.partition, reason))
+            continue
+        reason = refusal(assessment.evidence, entry.leader)
+        if reason:
+            dismissed.append(Dismissed(entry.partition, reason))
+            records.append(record_of(assessment, left_out=reason))
+            continue
+        best = assessment.automatable and assessment.designee == entry.leader
+        records.append(record_of(assessment, ChosenBy.RANK if best else ChosenBy.HAND))
+        entries.append(entry)
+    return _plan(entries, records, cluster_id, made_at_ms, ()), tuple(dismissed)
+
+
+def approve(plan: Plan, by: str, at_ms: int) -> Plan:
+    """*plan* with the agreement of *by* to its present digest.
+
+    Raises ValueError for a bare plan: there is no evidence to agree to.
+    """
+    if plan.breakglass is None:
+        raise ValueError("a bare plan has no evidence to approve")
+    approval = Approval(by=by, at_ms=at_ms, digest=plan.digest)
+    kept = (*plan.breakglass.approvals, approval)
+    evidence = plan.breakglass.model_copy(update={"approvals": kept})
+    return Plan(entries=plan.entries, breakglass=evidence)
+
+
+def consent_groups(plan: Plan) -> tuple[ConsentGroup, ...]:
+    """The consents that *plan* needs: first one by one those that need their own, then the rest.
+
+    Raises ValueError for a bare plan, which has no evidence yet (`adopt`).
+    """
+    if plan.breakglass is None:
+        raise ValueError("a bare plan needs evidence before consent")
+    return consent.consent_groups(
+        _stake(plan.records[partition], leader) for partition, leader in plan.leaders.items()
+    )
+
+
+def _stake(record: PartitionRecord, leader: int) -> Stake:
+    why_alone = own_consent(record.evidence, leader)
+    return Stake(record.partition, _price(record, leader), why_alone)
+
+
+def plan_price(plan: Plan) -> Price:
+    """What the whole of *plan* loses; unknown as soon as one election's loss is."""
+    return total_price(
+        [_price(plan.records[one], leader) for one, leader in plan.leaders.items()]
+    )  # fmt: skip
+
+
+def _price(record: PartitionRecord, leader: int) -> Price:
+    loss = record.loss_of(leader)
+    return Price(loss.total, loss.approximate)
+
+
+def _recommended(
+    assessment: Assessment, include_waiting: bool
+) -> tuple[PartitionRecord, int | None]:
+    if not assessment.automatable:
+        reason = "; ".join(assessment.barriers) or assessment.reasons[0]
+        return record_of(assessment, left_out=reason), None
+    if assessment.verdict is Verdict.WAIT and not include_waiting:
+        return record_of(assessment, left_out=assessment.reasons[0]), None
+    return record_of(assessment, ChosenBy.RANK), assessment.designee
+
+
+def _in_order(assessments: Iterable[Assessment]) -> list[Assessment]:
+    return sorted(assessments, key=lambda one: recovery_order(one.partition))
+
+
+def _entry(partition: TopicPartition, leader: int) -> Entry:
+    return Entry(topic=partition.topic, number=partition.partition, leader=leader)
+
+
+def _plan(
+    entries: Iterable[Entry],
+    records: Iterable[PartitionRecord],
+    cluster_id: str,
+    made_at_ms: int,
+    notes: tuple[str, ...],
+) -> Plan:
+    evidence = PlanEvidence(
+        cluster_id=cluster_id, made_at_ms=made_at_ms, records=tuple(records), notes=notes
+    )
+    return Plan(entries=tuple(entries), breakglass=evidence)

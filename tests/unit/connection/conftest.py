@@ -1,0 +1,19 @@
+"""Certificates that many tests share, made once."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.connection.certificates import Identity
+
+
+@pytest.fixture(scope="session")
+def root() -> Identity:
+    """Return an authority."""
+    return Identity.authority()
+
+
+@pytest.fixture(scope="session")
+def client(root: Identity) -> Identity:
+    """Return a client whose certificate an intermediate authority signed."""
+    return root.signs("Lab intermediate", authority=True).signs("operator")

@@ -1,0 +1,180 @@
+"""Bearer tokens: asked of an identity provider on loopback, read from a file, made unsigned."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from services.connection.oauth import TokenSource, obtain
+from services.connection.oauth_settings import TokenEndpoint, TokenFile, UnsecuredToken
+from services.connection.secret import Secret
+from services.errors import AuthenticationFailed, ConnectFailed
+
+NOW = 1_700_000_000.0
+
+
+def jwt(**claims: object) -> str:
+    """Return an unsigned token with those claims."""
+    header, payload = (
+        base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=")
+        for part in ({"alg": "none"}, claims)
+    )
+    return f"{header}.{payload}."
+
+
+def claims_of(token: Secret) -> dict[str, object]:
+    """Return what a token claims."""
+    payload = token.reveal().split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    assert isinstance(claims, dict)
+    return claims
+
+
+@dataclass
+class Provider:
+    """An identity provider: what it answers, and what it was asked."""
+
+    endpoint: TokenEndpoint
+    answer: bytes = b"{}"
+    status: int = 200
+    location: str | None = None
+    asked: list[tuple[str | None, bytes]] = field(default_factory=list)
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            known.asked.append((self.headers["Authorization"], body))
+            self.send_response(known.status)
+            if known.location:
+                self.send_header("Location", known.location)
+            self.end_headers()
+            self.wfile.write(known.answer)
+
+        def log_message(self, *_: object) -> None:
+            """Stay silent."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        known = Provider(
+            TokenEndpoint(
+                url=f"http://127.0.0.1:{server.server_port}/token",
+                client_id="me&you",
+                client_secret=Secret("hush=hush"),
+                scope=None,
+                urlencode=False,
+                timeout_ms=10_000,
+            )
+        )
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield known
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_endpoint_is_asked_with_client_credentials(provider: Provider) -> None:
+    provider.answer = json.dumps({"access_token": jwt(exp=NOW + 60, sub="ops")}).encode()
+    token = obtain(provider.endpoint, NOW)
+    assert (token.expires_at, token.principal) == (NOW + 60, "ops")
+    ((authorization, body),) = provider.asked
+    assert authorization == "Basic " + base64.b64encode(b"me&you:hush=hush").decode()
+    assert body == b"grant_type=client_credentials"
+
+
+def test_scope_is_sent_and_credentials_are_encoded_when_asked_to(provider: Provider) -> None:
+    provider.answer = b'{"access_token": "opaque", "expires_in": 120}'
+    token = obtain(replace(provider.endpoint, scope="a b", urlencode=True), NOW)
+    assert token.expires_at == NOW + 120
+    ((authorization, body),) = provider.asked
+    assert authorization == "Basic " + base64.b64encode(b"me%26you:hush%3Dhush").decode()
+    assert body == b"grant_type=client_credentials&scope=a+b"
+
+
+@pytest.mark.parametrize("answer", [b"", b"<html>", b"[]", b"{}", b'{"access_token": 5}'])
+def test_an_answer_without_a_token_is_refused(provider: Provider, answer: bytes) -> None:
+    provider.answer = answer
+    with pytest.raises(AuthenticationFailed, match="without an access_token"):
+        obtain(provider.endpoint, NOW)
+
+
+def test_a_refusal_names_what_to_check_and_not_the_secret(provider: Provider) -> None:
+    provider.status = 401
+    with pytest.raises(AuthenticationFailed, match=r"HTTP 401.*check client id") as refused:
+        obtain(provider.endpoint, NOW)
+    assert "hush" not in str(refused.value)
+
+
+def test_credentials_do_not_follow_a_redirect(provider: Provider) -> None:
+    provider.status, provider.location = 302, "/elsewhere"
+    with pytest.raises(AuthenticationFailed, match="HTTP 302"):
+        obtain(provider.endpoint, NOW)
+    assert len(provider.asked) == 1
+
+
+def test_an_endpoint_out_of_reach_is_told_from_one_that_refuses(provider: Provider) -> None:
+    nobody = replace(provider.endpoint, url="http://127.0.0.1:1/token")
+    with pytest.raises(ConnectFailed, match="cannot be reached"):
+        obtain(nobody, NOW)
+
+
+def test_a_file_is_read_anew_for_each_token(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(jwt(exp=NOW + 10) + "\n")
+    assert obtain(TokenFile(file), NOW).expires_at == NOW + 10
+    file.write_text(jwt(exp=NOW + 20))
+    assert obtain(TokenFile(file), NOW).expires_at == NOW + 20
+    with pytest.raises(AuthenticationFailed, match="put the token of OAUTHBEARER there"):
+        obtain(TokenFile(tmp_path / "missing"), NOW)
+
+
+def test_an_unsecured_token_claims_what_the_options_say() -> None:
+    options = {
+        "unsecuredLoginStringClaim_sub": "ops",
+        "unsecuredLoginNumberClaim_level": "3",
+        "unsecuredLoginListClaim_scope": "|read|write",
+        "unsecuredLoginLifetimeSeconds": "60",
+        "unsecuredLoginStringClaim_exp": "9",
+    }
+    source = UnsecuredToken({name: Secret(value) for name, value in options.items()})
+    token = obtain(source, NOW)
+    assert claims_of(token.value) == {
+        "iat": NOW,
+        "exp": NOW + 60,
+        "sub": "ops",
+        "level": 3.0,
+        "scope": ["read", "write"],
+    }
+    assert token.principal == "ops"
+
+
+def test_an_unsecured_number_that_is_none_is_refused() -> None:
+    with pytest.raises(AuthenticationFailed, match="is not a number"):
+        obtain(UnsecuredToken({"unsecuredLoginLifetimeSeconds": Secret("soon")}), NOW)
+
+
+@pytest.mark.parametrize(("age", "fresh"), [(0, True), (47, True), (49, False), (61, False)])
+def test_a_token_is_renewed_well_before_it_expires(age: int, fresh: bool) -> None:
+    token = obtain(UnsecuredToken({"unsecuredLoginLifetimeSeconds": Secret("60")}), NOW)
+    assert token.fresh_at(NOW + age) is fresh
+
+
+def test_a_source_gives_the_same_token_until_it_grows_old(provider: Provider) -> None:
+    provider.answer = b'{"access_token": "opaque", "expires_in": 3600}'
+    source = TokenSource(provider.endpoint)
+    assert source.token() is source.token()
+    assert len(provider.asked) == 1
+    provider.answer = b'{"access_token": "short", "expires_in": 0.000001}'
+    short_lived = TokenSource(provider.endpoint)
+    assert short_lived.token() is not short_lived.token()
+    assert len(provider.asked) == 3

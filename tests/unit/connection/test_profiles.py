@@ -1,0 +1,115 @@
+"""Profiles: named connections in the user's config folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.connection.profiles import default_folder, load_profile
+from services.errors import BadConnectionSettings
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "profiles").mkdir()
+    return tmp_path
+
+
+def test_kafka_s_dotted_keys_are_written_as_they_are(folder: Path) -> None:
+    (folder / "profiles.toml").write_text(
+        """
+        [prod]
+        bootstrap.servers = ["b1:9092", "b2:9092"]
+        ssl.key.password = "x"
+        request.timeout.ms = 5000
+        sasl.oauthbearer.header.urlencode = true
+        command-config = "prod.properties"
+        [prod.broker-address]
+        1 = "localhost:19092"
+        """
+    )
+    profile = load_profile("prod", folder)
+    assert {key: entry.value.reveal() for key, entry in profile.properties.items()} == {
+        "bootstrap.servers": "b1:9092,b2:9092",
+        "ssl.key.password": "x",
+        "request.timeout.ms": "5000",
+        "sasl.oauthbearer.header.urlencode": "true",
+    }
+    assert profile.command_config == folder / "prod.properties"
+    assert profile.broker_addresses == {"1": "localhost:19092"}
+    assert profile.origin == "profile prod in profiles.toml"
+
+
+def test_a_profile_may_have_a_file_of_its_own(folder: Path) -> None:
+    (folder / "profiles" / "prod.toml").write_text('bootstrap.servers = "b1:9092"')
+    profile = load_profile("prod", folder)
+    assert profile.properties.text("bootstrap.servers") == "b1:9092"
+    assert profile.properties["bootstrap.servers"].folder == folder / "profiles"
+
+
+def test_a_listener_goes_over_the_rest_and_brings_its_own_security(folder: Path) -> None:
+    (folder / "profiles.toml").write_text(
+        """
+        [prod]
+        bootstrap.servers = "b1:9092"
+        security.protocol = "SASL_SSL"
+        client.id = "me"
+        [prod.listeners.vpn]
+        bootstrap.servers = "vpn:9094"
+        security.protocol = "SSL"
+        """
+    )
+    profile = load_profile("prod", folder)
+    at_vpn = profile.at_listener("vpn")
+    assert at_vpn.text("bootstrap.servers") == "vpn:9094"
+    assert at_vpn.text("security.protocol") == "SSL"
+    assert at_vpn.text("client.id") == "me"
+    assert profile.at_listener("other").text("bootstrap.servers") == "b1:9092"
+
+
+def test_an_unknown_profile_is_refused_with_those_there_are(folder: Path) -> None:
+    (folder / "profiles.toml").write_text("[prod]\n[test]\n")
+    (folder / "profiles" / "lab.toml").write_text("")
+    with pytest.raises(BadConnectionSettings, match="choose one of lab, prod, test"):
+        load_profile("prd", folder)
+
+
+def test_a_profile_name_is_no_path(folder: Path) -> None:
+    (folder / "elsewhere.toml").write_text('bootstrap.servers = "b1:9092"')
+    with pytest.raises(BadConnectionSettings, match="there is no profile"):
+        load_profile("../elsewhere", folder)
+
+
+def test_without_any_profile_the_file_to_write_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadConnectionSettings, match=r"write it into profiles\.toml there"):
+        load_profile("prod", tmp_path / "nowhere")
+
+
+def test_a_profile_in_two_files_is_refused(folder: Path) -> None:
+    (folder / "profiles.toml").write_text("[prod]\n")
+    (folder / "profiles" / "prod.toml").write_text("")
+    with pytest.raises(BadConnectionSettings, match=r"in both profiles\.toml and prod\.toml"):
+        load_profile("prod", folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[prod]\nclient.id = \n", r"is not TOML: .*line 2, column 13"),
+        ("prod = 1", "is not a table"),
+        ("[prod]\nbroker-address = 1", "broker-address is not a table"),
+        ("[prod]\ncommand-config = 1", "command-config is not text"),
+        ("[prod]\nclient.id = 1.5", "client.id is neither text, a number"),
+    ],
+)
+def test_a_file_that_cannot_work_is_refused_with_its_place(
+    folder: Path, text: str, said: str
+) -> None:
+    (folder / "profiles.toml").write_text(text)
+    with pytest.raises(BadConnectionSettings, match=said):
+        load_profile("prod", folder)
+
+
+def test_profiles_are_in_the_user_s_config_folder(user_folders: Path) -> None:
+    assert default_folder() == user_folders / "config" / "breakglass"

@@ -1,0 +1,141 @@
+"""Kafka's sasl.* keys: the logins that work, and a clear word for those that cannot."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from services.connection.oauth_settings import OAuthLogin, TokenEndpoint, TokenFile, UnsecuredToken
+from services.connection.properties import Properties, Property
+from services.connection.sasl import KerberosLogin, PasswordLogin, SaslSettings, read_sasl
+from services.connection.secret import Secret
+from services.errors import BadConnectionSettings
+
+PACKAGE = "org.apache.kafka.common.security"
+PLAIN = f"{PACKAGE}.plain.PlainLoginModule required"
+SCRAM = f"{PACKAGE}.scram.ScramLoginModule required"
+OAUTH = f"{PACKAGE}.oauthbearer.OAuthBearerLoginModule required"
+URL = "sasl.oauthbearer.token.endpoint.url"
+HANDLER = "sasl.login.callback.handler.class"
+
+
+def read(mechanism: str | None, jaas: str | None, **more: str) -> SaslSettings:
+    """Return the settings of a mechanism and a JAAS line; other keys have _ for a dot."""
+    values = {"sasl.mechanism": mechanism, "sasl.jaas.config": jaas}
+    values |= {key.replace("_", "."): value for key, value in more.items()}
+    entries = {
+        key: Property(Secret(value), f"f line {line}")
+        for line, (key, value) in enumerate(values.items(), 1)
+        if value is not None
+    }
+    return read_sasl(Properties(entries, "f"))
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "module"),
+    [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("scram-sha-512", SCRAM), ("PLAIN", SCRAM)],
+)
+def test_password_mechanisms_take_user_and_password_from_the_jaas_line(
+    mechanism: str, module: str
+) -> None:
+    assert read(mechanism, f'{module} username="ops" password="hunter2";') == SaslSettings(
+        mechanism.upper(), PasswordLogin("ops", Secret("hunter2"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "jaas", "said"),
+    [
+        ("PLAIN", None, "f: sasl.jaas.config is missing; PLAIN needs it"),
+        ("PLAIN", "nonsense", "f line 2: sasl.jaas.config does not begin with"),
+        ("PLAIN", f'{PLAIN} username="ops";', "has no password"),
+        ("PLAIN", f'{PLAIN} password="x";', "has no username"),
+        ("SCRAM-SHA-512", f'{OAUTH} username="x" password="y";', "use ScramLoginModule"),
+        ("SCRAM-SHA-512", f"{SCRAM} username=a password=b tokenauth=true;", "delegation token"),
+        ("SCRAM-SHA-1", f"{SCRAM} username=a password=b;", "choose one of PLAIN, SCRAM-SHA-256"),
+        ("OAUTHBEARER", f"{OAUTH};", f"which needs {URL}"),
+        (None, f"{PLAIN} username=a password=b;", "is missing, which for Kafka means Kerberos"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_what_to_do(
+    mechanism: str | None, jaas: str | None, said: str
+) -> None:
+    with pytest.raises(BadConnectionSettings) as refused:
+        read(mechanism, jaas)
+    assert said in str(refused.value)
+
+
+def test_kerberos_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(BadConnectionSettings, match=r"line 1: .*needs the Python package gssapi"):
+        read("GSSAPI", None)
+
+
+@pytest.mark.parametrize(
+    ("jaas", "more"),
+    [
+        (None, {"sasl_kerberos_service_name": "kafka"}),
+        ('com.sun.security.auth.module.Krb5LoginModule required serviceName="kafka";', {}),
+    ],
+)
+def test_kerberos_with_its_package_takes_the_service_name(
+    monkeypatch: pytest.MonkeyPatch, jaas: str | None, more: dict[str, str]
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: object())
+    assert read("GSSAPI", jaas, **more).login == KerberosLogin("kafka")
+
+
+def test_tokens_come_from_an_endpoint_by_keys_or_by_jaas_options() -> None:
+    credentials = "sasl_oauthbearer_client_credentials_client"
+    by_keys = read(
+        "OAUTHBEARER",
+        f"{OAUTH};",
+        **{
+            URL.replace(".", "_"): "https://idp/token",
+            f"{credentials}_id": "me",
+            f"{credentials}_secret": "hush",
+            "sasl_oauthbearer_scope": "kafka",
+        },
+    )
+    by_jaas = read(
+        "OAUTHBEARER",
+        f'{OAUTH} clientId="me" clientSecret="hush" scope="kafka";',
+        **{URL.replace(".", "_"): "https://idp/token"},
+    )
+    assert by_keys == by_jaas
+    login = by_keys.login
+    assert isinstance(login, OAuthLogin)
+    assert login.source == TokenEndpoint(
+        "https://idp/token", "me", Secret("hush"), "kafka", urlencode=False, timeout_ms=10_000
+    )
+
+
+def test_tokens_come_from_a_file() -> None:
+    read_settings = read("OAUTHBEARER", f"{OAUTH};", **{URL.replace(".", "_"): "file:///run/a%20b"})
+    assert read_settings.login == OAuthLogin(TokenFile(Path("/run/a b")))
+
+
+def test_unsecured_tokens_and_extensions_come_from_the_jaas_line() -> None:
+    line = f'{OAUTH} unsecuredLoginStringClaim_sub="ops" unsecuredLoginExtension_team="sre";'
+    assert read("OAUTHBEARER", line).login == OAuthLogin(
+        UnsecuredToken({"unsecuredLoginStringClaim_sub": Secret("ops")}), {"team": "sre"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        (HANDLER, "com.example.AwsHandler", "a Java class that cannot run here"),
+        ("sasl.oauthbearer.jwt.retriever.class", "x.JwtBearerJwtRetriever", "cannot run here"),
+        ("sasl.oauthbearer.assertion.file", "/jwt", "asks for a client assertion"),
+        (URL, "idp/token", "is not a URL"),
+        (URL, "ftp://idp/token", "is not a URL"),
+        (URL, "https://idp/token", "needs sasl.oauthbearer.client.credentials.client.id"),
+    ],
+)
+def test_oauth_that_only_java_can_do_is_refused(key: str, value: str, said: str) -> None:
+    with pytest.raises(BadConnectionSettings) as refused:
+        read("OAUTHBEARER", f"{OAUTH};", **{key.replace(".", "_"): value})
+    assert said in str(refused.value)

@@ -1,0 +1,211 @@
+"""Flags, environment, profile and files: who wins, and what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.connection.settings import ConnectionSettings, Endpoint, SecurityProtocol
+from services.connection.sources import ConnectionOptions, connection_settings
+from services.errors import BadConnectionSettings
+
+SASL = (
+    "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+    'sasl.jaas.config=x.PlainLoginModule required username="{}" password="hunter2";\n'
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a config folder with the profile prod, its command config, and two others."""
+    (tmp_path / "profiles.toml").write_text(
+        """
+        [prod]
+        bootstrap.servers = "profile:1"
+        client.id = "from-profile"
+        command-config = "profile.properties"
+        [prod.broker-address]
+        1 = "profile:11"
+        2 = "profile:12"
+        [prod.listeners.vpn]
+        bootstrap.servers = "vpn:1"
+        """
+    )
+    for name in ("profile", "environment", "flag"):
+        file = tmp_path / f"{name}.properties"
+        file.write_text(SASL.format(name) + f"bootstrap.servers={name}-file:1\n")
+        file.chmod(0o600)
+    return tmp_path
+
+
+def settle(
+    folder: Path, environ: dict[str, str] | None = None, /, **flags: Any
+) -> ConnectionSettings:
+    """Return the settings of flags and environment; files are named without their folder."""
+    variables = {f"BREAKGLASS_{name}": value for name, value in (environ or {}).items()}
+    for held, key in ((flags, "command_config"), (variables, "BREAKGLASS_COMMAND_CONFIG")):
+        if key in held:
+            held[key] = str(folder / f"{held[key]}.properties")
+    return connection_settings(ConnectionOptions(**flags), variables, folder)
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "host"),
+    [
+        ({"bootstrap_server": "flag:1"}, {"BOOTSTRAP_SERVER": "environment:1"}, "flag"),
+        ({"command_config": "flag"}, {"BOOTSTRAP_SERVER": "environment:1"}, "flag-file"),
+        ({"bootstrap_server": "flag:1", "command_config": "flag"}, {}, "flag"),
+        ({}, {"BOOTSTRAP_SERVER": "environment:1", "PROFILE": "prod"}, "environment"),
+        ({}, {"COMMAND_CONFIG": "environment", "PROFILE": "prod"}, "environment-file"),
+        ({"profile": "prod"}, {}, "profile"),
+        ({"profile": "prod", "listener": "vpn"}, {}, "vpn"),
+        ({}, {"PROFILE": "prod", "LISTENER": "vpn"}, "vpn"),
+    ],
+)
+def test_flags_go_before_environment_before_profile(
+    folder: Path, flags: dict[str, str], environ: dict[str, str], host: str
+) -> None:
+    assert settle(folder, environ, **flags).bootstrap_servers == (Endpoint(host, 1),)
+
+
+def test_defaults_fill_in_the_rest(folder: Path) -> None:
+    assert settle(folder, bootstrap_server="b1:9092") == ConnectionSettings(
+        bootstrap_servers=(Endpoint("b1", 9092),),
+        security_protocol=SecurityProtocol.PLAINTEXT,
+        client_id="breakglass",
+        request_timeout_ms=30_000,
+        connect_timeout_ms=10_000,
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "environ", "user"),
+    [
+        ({"command_config": "flag"}, {"COMMAND_CONFIG": "environment"}, "flag"),
+        ({}, {"COMMAND_CONFIG": "environment"}, "environment"),
+        ({}, {}, "profile"),
+    ],
+)
+def test_only_the_first_command_config_counts(
+    folder: Path, flags: dict[str, str], environ: dict[str, str], user: str
+) -> None:
+    settings = settle(folder, environ, profile="prod", **flags)
+    assert settings.sasl is not None
+    assert getattr(settings.sasl.login, "username", None) == user
+
+
+def test_broker_addresses_are_put_together_by_broker(folder: Path) -> None:
+    settings = settle(
+        folder,
+        {"BROKER_ADDRESS": "2=environment:12,3=environment:13"},
+        profile="prod",
+        broker_address=("3=flag:13",),
+    )
+    assert settings.broker_addresses == {
+        1: Endpoint("profile", 11),
+        2: Endpoint("environment", 12),
+        3: Endpoint("flag", 13),
+    }
+
+
+def test_a_listener_the_profile_does_not_know_is_left_to_the_brokers(folder: Path) -> None:
+    assert settle(folder, profile="prod", listener="vpn").listener is None
+    assert settle(folder, profile="prod", listener="EXTERNAL").listener == "EXTERNAL"
+    assert settle(folder, bootstrap_server="b:1", listener="EXTERNAL").listener == "EXTERNAL"
+
+
+def test_timeouts_and_client_id_come_from_every_source(folder: Path) -> None:
+    settings = settle(folder, {"REQUEST_TIMEOUT_MS": "7000"}, profile="prod")
+    assert (settings.request_timeout_ms, settings.client_id) == (7000, "from-profile")
+    settings = settle(folder, {"CLIENT_ID": "e"}, profile="prod", request_timeout_ms="9000")
+    assert (settings.request_timeout_ms, settings.client_id) == (9000, "e")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({}, "no broker is named: give --bootstrap-server"),
+        ({"bootstrap_server": "b1"}, "--bootstrap-server: 'b1' is not an address"),
+        ({"bootstrap_server": "b:1", "request_timeout_ms": "x"}, "--request-timeout-ms: request."),
+        ({"bootstrap_server": "b:1", "broker_address": ("x",)}, "--broker-address: 'x'"),
+        ({"bootstrap_server": "b:1", "command_config": "none"}, "none.properties cannot be read"),
+    ],
+)
+def test_what_cannot_work_is_refused_with_its_source(
+    folder: Path, flags: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadConnectionSettings) as refused:
+        settle(folder, **flags)
+    assert said in str(refused.value)
+
+
+def test_a_wrong_value_in_a_file_is_refused_with_its_line(folder: Path) -> None:
+    (folder / "bad.properties").write_text("# mine\n\nsecurity.protocol=TLS\n")
+    with pytest.raises(
+        BadConnectionSettings,
+        match=r"^bad\.properties line 3: security\.protocol is 'TLS'; choose one of PLAINTEXT, SSL",
+    ):
+        settle(folder, bootstrap_server="b:1", command_config="bad")
+
+
+def test_keys_without_effect_are_noted_not_refused(folder: Path) -> None:
+    (folder / "more.properties").write_text("retries=3\nssl.cipher.suites=secret-looking\n")
+    settings = settle(folder, bootstrap_server="b:1", command_config="more")
+    assert settings.notes == (
+        "more.properties line 1: retries has no effect here.",
+        "more.properties line 2: ssl.cipher.suites has no effect here.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("password", "mode", "noted"),
+    [("hunter2", 0o644, True), ("hunter2", 0o600, False), ("${env:P}", 0o644, False)],
+)
+def test_a_secret_that_others_can_read_is_noted(
+    folder: Path, password: str, mode: int, noted: bool
+) -> None:
+    declared = "config.providers=env\nconfig.providers.env.class=org.apache.kafka.common.config."
+    file = folder / "flag.properties"
+    file.write_text(
+        SASL.format("ops").replace("hunter2", password)
+        + declared
+        + "provider.EnvVarConfigProvider\n"
+    )
+    file.chmod(mode)
+    flags = ConnectionOptions(bootstrap_server="b:1", command_config=str(file))
+    notes = connection_settings(flags, {"P": "hunter2"}, folder).notes
+    assert any("chmod 600" in note for note in notes) is noted
+
+
+def test_a_profile_s_password_may_come_from_the_environment(folder: Path) -> None:
+    (folder / "profiles.toml").write_text(
+        """
+        [prod]
+        bootstrap.servers = "b:1"
+        security.protocol = "SASL_PLAINTEXT"
+        sasl.mechanism = "PLAIN"
+        sasl.jaas.config = 'x.PlainLoginModule required username="a" password="${env:PW}";'
+        """
+    )
+    settings = connection_settings(ConnectionOptions(profile="prod"), {"PW": "hunter2"}, folder)
+    assert settings.sasl is not None
+    password = getattr(settings.sasl.login, "password", None)
+    assert password is not None
+    assert password.reveal() == "hunter2"
+
+
+def test_every_option_has_an_environment_variable() -> None:
+    environ = {
+        "BREAKGLASS_BOOTSTRAP_SERVER": "b:1",
+        "BREAKGLASS_COMMAND_CONFIG": "c",
+        "BREAKGLASS_PROFILE": "p",
+        "BREAKGLASS_BROKER_ADDRESS": "1=a:1,2=b:2",
+        "BREAKGLASS_LISTENER": "l",
+        "BREAKGLASS_CLIENT_ID": "i",
+        "BREAKGLASS_REQUEST_TIMEOUT_MS": "5",
+    }
+    assert ConnectionOptions.from_environment(environ) == ConnectionOptions(
+        "b:1", "c", "p", ("1=a:1", "2=b:2"), "l", "i", "5"
+    )

@@ -1,0 +1,242 @@
+"""TLS over loopback sockets: who is trusted, who we are, and what a failure says."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from services.connection.keystore import ClientCertificate
+from services.connection.properties import read_properties
+from services.connection.secret import Secret
+from services.connection.security import ClientSecurity, confluent_config
+from services.connection.settings import ConnectionSettings, settings_from
+from services.connection.tls import TlsSettings
+from services.connection.tls_context import client_context
+from services.errors import BadConnectionSettings, ConnectFailed
+from tests.unit.connection.certificates import Identity
+from tests.unit.connection.tls_server import DEADLINE_SECONDS, GREETING, TlsServer, serving
+
+Stores = Callable[[Path, Identity, Identity], str]
+
+
+def pkcs12(folder: Path, root: Identity, client: Identity, *, legacy: bool = False) -> str:
+    """Return properties that name PKCS12 stores."""
+    (folder / "trust.p12").write_bytes(root.trust_store("tpass"))
+    (folder / "key.p12").write_bytes(client.key_store("kpass", legacy=legacy))
+    return (
+        f"ssl.truststore.location={folder}/trust.p12\nssl.truststore.password=tpass\n"
+        f"ssl.keystore.location={folder}/key.p12\nssl.keystore.password=kpass\n"
+    )
+
+
+def pkcs12_legacy(folder: Path, root: Identity, client: Identity) -> str:
+    """Return properties that name PKCS12 stores with the ciphers of Java 8."""
+    return pkcs12(folder, root, client, legacy=True)
+
+
+def pem_files(folder: Path, root: Identity, client: Identity) -> str:
+    """Return properties that name PEM files, the key encrypted."""
+    (folder / "trust.pem").write_text(root.pem)
+    (folder / "key.pem").write_text(client.key_pem("kpass") + client.chain_pem)
+    return (
+        f"ssl.truststore.type=PEM\nssl.truststore.location={folder}/trust.pem\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.location={folder}/key.pem\nssl.key.password=kpass\n"
+    )
+
+
+def pem_inline(folder: Path, root: Identity, client: Identity) -> str:
+    """Return properties that hold PEM themselves, the key in the clear."""
+
+    def continued(pem: str) -> str:
+        return " \\\n  ".join(pem.strip().split("\n"))
+
+    return (
+        f"ssl.truststore.type=PEM\nssl.truststore.certificates={continued(root.pem)}\n"
+        f"ssl.keystore.type=PEM\nssl.keystore.key={continued(client.key_pem())}\n"
+        f"ssl.keystore.certificate.chain={continued(client.chain_pem)}\n"
+    )
+
+
+STORES = [pkcs12, pkcs12_legacy, pem_files, pem_inline]
+
+
+def settings(folder: Path, server: TlsServer, text: str) -> ConnectionSettings:
+    """Return the settings of a client properties file with *text* for that server."""
+    file = folder / "client.properties"
+    file.write_text(
+        f"bootstrap.servers={server.host}:{server.port}\nsecurity.protocol=SSL\n{text}",
+        encoding="latin-1",
+    )
+    return settings_from(read_properties(file))
+
+
+def greeted(server: TlsServer, security: ClientSecurity, name: str) -> bytes:
+    """Return what the server says to a client that connects and expects *name*."""
+    plain = socket.create_connection((server.host, server.port), timeout=DEADLINE_SECONDS)
+    with security.wrap(plain, name) as secured:
+        return secured.recv(len(GREETING))
+
+
+@pytest.fixture
+def server(tmp_path: Path, root: Identity) -> Iterator[TlsServer]:
+    """Return a server of b1.prod and 127.0.0.1 that wants to know who we are."""
+    identity = root.signs("b1.prod", "b1.prod", "127.0.0.1")
+    with serving(identity, tmp_path, trusting=root) as running:
+        yield running
+
+
+@pytest.mark.parametrize("stores", STORES, ids=lambda stores: stores.__name__)
+def test_both_sides_prove_who_they_are(
+    tmp_path: Path, server: TlsServer, root: Identity, client: Identity, stores: Stores
+) -> None:
+    security = ClientSecurity(settings(tmp_path, server, stores(tmp_path, root, client)))
+    assert greeted(server, security, "b1.prod") == GREETING
+    visit = server.visit()
+    assert (visit.common_name, visit.version) == ("operator", "TLSv1.3")
+
+
+@pytest.mark.parametrize("stores", STORES, ids=lambda stores: stores.__name__)
+def test_confluent_kafka_proves_it_too_with_the_whole_chain(
+    tmp_path: Path, server: TlsServer, root: Identity, client: Identity, stores: Stores
+) -> None:
+    config = confluent_config(settings(tmp_path, server, stores(tmp_path, root, client)))
+    producer = Producer(config, logger=logging.getLogger("test.confluent"))
+    assert server.visit().common_name == "operator"
+    producer.poll(0)
+
+
+def test_enabled_protocols_bound_the_version(
+    tmp_path: Path, server: TlsServer, root: Identity, client: Identity
+) -> None:
+    text = pkcs12(tmp_path, root, client) + "ssl.enabled.protocols=TLSv1.2\n"
+    greeted(server, ClientSecurity(settings(tmp_path, server, text)), "b1.prod")
+    assert server.visit().version == "TLSv1.2"
+
+
+def test_a_certificate_for_another_name_is_refused_unless_names_do_not_count(
+    tmp_path: Path, server: TlsServer, root: Identity, client: Identity
+) -> None:
+    text = pkcs12(tmp_path, root, client)
+    with pytest.raises(ConnectFailed, match=r"b2\.prod is for another host name: connect under"):
+        greeted(server, ClientSecurity(settings(tmp_path, server, text)), "b2.prod")
+    text += "ssl.endpoint.identification.algorithm=\n"
+    security = ClientSecurity(settings(tmp_path, server, text))
+    assert greeted(server, security, "b2.prod") == GREETING
+
+
+def test_an_address_is_a_name_too(
+    tmp_path: Path, server: TlsServer, root: Identity, client: Identity
+) -> None:
+    security = ClientSecurity(settings(tmp_path, server, pkcs12(tmp_path, root, client)))
+    assert greeted(server, security, "127.0.0.1") == GREETING
+    with pytest.raises(ConnectFailed, match="for another host name"):
+        greeted(server, security, "127.0.0.2")
+
+
+def test_an_authority_we_do_not_know_is_refused_with_the_setting_to_change(
+    tmp_path: Path, server: TlsServer, client: Identity
+) -> None:
+    stranger = Identity.authority("Stranger")
+    security = ClientSecurity(settings(tmp_path, server, pkcs12(tmp_path, stranger, client)))
+    with pytest.raises(ConnectFailed, match=r"not trusted .*ssl\.truststore\.location"):
+        greeted(server, security, "b1.prod")
+
+
+def test_the_broker_s_own_certificate_may_be_the_anchor_as_in_java(
+    tmp_path: Path, root: Identity
+) -> None:
+    identity = root.signs("b1.prod", "b1.prod")
+    (tmp_path / "trust.p12").write_bytes(identity.trust_store("t"))
+    text = f"ssl.truststore.location={tmp_path}/trust.p12\nssl.truststore.password=t\n"
+    with serving(identity, tmp_path) as server:
+        security = ClientSecurity(settings(tmp_path, server, text))
+        assert greeted(server, security, "b1.prod") == GREETING
+
+
+def test_a_listener_without_tls_is_told_from_one_that_distrusts_us(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer_in_the_clear() -> None:
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.recv(1)
+                accepted.sendall(b"plain text, no TLS here")
+
+        thread = threading.Thread(target=answer_in_the_clear)
+        thread.start()
+        plain = socket.create_connection(listener.getsockname(), timeout=DEADLINE_SECONDS)
+        security = ClientSecurity(
+            ConnectionSettings(bootstrap_servers=(), tls=TlsSettings(trusted_pem=None))
+        )
+        with pytest.raises(ConnectFailed, match=r"speaks no TLS .*security\.protocol"):
+            security.wrap(plain, "b1")
+        thread.join(DEADLINE_SECONDS)
+
+
+def test_a_handshake_keeps_to_the_socket_s_timeout() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        plain = socket.create_connection(silent.getsockname(), timeout=0.05)
+        security = ClientSecurity(ConnectionSettings(bootstrap_servers=(), tls=TlsSettings()))
+        with plain, pytest.raises(TimeoutError):
+            security.wrap(plain, "b1")
+
+
+def test_without_tls_the_socket_stays_as_it_is() -> None:
+    left, right = socket.socketpair()
+    with left, right:
+        assert ClientSecurity(ConnectionSettings(bootstrap_servers=())).wrap(left, "b1") is left
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_the_key_is_never_in_a_file_in_the_clear(
+    tmp_path: Path, client: Identity, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if not in_memory:
+        monkeypatch.delattr(os, "memfd_create")
+    seen: list[tuple[str, str, int]] = []
+
+    load = ssl.SSLContext.load_cert_chain
+
+    def watched(context: ssl.SSLContext, path: str, password: str) -> None:
+        seen.append((path, Path(path).read_text(), os.stat(path).st_mode & 0o077))
+        load(context, path, password=password)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", watched)
+    client_context(
+        TlsSettings(certificate=ClientCertificate(client.chain_pem, Secret(client.key_pem())))
+    )
+    ((path, content, rights),) = seen
+    assert path.startswith("/proc/self/fd/" if in_memory else str(tmp_path))
+    assert "-----BEGIN ENCRYPTED PRIVATE KEY-----" in content
+    assert "-----BEGIN PRIVATE KEY-----" not in content
+    if not in_memory:
+        assert rights == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_that_does_not_open_or_does_not_fit_is_refused(client: Identity) -> None:
+    locked = ClientCertificate(client.chain_pem, Secret(client.key_pem("pw")), Secret("wrong"))
+    with pytest.raises(BadConnectionSettings, match=r"does not open: check ssl\.key\.password"):
+        client_context(TlsSettings(certificate=locked))
+    other = ClientCertificate(client.chain_pem, Secret(Identity.authority().key_pem()))
+    with pytest.raises(BadConnectionSettings, match="does not fit its certificate"):
+        client_context(TlsSettings(certificate=other))
+    broken = ClientCertificate(client.chain_pem, Secret("-----BEGIN PRIVATE KEY-----"))
+    with pytest.raises(BadConnectionSettings, match="cannot be read: write it as PKCS8"):
+        client_context(TlsSettings(certificate=broken))
+
+
+def test_trusted_certificates_that_are_none_are_refused() -> None:
+    pem = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
+    with pytest.raises(BadConnectionSettings, match=r"OpenSSL cannot read: check ssl\.truststore"):
+        client_context(TlsSettings(trusted_pem=pem))

@@ -1,0 +1,199 @@
+"""The search through a leader epoch cache, against a model of Kafka's own."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import assume, event, given
+from hypothesis import strategies as st
+
+from services.kafka.replicas.epoch_walk import EpochEnd, EpochWalk
+from services.model import EpochHistory, EpochRange
+from tests.unit.kafka.replicas.replica_model import ModelReplica
+
+LARGEST_EPOCH = 2**31 - 1
+_gaps = st.one_of(st.just(1), st.integers(1, 3), st.integers(1, 2**27))
+_steps = st.one_of(
+    st.tuples(st.just("append"), st.integers(1, 5)),
+    st.tuples(st.just("append"), st.integers(1, 5)),
+    st.tuples(st.just("next"), _gaps),
+    st.tuples(st.just("lead"), _gaps),
+    st.tuples(st.just("truncate"), st.integers(0, 12)),
+    st.tuples(st.just("expire"), st.integers(1, 12)),
+    st.tuples(st.just("start over"), st.integers(0, 40)),
+)
+
+
+@st.composite
+def replicas(draw: st.DrawFn) -> tuple[ModelReplica, int]:
+    """A replica after up to thirty steps as leader and follower, and the current leader epoch."""
+    replica, epoch = ModelReplica(), draw(st.one_of(st.just(0), st.integers(0, 2**27)))
+    for name, number in draw(st.lists(_steps, max_size=30)):
+        if name == "append":
+            replica.append(epoch, number)
+        elif name == "truncate":
+            replica.truncate(replica.end - number)
+        elif name == "expire":
+            replica.delete_below(replica.start + number)
+        elif name == "start over":
+            replica.start_over(number)
+        else:
+            epoch = min(LARGEST_EPOCH, epoch + number)
+            if name == "lead":
+                replica.lead(epoch)
+    return replica, min(LARGEST_EPOCH, epoch + draw(st.integers(0, 3)))
+
+
+def walked(walk: EpochWalk, replica: ModelReplica) -> int:
+    """Answer *walk* out of *replica* until it asks no more; how many questions that took."""
+    questions = 0
+    while walk.question is not None:
+        questions += 1
+        assert questions < 1_000, "the walk does not end"
+        walk.answer(*replica.answer(walk.question))
+    return questions
+
+
+def search_cost(current: int) -> int:
+    """Questions of a binary search for the last epoch: one, then one for each halving."""
+    return 2 + math.ceil(math.log2(current + 2))
+
+
+class TestAgainstTheModel:
+    @given(replicas())
+    def test_the_whole_history_is_what_the_records_say(
+        self, case: tuple[ModelReplica, int]
+    ) -> None:
+        replica, current = case
+        assume(replica.end > 0)
+        walk = EpochWalk(replica.end, current, replica.newest_epoch)
+        walked(walk, replica)
+        event(f"{min(len(replica.ranges), 4)} epochs")
+        if walk.astray:
+            assert replica.ranges == ()
+            walk.start_at(replica.start)
+        assert walk.history == EpochHistory(replica.ranges, walk.history.complete_from)
+        assert walk.history.complete_from <= replica.start or replica.ranges == ()
+
+    @given(replicas(), st.one_of(st.none(), st.integers(-1, LARGEST_EPOCH)))
+    def test_no_hint_however_wrong_leads_astray(
+        self, case: tuple[ModelReplica, int], hint: int | None
+    ) -> None:
+        replica, current = case
+        walk = EpochWalk(replica.end, current, hint)
+        walked(walk, replica)
+        if walk.astray:
+            walk.start_at(replica.start)
+        assert walk.history.ranges == replica.ranges
+
+    @given(replicas(), st.one_of(st.none(), st.integers(-1, LARGEST_EPOCH)))
+    def test_the_questions_are_a_search_and_one_for_each_epoch(
+        self, case: tuple[ModelReplica, int], hint: int | None
+    ) -> None:
+        replica, current = case
+        walk = EpochWalk(replica.end, current, hint)
+        questions = walked(walk, replica)
+        assert questions <= search_cost(max(current, hint or 0)) + len(replica.cache) + 1
+
+    @given(replicas())
+    def test_a_hint_from_the_newest_batch_saves_the_search(
+        self, case: tuple[ModelReplica, int]
+    ) -> None:
+        replica, current = case
+        assume(replica.ranges)
+        walk = EpochWalk(replica.end, current, replica.newest_epoch)
+        assert walked(walk, replica) <= len(replica.cache) + 1
+
+    @given(replicas(), st.integers(1, 6))
+    def test_what_is_known_halfway_is_the_newer_part_of_the_truth(
+        self, case: tuple[ModelReplica, int], depth: int
+    ) -> None:
+        """A walk may stop at any depth: what it tells is true, and says from where on."""
+        replica, current = case
+        assume(replica.ranges)
+        walk = EpochWalk(replica.end, current, replica.newest_epoch)
+        while walk.question is not None and len(walk.history.ranges) < depth:
+            walk.answer(*replica.answer(walk.question))
+        told = walk.history
+        newer = [one for one in replica.ranges if one.start >= told.complete_from]
+        assert list(told.ranges) == newer
+        assert told.last_written == (newer[-1].epoch if newer else None)
+
+
+class TestALogWithoutEpochs:
+    def test_a_walk_in_an_empty_cache_goes_astray_instead_of_calling_the_log_empty(self) -> None:
+        replica = ModelReplica()
+        replica.start_over(100)
+        walk = EpochWalk(100, 7, None)
+        walked(walk, replica)
+        assert walk.astray
+        assert not walk.begun
+
+    def test_its_start_from_elsewhere_tells_that_it_holds_nothing(self) -> None:
+        replica = ModelReplica()
+        replica.start_over(100)
+        walk = EpochWalk(100, 7, None)
+        walked(walk, replica)
+        walk.start_at(100)
+        assert not walk.astray
+        assert walk.history == EpochHistory((), 100)
+
+    def test_records_without_epochs_stay_astray(self) -> None:
+        walk = EpochWalk(100, 7, None)
+        walked(walk, ModelReplica(records=[0] * 100))
+        walk.start_at(40)
+        assert walk.astray
+
+
+class TestByHand:
+    def test_an_empty_log_needs_no_question(self) -> None:
+        walk = EpochWalk(0, 7, None)
+        assert walk.question is None
+        assert walk.history == EpochHistory((), 0)
+
+    def test_a_log_of_one_epoch_needs_one_question_per_end(self) -> None:
+        replica = ModelReplica()
+        replica.append(0, 78)
+        walk = EpochWalk(78, 3, 0)
+        assert walked(walk, replica) == 1
+        assert walk.history == EpochHistory((EpochRange(0, 0, 78),), 0)
+
+    def test_an_epoch_without_records_is_no_part_of_the_history(self) -> None:
+        """Elected, wrote nothing, died: the epoch before it is the last written one."""
+        replica = ModelReplica()
+        replica.append(0, 10)
+        replica.append(4, 5)
+        replica.lead(9)
+        walk = EpochWalk(15, 9, 4)
+        walked(walk, replica)
+        assert walk.history.ranges == (EpochRange(0, 0, 10), EpochRange(4, 10, 15))
+        assert walk.history.last_written == 4
+
+    def test_epochs_that_follow_each_other_from_the_first_are_all_found(self) -> None:
+        replica = ModelReplica()
+        for epoch in (0, 1, 2):
+            replica.append(epoch, 5)
+        walk = EpochWalk(15, 2, 2)
+        assert walked(walk, replica) == 3
+        assert [one.epoch for one in walk.history.ranges] == [0, 1, 2]
+
+    def test_the_history_begins_at_the_log_start(self) -> None:
+        replica = ModelReplica()
+        replica.append(0, 10)
+        replica.append(1, 10)
+        replica.delete_below(13)
+        walk = EpochWalk(20, 1, 1)
+        walked(walk, replica)
+        assert walk.history == EpochHistory((EpochRange(1, 13, 20),), 13)
+
+    def test_a_log_that_changes_meanwhile_never_ends_up_known_and_wrong(self) -> None:
+        """The answers fit no log: the walk says so, instead of telling of no records."""
+        walk = EpochWalk(50, 3, None)
+        while walk.question is not None:
+            walk.answer(EpochEnd(walk.question, 20), 0)
+        assert walk.astray
+
+    def test_an_answer_without_a_question_is_a_mistake(self) -> None:
+        with pytest.raises(ValueError, match="nothing was asked"):
+            EpochWalk(0, 0, None).answer(EpochEnd(0, 0), 0)

@@ -1,0 +1,352 @@
+"""Reading one broker's replicas: figures, partial answers, refusals; each asked again as needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+
+from services.errors import Unreachable
+from services.kafka.replicas.list_offsets import (
+    DEBUGGING_REPLICA,
+    LATEST,
+    LEADER_ONLY,
+    MAX_TIMESTAMP,
+    ListedOffset,
+    OffsetError,
+    list_offsets,
+)
+from services.kafka.replicas.replica_reader import ReplicaReader, ReplicaReading
+from services.kafka.wire.broker_errors import denied
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.sender import Sender
+from services.model import EpochHistory, EpochRange, Source, TopicPartition, Unknown, known
+from tests.fake_cluster import NEWEST_MS, FakeCluster, partitions_of, without
+from tests.fake_metadata import TOPIC_ID
+
+PATIENCE = 10.0
+READ_DENIED, STORAGE_ERROR, NOT_AVAILABLE = 29, 56, 9
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """One broker."""
+    with FakeCluster(1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def sender(cluster: FakeCluster) -> Iterator[Sender]:
+    with closing(cluster.sender()) as sender:
+        yield sender
+
+
+def read(sender: Sender, *partitions: TopicPartition) -> dict[TopicPartition, ReplicaReading]:
+    reader = ReplicaReader(sender, 1)
+    return reader.read(dict.fromkeys(partitions, TOPIC_ID), Deadline.after(PATIENCE))
+
+
+def questions(cluster: FakeCluster) -> list[int]:
+    """How many partitions each Fetch asked for."""
+    requests = cluster.brokers[1].requests(FetchRequest)
+    return [sum(len(topic.partitions) for topic in request.topics) for request in requests]
+
+
+class TestFigures:
+    def test_a_replica_is_read_whole(self, cluster: FakeCluster, sender: Sender) -> None:
+        cluster.story.offline(ORDERS, leader_epoch=9)
+        cluster.hold(1, ORDERS, (0, 100), (2, 25)).high_watermark = 110
+        reading = read(sender, ORDERS)[ORDERS]
+        assert (reading.log_start, reading.high_watermark, reading.log_end) == (0, 110, 125)
+        assert reading.leader_epoch == 9
+        assert reading.epochs == EpochHistory((EpochRange(0, 0, 100), EpochRange(2, 100, 125)), 0)
+        assert (reading.newest_ms, reading.log_dir_online) == (NEWEST_MS, True)
+        assert reading.source is Source.STOCK
+
+    def test_a_log_without_records_is_known_to_be_empty(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        cluster.story.offline(ORDERS)
+        cluster.hold(1, ORDERS)
+        reading = read(sender, ORDERS)[ORDERS]
+        assert (reading.log_start, reading.high_watermark, reading.log_end) == (0, 0, 0)
+        assert reading.epochs == EpochHistory((), 0)
+        assert reading.newest_ms is None
+        assert questions(cluster) == []
+
+    def test_a_log_emptied_by_retention_is_known_to_be_empty(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        cluster.story.offline(ORDERS)
+        cluster.hold(1, ORDERS, (0, 100)).log.delete_below(100)
+        reading = read(sender, ORDERS)[ORDERS]
+        assert (reading.log_start, reading.high_watermark, reading.log_end) == (100, 100, 100)
+        assert reading.epochs == EpochHistory((), 100)
+        assert reading.newest_ms is None
+
+    def test_a_new_follower_of_a_log_that_begins_late_is_known_to_be_empty(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        """Its cache knows no epoch: the log's start has to be asked for beside it."""
+        cluster.story.offline(ORDERS)
+        cluster.hold(1, ORDERS).log.start_over(100)
+        reading = read(sender, ORDERS)[ORDERS]
+        assert (reading.log_start, reading.high_watermark, reading.log_end) == (100, 100, 100)
+        assert reading.epochs == EpochHistory((), 100)
+
+    def test_records_whose_epochs_nobody_knows_are_no_empty_log(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        """Taken for one, the replica would rank last, and lose what it alone holds."""
+        cluster.story.offline(ORDERS)
+        held = cluster.hold(1, ORDERS, (0, 100))
+        held.log.cache.clear()
+        reading = read(sender, ORDERS)[ORDERS]
+        assert reading.log_end == 100
+        assert isinstance(reading.epochs, Unknown)
+        assert "knows no leader epoch" in reading.epochs.reason
+
+    @pytest.mark.parametrize("start", [0, 40])
+    def test_r09_a_high_watermark_lost_in_an_unclean_stop_is_unknown(
+        self, cluster: FakeCluster, sender: Sender, start: int
+    ) -> None:
+        """Without its checkpoint a broker begins at 0, raised to the log's start."""
+        cluster.story.offline(ORDERS)
+        held = cluster.hold(1, ORDERS, (0, 100))
+        held.log.delete_below(start)
+        held.high_watermark = 0
+        reading = read(sender, ORDERS)[ORDERS]
+        assert isinstance(reading.high_watermark, Unknown)
+        assert reading.high_watermark.reason.startswith("the high watermark of b1 reads as")
+        assert reading.log_start == start
+
+    def test_many_replicas_of_one_epoch_cost_three_requests(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        events = partitions_of("events", 500)
+        for one in events:
+            cluster.story.offline(one)
+            cluster.hold(1, one, (0, 3))
+        assert len(read(sender, *events)) == 500
+        assert len(cluster.brokers[1].received) == 3
+        assert questions(cluster) == [500]
+
+    def test_epochs_are_asked_for_a_thousand_partitions_at_a_time(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        events = partitions_of("events", 1_200)
+        for one in events:
+            cluster.story.offline(one)
+            cluster.hold(1, one, (0, 3))
+        found = read(sender, *events)
+        assert {known(one.epochs) for one in found.values()} == {True}
+        assert questions(cluster) == [1_000, 200]
+
+    def test_a_short_walk_is_taken_further_without_asking_anew(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        cluster.story.offline(ORDERS)
+        cluster.hold(1, ORDERS, *((epoch, 2) for epoch in range(0, 80, 2)))
+        reader = ReplicaReader(sender, 1)
+        first = reader.read({ORDERS: TOPIC_ID}, Deadline.after(PATIENCE))[ORDERS]
+        assert known(first.epochs)
+        assert len(first.epochs.ranges) == 8
+        reader.deepen([ORDERS], 100, Deadline.after(PATIENCE))
+        history = reader.history(ORDERS)
+        assert known(history)
+        assert len(history.ranges) == 40
+        assert len(questions(cluster)) == 40
+
+
+class TestPartialAnswers:
+    def test_partitions_left_out_of_log_ends_are_asked_again(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        events = partitions_of("events", 5)
+        for one in events:
+            cluster.story.offline(one)
+            cluster.hold(1, one, (0, 3))
+        answer = cluster.apis(1)[ListOffsetsRequest]
+        cluster.brokers[1].serve(ListOffsetsRequest, lambda request: two_at_most(answer(request)))
+        found = read(sender, *events)
+        assert [found[one].log_end for one in events] == [3] * 5
+        latest = [
+            [one.partition_index for one in request.topics[0].partitions]
+            for request in cluster.brokers[1].requests(ListOffsetsRequest)
+            if request.topics[0].partitions[0].timestamp == LATEST
+        ]
+        assert latest == [[0, 1, 2, 3, 4], [2, 3, 4], [4]]
+
+    def test_partitions_left_out_of_epoch_answers_are_asked_again(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        events = partitions_of("events", 5)
+        for one in events:
+            cluster.story.offline(one)
+            cluster.hold(1, one, (0, 3))
+        answer = cluster.apis(1)[FetchRequest]
+        cluster.brokers[1].serve(FetchRequest, lambda request: two_at_most(answer(request)))
+        found = read(sender, *events)
+        assert {found[one].epochs for one in events} == {EpochHistory((EpochRange(0, 0, 3),), 0)}
+        assert questions(cluster) == [5, 3, 1]
+
+    def test_one_that_stays_out_is_unknown_and_hides_no_other(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        told, untold = partitions_of("events", 2)
+        for one in (told, untold):
+            cluster.story.offline(one)
+            cluster.hold(1, one, (0, 3))
+        leave_out(cluster, ListOffsetsRequest, untold)
+        leave_out(cluster, FetchRequest, untold)
+        found = read(sender, told, untold)
+        assert found[told].log_end == 3
+        assert found[untold].log_end == Unknown("b1 leaves this partition out of its answers")
+
+    def test_epochs_that_stay_out_are_unknown_beside_a_known_end(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        told, untold = partitions_of("events", 2)
+        for one in (told, untold):
+            cluster.story.offline(one)
+            cluster.hold(1, one, (0, 3))
+        leave_out(cluster, FetchRequest, untold)
+        found = read(sender, told, untold)
+        assert known(found[told].epochs)
+        assert found[untold].log_end == 3
+        assert found[untold].epochs == Unknown("b1 left its epochs out of its answers")
+        assert isinstance(found[untold].high_watermark, Unknown)
+        assert isinstance(found[untold].log_start, Unknown)
+
+    def test_an_answer_about_something_else_is_passed_over(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        asked, other = partitions_of("events", 2)
+        for one in (asked, other):
+            cluster.story.offline(one)
+            cluster.hold(1, one, (0, 3))
+        answer = cluster.apis(1)[FetchRequest]
+
+        def both(request: Any) -> Any:
+            unasked = FetchRequest.FetchTopic.FetchPartition(partition=1, last_fetched_epoch=0)
+            request.topics[0].partitions.append(unasked)
+            return answer(request)
+
+        cluster.brokers[1].serve(FetchRequest, both)
+        assert known(read(sender, asked)[asked].epochs)
+
+
+class TestRefusals:
+    def test_r22_without_read_the_ends_are_known_and_the_epochs_name_what_is_missing(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        cluster.story.offline(ORDERS)
+        cluster.hold(1, ORDERS, (0, 3))
+        answer = cluster.apis(1)[FetchRequest]
+
+        def refused(request: Any) -> Any:
+            cluster.replicas[1, ORDERS].error = READ_DENIED
+            reply = answer(request)
+            cluster.replicas[1, ORDERS].error = 0
+            return reply
+
+        cluster.brokers[1].serve(FetchRequest, refused)
+        reading = read(sender, ORDERS)[ORDERS]
+        assert reading.log_end == 3
+        assert reading.epochs == denied("READ on topic orders")
+        assert reading.high_watermark == reading.log_start == reading.epochs
+
+    @pytest.mark.parametrize(
+        ("code", "reason"),
+        [
+            (READ_DENIED, "not allowed: needs DESCRIBE on topic orders"),
+            (STORAGE_ERROR, "log directory offline on b1"),
+            (NOT_AVAILABLE, "b1 answers REPLICA_NOT_AVAILABLE"),
+        ],
+    )
+    def test_a_replica_that_cannot_be_read_says_why(
+        self, cluster: FakeCluster, sender: Sender, code: int, reason: str
+    ) -> None:
+        cluster.story.offline(ORDERS)
+        cluster.hold(1, ORDERS, (0, 3)).error = code
+        reading = read(sender, ORDERS)[ORDERS]
+        assert isinstance(reading.log_end, Unknown)
+        assert reading.log_end.reason == reason
+        assert reading.epochs == reading.log_end
+        assert reading.source is Source.NONE
+
+    def test_r21_an_offline_log_directory_is_known_from_the_replica_itself(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        cluster.story.offline(ORDERS)
+        cluster.hold(1, ORDERS).error = STORAGE_ERROR
+        assert read(sender, ORDERS)[ORDERS].log_dir_online is False
+
+    def test_a_broker_that_falls_silent_is_an_error_of_all(
+        self, cluster: FakeCluster, sender: Sender
+    ) -> None:
+        cluster.story.offline(ORDERS)
+        cluster.hold(1, ORDERS, (0, 3))
+        cluster.brokers[1].serve(FetchRequest, lambda _: None)
+        reader = ReplicaReader(sender, 1)
+        with pytest.raises(Unreachable):
+            reader.read({ORDERS: TOPIC_ID}, Deadline.after(0.3))
+
+
+class TestLeaderOnlyQuestions:
+    """What confirmation rests on (R6): the fake answers as Partition.scala does."""
+
+    def test_the_leader_of_that_epoch_answers(self, cluster: FakeCluster, sender: Sender) -> None:
+        cluster.story.states[ORDERS] = replace(cluster.story.offline(ORDERS), leader=1)
+        cluster.hold(1, ORDERS, (0, 3)).high_watermark = 2
+        assert self.ask(sender, 5) == ListedOffset(2, -1, 5)
+
+    @pytest.mark.parametrize(("epoch", "code"), [(4, 74), (6, 75), (5, 6)])
+    def test_another_epoch_and_a_follower_are_told_off(
+        self, cluster: FakeCluster, sender: Sender, epoch: int, code: int
+    ) -> None:
+        cluster.story.offline(ORDERS)
+        cluster.hold(1, ORDERS, (0, 3))
+        answer = self.ask(sender, epoch)
+        assert isinstance(answer, OffsetError)
+        assert answer.code == code
+
+    def ask(self, sender: Sender, epoch: int) -> ListedOffset | OffsetError:
+        return list_offsets(
+            sender,
+            1,
+            [ORDERS],
+            LATEST,
+            Deadline.after(PATIENCE),
+            replica_id=LEADER_ONLY,
+            leader_epochs={ORDERS: epoch},
+        )[ORDERS]
+
+
+def test_the_newest_batch_of_an_empty_log_is_told_apart_from_offset_zero(
+    cluster: FakeCluster, sender: Sender
+) -> None:
+    cluster.story.offline(ORDERS)
+    cluster.hold(1, ORDERS)
+    found = list_offsets(
+        sender, 1, [ORDERS], MAX_TIMESTAMP, Deadline.after(PATIENCE), replica_id=DEBUGGING_REPLICA
+    )
+    assert found == {ORDERS: ListedOffset(-1, -1, -1)}
+
+
+def leave_out(cluster: FakeCluster, request_class: Any, partition: TopicPartition) -> None:
+    """Let broker 1 leave *partition* out of its answers of one api."""
+    answer = cluster.apis(1)[request_class]
+    cluster.brokers[1].serve(request_class, lambda asked: without(answer(asked), [partition]))
+
+
+def two_at_most(answer: Any) -> Any:
+    """*answer* of ListOffsets or Fetch, with the first two partitions alone."""
+    (topic,) = getattr(answer, "responses", None) or answer.topics
+    topic.partitions = topic.partitions[:2]
+    return answer

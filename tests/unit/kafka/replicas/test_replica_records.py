@@ -1,0 +1,223 @@
+"""Raw batches of any replica: every offset once, whatever is cut, throttled or truncated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from kafka.protocol.consumer import FetchResponse
+
+from services.connection.security import ClientSecurity
+from services.connection.settings import ConnectionSettings
+from services.errors import (
+    ClusterError,
+    ConnectFailed,
+    EvidenceChanged,
+    MalformedMessage,
+    NotAuthorized,
+    Refused,
+    TimedOut,
+)
+from services.kafka.replicas.epoch_ends import FUTURE_REPLICA
+from services.kafka.replicas.replica_records import ReplicaRecords
+from services.kafka.wire import api_keys
+from services.kafka.wire.sender import Sender
+from services.model import Broker, TopicPartition
+from tests.fake_broker import FakeBroker, HangUp
+from tests.unit.kafka.replicas.held_log import HeldLog
+from tests.unit.topic_backup.batch_bytes import batch
+from tests.unit.topic_backup.shapes import run
+
+ORDERS = TopicPartition("orders", 3)
+B2 = 2
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker() as made:
+        yield made
+
+
+@pytest.fixture
+def sender(broker: FakeBroker) -> Iterator[Sender]:
+    at = broker.endpoint
+    security = ClientSecurity(ConnectionSettings((at,)))
+    made = Sender((at,), security, api_keys.READ, client_id="breakglass-rescue")
+    made.learn([Broker(B2, at.host, at.port)])
+    yield made
+    made.close()
+
+
+def tens(start: int, end: int, epoch: int = 5) -> list[bytes]:
+    """Batches of ten records each."""
+    return [batch(run(first, first + 10), epoch=epoch) for first in range(start, end, 10)]
+
+
+def reader(sender: Sender, *, chunk_bytes: int = 2**20, seconds: float = 5.0) -> ReplicaRecords:
+    return ReplicaRecords(sender, B2, ORDERS, chunk_bytes=chunk_bytes, request_seconds=seconds)
+
+
+def offsets(log: ReplicaRecords, start: int, end: int) -> list[tuple[int, int]]:
+    """First and next offset of every batch, in the order they came."""
+    return [
+        (header.base_offset, header.next_offset)
+        for chunk in log.chunks(start, end)
+        for header in chunk.headers
+    ]
+
+
+def test_the_batches_of_a_stretch_come_in_one_answer(broker: FakeBroker, sender: Sender) -> None:
+    HeldLog(ORDERS, tens(0, 50)).serve(broker)
+    assert offsets(reader(sender), 20, 40) == [(20, 30), (30, 40)]
+    (asked,) = broker.received
+    assert (asked.api_key, asked.version, asked.client_id) == (1, 12, "breakglass-rescue")
+    assert asked.message.replica_id == FUTURE_REPLICA
+
+
+def test_batches_that_reach_beyond_the_stretch_come_whole(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    HeldLog(ORDERS, tens(0, 50)).serve(broker)
+    assert offsets(reader(sender), 25, 31) == [(20, 30), (30, 40)]
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 100, 450, 1_000, 1_300])
+def test_a_cut_batch_at_the_end_is_read_again_from_its_start(
+    broker: FakeBroker, sender: Sender, chunk_bytes: int
+) -> None:
+    HeldLog(ORDERS, tens(0, 80)).serve(broker)
+    found = offsets(reader(sender, chunk_bytes=chunk_bytes), 0, 80)
+    assert found == [(first, first + 10) for first in range(0, 80, 10)]
+
+
+def test_no_more_is_held_at_once_than_was_asked_for(broker: FakeBroker, sender: Sender) -> None:
+    HeldLog(ORDERS, tens(0, 200)).serve(broker)
+    sizes = [len(chunk.data) for chunk in reader(sender, chunk_bytes=1_000).chunks(0, 200)]
+    assert max(sizes) <= 1_000
+    assert len(sizes) > 1
+
+
+def test_a_batch_that_is_cut_even_at_the_front_is_asked_for_with_its_size(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    log = HeldLog(ORDERS, [batch(run(0, 30))])
+    log.mishaps = [lambda: log.answer(0, log.batches[0][:200])]
+    log.serve(broker)
+    assert offsets(reader(sender, chunk_bytes=200), 0, 30) == [(0, 30)]
+    assert broker.received[1].message.max_bytes >= len(log.batches[0])
+
+
+def test_offsets_that_compaction_removed_are_passed_over(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    HeldLog(ORDERS, [*tens(0, 10), *tens(40, 50)], end=60).serve(broker)
+    assert offsets(reader(sender), 0, 60) == [(0, 10), (40, 50)]
+    assert offsets(reader(sender), 10, 40) == []
+
+
+def test_a_log_that_was_truncated_meanwhile_is_an_error_not_an_end(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    HeldLog(ORDERS, tens(0, 30)).serve(broker)
+    with pytest.raises(EvidenceChanged, match="it ends at 30, and not at 50 or later"):
+        offsets(reader(sender), 20, 50)
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 10), (60, 70)])
+def test_a_log_that_no_longer_holds_the_offset_has_moved(
+    broker: FakeBroker, sender: Sender, start: int, end: int
+) -> None:
+    HeldLog(ORDERS, tens(20, 50), start=20).serve(broker)
+    with pytest.raises(EvidenceChanged, match="changed meanwhile"):
+        offsets(reader(sender), start, end)
+
+
+def test_a_throttled_answer_without_records_is_waited_out(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    log = HeldLog(ORDERS, tens(0, 20))
+    log.mishaps = [lambda: FetchResponse(throttle_time_ms=50, responses=[])]
+    log.serve(broker)
+    assert offsets(reader(sender), 0, 20) == [(0, 10), (10, 20)]
+
+
+def test_who_is_throttled_for_longer_than_there_is_time_is_told_so(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    log = HeldLog(ORDERS, tens(0, 20))
+    log.mishaps = [lambda: FetchResponse(throttle_time_ms=60_000, responses=[])]
+    log.serve(broker)
+    with pytest.raises(TimedOut, match="throttles this user"):
+        offsets(reader(sender, seconds=0.5), 0, 20)
+
+
+def hang_up() -> object:
+    raise HangUp
+
+
+def test_a_broken_connection_is_made_again_and_goes_on_where_it_broke(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    log = HeldLog(ORDERS, tens(0, 40))
+    log.mishaps = [lambda: log.fetch(broker.received[-1].message), hang_up]
+    log.serve(broker)
+    assert offsets(reader(sender, chunk_bytes=1_200), 0, 40) == [
+        (0, 10), (10, 20), (20, 30), (30, 40)
+    ]  # fmt: skip
+
+
+def test_a_broker_that_is_gone_is_an_error_within_the_time_allowed(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    broker.stop()
+    with pytest.raises(ConnectFailed):
+        offsets(reader(sender, seconds=0.5), 0, 40)
+
+
+@pytest.mark.parametrize(
+    ("code", "error", "words"),
+    [
+        (29, NotAuthorized, "grant READ on topic orders"),
+        (56, ClusterError, "log directory of orders-3 on b2 is offline"),
+        (109, EvidenceChanged, "in remote storage"),
+        (76, ClusterError, "see the broker's log"),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    broker: FakeBroker, sender: Sender, code: int, error: type[Exception], words: str
+) -> None:
+    log = HeldLog(ORDERS, tens(0, 20))
+    log.mishaps = [lambda: log.answer(code)]
+    log.serve(broker)
+    with pytest.raises(error, match=words):
+        offsets(reader(sender), 0, 20)
+
+
+def test_an_error_that_passes_is_tried_again(broker: FakeBroker, sender: Sender) -> None:
+    log = HeldLog(ORDERS, tens(0, 20))
+    log.mishaps = [lambda: log.answer(6), lambda: log.answer(3)]
+    log.serve(broker)
+    assert offsets(reader(sender), 0, 20) == [(0, 10), (10, 20)]
+
+
+def test_a_broker_that_answers_with_older_offsets_is_not_read_for_ever(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    log = HeldLog(ORDERS, tens(0, 20))
+    log.mishaps = [lambda: log.answer(0, log.batches[0])]
+    log.serve(broker)
+    with pytest.raises(MalformedMessage, match="older offsets"):
+        offsets(reader(sender), 10, 20)
+
+
+def test_reading_ends_when_nobody_wants_it_any_more(broker: FakeBroker, sender: Sender) -> None:
+    HeldLog(ORDERS, tens(0, 200)).serve(broker)
+
+    def stopped() -> None:
+        if len(broker.received) == 2:
+            raise Refused("stopped on request")
+
+    log = ReplicaRecords(sender, B2, ORDERS, chunk_bytes=1_000, go_on=stopped)
+    with pytest.raises(Refused):
+        offsets(log, 0, 200)
+    assert len(broker.received) == 2

@@ -1,0 +1,228 @@
+"""Finding KIP-1275's own requests, and reading log ends by them: never on a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from services.connection.security import ClientSecurity
+from services.connection.settings import ConnectionSettings
+from services.kafka.replicas.list_offsets import ListedOffset, OffsetError
+from services.kafka.replicas.log_info_reader import read_log_infos
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
+from services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
+from services.kafka.wire.sender import Sender
+from services.model import TopicPartition
+from tests.fake_broker import FakeBroker, HangUp
+
+PATIENCE = 10.0
+TOPIC = UUID("11111111-2222-3333-4444-555555555555")
+OTHER = UUID("99999999-2222-3333-4444-555555555555")
+DENIED, STORAGE_ERROR = 31, 56
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def sender(broker: FakeBroker) -> Iterator[Sender]:
+    servers = (broker.endpoint,)
+    security = ClientSecurity(ConnectionSettings(servers))
+    addresses = {1: broker.endpoint}
+    with closing(
+        Sender(servers, security, frozenset({93, 120}), broker_addresses=addresses)
+    ) as sender:
+        yield sender
+
+
+def offer(
+    broker: FakeBroker,
+    form: Form,
+    key: int = 93,
+    *,
+    codes: dict[int, int] | None = None,
+    at_most: int = 1_000,
+    left_out: frozenset[int] = frozenset(),
+) -> None:
+    """Serve log infos in *form*: partition n ends at 100 + n, in leader epoch 7."""
+    messages = replica_log_info(form, key)
+
+    def answer(request: Any) -> Any:
+        room = at_most
+        topics = []
+        for topic in request.topic_partitions:
+            served = [one for one in topic.partitions[:room] if one not in left_out]
+            room -= len(topic.partitions[:room])
+            topics.append(_topic(messages, topic.topic_id, served, codes or {}))
+        return messages.response_class(topic_partition_log_info_list=topics)
+
+    broker.serve(messages.request_class, answer)
+
+
+def _topic(messages: Any, topic_id: UUID, numbers: list[int], codes: dict[int, int]) -> Any:
+    topic_class = messages.response_class.TopicPartitionLogInfo
+    entry_class = topic_class.PartitionLogInfo
+    epochs = (
+        {"partition_leader_epoch": 7}
+        if messages.form is Form.KIP
+        else {"last_written_leader_epoch": 3, "current_leader_epoch": 7}
+    )
+    return topic_class(
+        topic_id=topic_id,
+        partition_log_info=[
+            entry_class(
+                partition=one, log_end_offset=100 + one, error_code=codes.get(one, 0), **epochs
+            )
+            for one in numbers
+        ],
+    )
+
+
+def elects(broker: FakeBroker, version: int) -> None:
+    broker.serve(ElectLeadersRequest, lambda _: None, (0, version))
+
+
+class TestFinding:
+    def find(self, sender: Sender, choice: str = "auto") -> NativeRpc:
+        return find_native_rpc(sender, choice, TOPIC, 0, Deadline.after(PATIENCE))
+
+    @pytest.mark.parametrize("form", [Form.KIP, Form.MERGED])
+    def test_a_cluster_that_has_both_and_answers_is_used(
+        self, broker: FakeBroker, sender: Sender, form: Form
+    ) -> None:
+        elects(broker, 3)
+        offer(broker, form)
+        found = self.find(sender)
+        assert found.log_info is not None
+        assert (found.log_info.form, found.designates) == (form, True)
+
+    def test_a_stock_cluster_is_told_as_such_and_asked_nothing(
+        self, broker: FakeBroker, sender: Sender
+    ) -> None:
+        elects(broker, 2)
+        found = self.find(sender)
+        assert (found.log_info, found.designates) == (None, False)
+        assert found.reason == "the brokers do not advertise api key 93"
+        assert broker.received == []
+
+    def test_the_key_alone_proves_nothing(self, broker: FakeBroker, sender: Sender) -> None:
+        """Kafka's trunk gave 93 to another request."""
+        elects(broker, 2)
+        offer(broker, Form.KIP)
+        found = self.find(sender)
+        assert (found.log_info, found.designates) == (None, False)
+        assert broker.received == []
+
+    def test_another_request_under_the_key_is_not_taken_for_it(
+        self, broker: FakeBroker, sender: Sender
+    ) -> None:
+        def hang_up(_: Any) -> Any:
+            raise HangUp
+
+        elects(broker, 3)
+        broker.serve(replica_log_info(Form.KIP).request_class, hang_up)
+        found = self.find(sender)
+        assert (found.log_info, found.designates) == (None, True)
+        assert "answers in no known form" in found.reason
+
+    def test_switched_off_nothing_is_asked(self, broker: FakeBroker, sender: Sender) -> None:
+        elects(broker, 3)
+        offer(broker, Form.KIP)
+        found = self.find(sender, "off")
+        assert (found.log_info, found.designates) == (None, False)
+        assert broker.frames == 0
+
+    @pytest.mark.parametrize("form", Form)
+    def test_r22_where_it_is_not_allowed_the_stock_requests_are_used_and_the_acl_is_named(
+        self, broker: FakeBroker, sender: Sender, form: Form
+    ) -> None:
+        elects(broker, 3)
+        offer(broker, form, codes={0: DENIED})
+        found = self.find(sender)
+        assert (found.log_info, found.designates) == (None, False)
+        assert found.summary.startswith("stock requests: GetReplicaLogInfo is not allowed: needs ")
+        assert "CLUSTER_ACTION on CLUSTER" in found.summary
+
+    def test_another_key_is_asked_when_it_is_given(
+        self, broker: FakeBroker, sender: Sender
+    ) -> None:
+        elects(broker, 2)
+        offer(broker, Form.MERGED, key=120)
+        found = self.find(sender, "120")
+        assert found.log_info is not None
+        assert (found.log_info.api_key, found.log_info.form) == (120, Form.MERGED)
+
+
+class TestReading:
+    def read(
+        self, sender: Sender, wanted: dict[TopicPartition, UUID], form: Form = Form.KIP
+    ) -> dict[TopicPartition, ListedOffset | OffsetError]:
+        messages = replica_log_info(form)
+        return read_log_infos(sender, 1, messages, wanted, Deadline.after(PATIENCE))
+
+    def asked(self, broker: FakeBroker) -> list[int]:
+        return [
+            sum(len(topic.partitions) for topic in one.message.topic_partitions)
+            for one in broker.received
+        ]
+
+    @pytest.mark.parametrize("form", Form)
+    def test_log_end_and_current_epoch(
+        self, broker: FakeBroker, sender: Sender, form: Form
+    ) -> None:
+        offer(broker, form)
+        one, other = TopicPartition("a", 4), TopicPartition("b", 0)
+        assert self.read(sender, {one: TOPIC, other: OTHER}, form) == {
+            one: ListedOffset(104, -1, 7),
+            other: ListedOffset(100, -1, 7),
+        }
+
+    def test_never_more_than_a_thousand_at_a_time(self, broker: FakeBroker, sender: Sender) -> None:
+        offer(broker, Form.KIP)
+        many = {TopicPartition("a", number): TOPIC for number in range(2_300)}
+        assert len(self.read(sender, many)) == 2_300
+        assert self.asked(broker) == [1_000, 1_000, 300]
+
+    def test_what_an_answer_has_no_room_for_is_asked_again(
+        self, broker: FakeBroker, sender: Sender
+    ) -> None:
+        offer(broker, Form.KIP, at_most=4)
+        many = {TopicPartition("a", number): TOPIC for number in range(10)}
+        found = self.read(sender, many)
+        assert [found[one] for one in many] == [ListedOffset(100 + n, -1, 7) for n in range(10)]
+        assert self.asked(broker) == [10, 6, 2]
+
+    def test_what_is_always_left_out_is_an_error_and_the_rest_is_read(
+        self, broker: FakeBroker, sender: Sender
+    ) -> None:
+        offer(broker, Form.KIP, left_out=frozenset({1}))
+        found = self.read(sender, {TopicPartition("a", number): TOPIC for number in range(3)})
+        assert found[TopicPartition("a", 1)] == OffsetError(
+            "b1 leaves this partition out of its answers"
+        )
+        assert found[TopicPartition("a", 2)] == ListedOffset(102, -1, 7)
+
+    @pytest.mark.parametrize(
+        ("code", "reason"),
+        [
+            (DENIED, "not allowed: needs CLUSTER_ACTION on CLUSTER and DESCRIBE on the topic"),
+            (STORAGE_ERROR, "log directory offline on b1"),
+            (3, "b1 answers UNKNOWN_TOPIC_OR_PARTITION"),
+        ],
+    )
+    def test_r22_an_error_is_that_of_its_partition(
+        self, broker: FakeBroker, sender: Sender, code: int, reason: str
+    ) -> None:
+        offer(broker, Form.KIP, codes={0: code})
+        found = self.read(sender, {TopicPartition("a", number): TOPIC for number in range(2)})
+        assert found[TopicPartition("a", 0)] == OffsetError(reason, code)
+        assert found[TopicPartition("a", 1)] == ListedOffset(101, -1, 7)

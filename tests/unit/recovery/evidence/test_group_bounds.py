@@ -1,0 +1,116 @@
+"""What groups committed bounds what is unread, whichever broker coordinates them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from kafka.protocol.admin import DescribeTopicPartitionsRequest
+
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.model import PartitionEvidence, TopicPartition, Unknown
+from services.recovery.evidence import gather as gathering
+from services.recovery.evidence.gather import Evidence, gather
+from services.recovery.evidence.group_bounds import merged
+from tests.fake_cluster import FakeCluster
+from tests.fake_metadata import COORDINATOR
+
+LEDGER, OFFSETS = TopicPartition("ledger", 0), TopicPartition("__consumer_offsets", 3)
+SETTLE = 1.5
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+    """`ledger-0` on b2 and b3; b1, which coordinates the groups, has no replica of it."""
+    monkeypatch.setattr(gathering, "SETTLE_SECONDS", SETTLE)
+    with FakeCluster(3) as cluster:
+        cluster.story.offline(LEDGER, (2, 3))
+        cluster.hold(2, LEDGER, (0, 100))
+        cluster.hold(3, LEDGER, (0, 80))
+        cluster.story.groups = {"billing": {LEDGER: 130}}
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[ReadClient]:
+    with closing(cluster.client(2)) as client:
+        yield client
+
+
+def gathered(client: ReadClient, *topics: str) -> Evidence:
+    snapshot = client.snapshot(Deadline.after(10.0), topics)
+    wanted = [one for one in snapshot.offline if one.partition == LEDGER]
+    *_, found = gather(client, snapshot, wanted, Deadline.after(10.0))
+    return found
+
+
+def ledger(found: Evidence) -> PartitionEvidence:
+    (evidence,) = found.partitions
+    return evidence
+
+
+def test_r11_a_coordinator_without_a_replica_is_asked_too(client: ReadClient) -> None:
+    found = ledger(gathered(client))
+    assert (found.unread_floor, found.unread_floor_source) == (130, "group billing")
+
+
+def test_a_coordinator_without_a_replica_that_hangs_costs_the_settling_time_alone(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    cluster.brokers[COORDINATOR].hung = True
+    began = time.monotonic()
+    found = gathered(client)
+    assert SETTLE <= time.monotonic() - began < SETTLE + 3.0
+    assert (found.silent, found.awaited) == ({}, frozenset())
+    assert ledger(found).unread_floor_source == "high watermark of b2"
+
+
+@pytest.mark.parametrize("topics", [(), ("ledger",)], ids=["all topics", "one topic"])
+def test_r17_while_the_offsets_topic_is_offline_nothing_is_said_of_groups(
+    cluster: FakeCluster, client: ReadClient, topics: tuple[str, ...]
+) -> None:
+    cluster.story.offline(OFFSETS, (2, 3))
+    found = ledger(gathered(client, *topics))
+    reason = "__consumer_offsets-3 is offline, so not all groups can be asked"
+    assert found.group_offsets == Unknown(reason)
+    assert found.unread_floor_source == "high watermark of b2"
+
+
+def test_an_offsets_topic_that_is_online_hides_nothing(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    cluster.story.states[OFFSETS] = replace(cluster.story.offline(OFFSETS, (2, 3)), leader=2)
+    assert ledger(gathered(client)).group_offsets == {"billing": 130}
+
+
+def test_an_offsets_topic_that_may_not_be_described_hides_nothing(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    snapshot = client.snapshot(Deadline.after(10.0), ["ledger"])
+    for fake in cluster.brokers.values():
+        fake.serve(DescribeTopicPartitionsRequest, lambda _: None)
+    *_, found = gather(client, snapshot, snapshot.offline, Deadline.after(10.0))
+    assert ledger(found).group_offsets == {"billing": 130}
+
+
+def test_r12_an_unregistered_broker_is_not_waited_for(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    cluster.brokers[3].stop()
+    del cluster.story.addresses[3]
+    began = time.monotonic()
+    found = gathered(client)
+    assert time.monotonic() - began < SETTLE + 3.0
+    assert set(found.silent) == {3}
+    assert ledger(found).unregistered == (3,)
+
+
+def test_what_some_coordinators_told_stands_and_what_none_told_is_unknown() -> None:
+    first, second = {LEDGER: {"billing": 5}}, {LEDGER: {"audit": 7}}
+    assert merged([first, Unknown("hung"), second]) == {LEDGER: {"billing": 5, "audit": 7}}
+    assert merged([Unknown("hung"), Unknown("dead")]) == Unknown("hung")
+    assert merged([]) == Unknown("no broker told of its groups")

@@ -1,0 +1,165 @@
+"""Divergence and truncation, by table and against logs compared record by record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.model import EpochHistory, EpochRange, ReplicaLog, Unknown
+from services.recovery.judgement.lineage import Divergences, Truncation, divergence, truncation
+from tests.unit.recovery.histories import (
+    Disk,
+    SimulatedCluster,
+    simulated_clusters,
+    with_recent_epochs,
+)
+from tests.unit.recovery.replicas import log, silent
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        pytest.param(log(1, (0, 100)), log(2, (0, 100)), 100, id="the same log"),
+        pytest.param(log(1, (0, 100)), log(2, (0, 60)), 60, id="a prefix"),
+        pytest.param(
+            log(1, (0, 100), (2, 125)), log(2, (0, 100), (1, 150)), 100, id="the lab's diverged"
+        ),
+        pytest.param(log(1, (0, 90), (3, 95)), log(2, (0, 100)), 90, id="the shorter epoch ends"),
+        pytest.param(log(1), log(2, (0, 100)), 0, id="without records"),
+        pytest.param(log(1, start=70), log(2, (0, 100)), 70, id="without records any more"),
+        pytest.param(
+            log(1, (5, 80), start=50), log(2, (0, 30), (4, 90)), 50, id="no common epoch, overlap"
+        ),
+        pytest.param(
+            log(1, (1, 40)), log(2, (3, 90), start=60), 40, id="no overlap, epochs in order"
+        ),
+    ],
+)
+def test_replicas_diverge_where_their_highest_common_epoch_ends_first(
+    one: ReplicaLog, other: ReplicaLog, expected: int
+) -> None:
+    assert divergence(one, other) == expected
+    assert divergence(other, one) == expected
+
+
+def test_logs_out_of_order_without_a_common_offset_have_no_known_divergence() -> None:
+    assert isinstance(divergence(log(1, (7, 40)), log(2, (3, 90), start=60)), Unknown)
+
+
+def test_an_unread_history_makes_the_divergence_unknown_with_its_reason() -> None:
+    found = divergence(log(1, (0, 100)), silent(2))
+    assert found == Unknown("b2 does not answer (connection refused)")
+
+
+def test_a_history_that_does_not_reach_a_common_epoch_says_from_where_it_was_read() -> None:
+    recent = with_recent_epochs(log(1, (0, 50), (4, 90)), 1)
+    found = divergence(recent, log(2, (0, 60)))
+    assert isinstance(found, Unknown)
+    assert "before offset 50" in found.reason
+
+
+def test_a_third_replica_settles_what_two_histories_do_not_reach() -> None:
+    """b1 parts from b2 in epoch 4, b2 from b3 earlier: so b1 parts from b3 there as well."""
+    one = with_recent_epochs(log(1, (0, 10), (2, 50), (4, 90)), 1)
+    two = log(2, (0, 10), (2, 50), (4, 70), (5, 80))
+    three = log(3, (0, 10), (2, 30), (3, 60))
+    assert isinstance(divergence(one, three), Unknown)
+    assert Divergences([one, two, three]).between(one, three) == 30
+
+
+def test_a_third_replica_that_begins_past_where_two_parted_settles_nothing() -> None:
+    """It parts from b2 where its own log begins, because it holds nothing below."""
+    one = with_recent_epochs(log(1, (0, 10), (1, 40)), 1)
+    two, third = log(2, (0, 12), (2, 50)), log(3, (1, 40), start=20)
+    assert (divergence(one, third), divergence(third, two)) == (40, 20)
+    assert isinstance(Divergences([one, two, third]).between(one, two), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("follower", "leader", "expected"),
+    [
+        pytest.param(log(1, (0, 80)), log(2, (0, 100)), Truncation(80), id="behind"),
+        pytest.param(log(1, (0, 120)), log(2, (0, 100)), Truncation(100), id="ahead"),
+        pytest.param(
+            log(2, (0, 100), (1, 150)), log(1, (0, 100), (2, 125)), Truncation(100), id="diverged"
+        ),
+        pytest.param(log(1, (0, 100)), log(2), Truncation(0), id="to an EMPTY leader"),
+        pytest.param(
+            log(1, (0, 40)), log(2, (0, 100), start=60), Truncation(60, True), id="out of range"
+        ),
+        pytest.param(
+            log(1, (0, 10), (2, 30), (3, 50)),
+            log(2, (0, 10), (1, 20), (4, 70)),
+            Truncation(10),
+            id="KIP-279: the leader's epoch is unknown to the follower",
+        ),
+    ],
+)
+def test_a_follower_truncates_as_brokers_compute_it(
+    follower: ReplicaLog, leader: ReplicaLog, expected: Truncation
+) -> None:
+    assert truncation(follower, leader) == expected
+
+
+def test_truncation_is_unknown_while_a_history_was_not_read_to_the_log_start() -> None:
+    recent = with_recent_epochs(log(1, (0, 50), (4, 90)), 1)
+    assert isinstance(truncation(recent, log(2, (0, 90))), Unknown)
+    assert isinstance(truncation(log(1, (0, 9)), silent(2)), Unknown)
+
+
+def test_records_without_epochs_have_no_history() -> None:
+    ancient = replace(log(1, (0, 50)), epochs=EpochHistory((), 0))
+    assert isinstance(divergence(ancient, log(2, (0, 50))), Unknown)
+
+
+def test_an_epoch_range_that_begins_below_the_log_start_reaches_it() -> None:
+    clipped = replace(log(1, (1, 50), start=20), epochs=EpochHistory((EpochRange(1, 5, 50),), 5))
+    assert divergence(clipped, log(2, (2, 60), start=10)) == 20
+
+
+def shared_offsets(one: Disk, other: Disk) -> range:
+    return range(max(one.start, other.start), min(one.end, other.end))
+
+
+def parting(one: Disk, other: Disk) -> int:
+    """By comparing records: the first shared offset with different epochs, or where one ends."""
+    shared = shared_offsets(one, other)
+    return next((at for at in shared if one.epochs[at] != other.epochs[at]), shared.stop)
+
+
+@given(simulated_clusters())
+def test_divergence_is_what_comparing_every_record_finds(cluster: SimulatedCluster) -> None:
+    for one, other in permutations(cluster.disks, 2):
+        if shared := shared_offsets(one, other):
+            found = divergence(one.replica(), other.replica())
+            assert isinstance(found, int)
+            assert max(found, shared.start) == parting(one, other)
+
+
+@given(simulated_clusters())
+def test_followers_truncate_to_where_they_diverge(cluster: SimulatedCluster) -> None:
+    """Two ways to the same offset: log matching, and the questions brokers ask each other."""
+    for follower, leader in permutations(cluster.disks, 2):
+        if shared := shared_offsets(follower, leader):
+            found = truncation(follower.replica(), leader.replica())
+            assert isinstance(found, Truncation)
+            assert max(found.offset, shared.start) == parting(follower, leader)
+
+
+@given(simulated_clusters(), st.lists(st.integers(1, 3), min_size=4, max_size=4))
+def test_a_shorter_history_gives_the_same_divergence_or_none(
+    cluster: SimulatedCluster, counts: list[int]
+) -> None:
+    replicas = [
+        with_recent_epochs(disk.replica(), count)
+        for disk, count in zip(cluster.disks, counts, strict=True)
+    ]
+    found = Divergences(replicas)
+    for (one, a), (other, b) in permutations(zip(cluster.disks, replicas, strict=True), 2):
+        between, shared = found.between(a, b), shared_offsets(one, other)
+        if isinstance(between, int) and shared:
+            assert max(between, shared.start) == parting(one, other)

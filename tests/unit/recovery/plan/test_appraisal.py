@@ -1,0 +1,119 @@
+"""A plan, ours or a bare one, against what a cluster says now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from services.model import ClusterDescription, ClusterSnapshot, PartitionEvidence, Unknown
+from services.recovery.execution.target import Result
+from services.recovery.judgement.verdict import assess
+from services.recovery.plan.appraisal import Appraisal, appraise
+from services.recovery.plan.check import CheckStatus
+from services.recovery.plan.document import Entry, Plan
+from services.recovery.selection import Selection
+from tests.unit.recovery.plans import CLUSTER, LOSS, MADE_AT_MS, SAFE, planned
+from tests.unit.recovery.replicas import HEALTHY, log, offline
+
+FOLLOWER_SHORTER = offline(log(1, (0, 90)), log(2, (0, 99)), number=1)
+
+
+def held_against(
+    plan: Plan,
+    *offline_now: PartitionEvidence,
+    online: Iterable[PartitionEvidence] = (),
+) -> Appraisal:
+    """*plan* where only these partitions exist: without leader, or led by their first replica."""
+    led = [replace(one.state, leader=one.state.assignment[0]) for one in online]
+    named = [*(one.partition for one in offline_now), *(one.partition for one in led)]
+    selection = Selection(
+        ClusterSnapshot(
+            ClusterDescription(CLUSTER, (), names_fenced=True),
+            Unknown("not asked"),
+            (),
+            MADE_AT_MS,
+        ),
+        tuple(one.state for one in offline_now),
+        tuple(led),
+        tuple(one for one in plan.leaders if one not in named),
+    )
+    return appraise(plan, selection, [assess(one, HEALTHY) for one in offline_now])
+
+
+def bare(leader: int, *evidence: PartitionEvidence) -> Plan:
+    entries = [
+        Entry(topic=one.partition.topic, number=one.partition.partition, leader=leader)
+        for one in evidence
+    ]
+    return Plan(entries=tuple(entries))
+
+
+def statuses(appraisal: Appraisal) -> list[CheckStatus]:
+    return [one.status for one in appraisal.checked]
+
+
+def test_a_plan_of_ours_goes_on_where_nothing_changed() -> None:
+    appraisal = held_against(planned(SAFE, LOSS), SAFE, LOSS)
+    assert statuses(appraisal) == [CheckStatus.UNCHANGED, CheckStatus.UNCHANGED]
+    assert appraisal.fine
+    assert [one.designee for one in appraisal.targets()] == [2, 1]
+    assert appraisal.skipped == ()
+
+
+def test_targets_rest_on_the_evidence_of_now() -> None:
+    led_since = replace(SAFE, state=replace(SAFE.state, leader_epoch=11))
+    appraisal = held_against(planned(SAFE), led_since)
+    assert statuses(appraisal) == [CheckStatus.RERANKED]
+    assert appraisal.targets()[0].leader_epoch == 11
+
+
+def test_what_changed_is_refused_with_the_reason_and_the_rest_goes_on() -> None:
+    shorter = offline(log(1, (0, 90)), log(2, (0, 99)), SAFE.replicas[2], number=1)
+    appraisal = held_against(planned(SAFE, LOSS), shorter, LOSS)
+    assert not appraisal.fine
+    assert [str(one.partition) for one in appraisal.targets()] == ["orders-3"]
+    (skipped,) = appraisal.skipped
+    assert skipped.result is Result.REFUSED
+    assert skipped.reason.startswith("the log end of b2 was 100 and is 99")
+    assert skipped.reason.endswith(": make the plan again")
+
+
+def test_a_partition_with_a_leader_is_a_success_whoever_leads() -> None:
+    appraisal = held_against(planned(SAFE, LOSS), online=[SAFE, LOSS])
+    assert appraisal.fine
+    assert appraisal.targets() == ()
+    assert [(one.result, one.leader, one.reason) for one in appraisal.skipped] == [
+        (Result.ALREADY_ONLINE, 1, "led by b1"),
+        (Result.ALREADY_ONLINE, 2, "led by b2"),
+    ]
+
+
+def test_nothing_is_said_of_the_leader_if_it_is_the_one_planned() -> None:
+    led = replace(SAFE, state=replace(SAFE.state, assignment=(2, 1, 3)))
+    (skipped,) = held_against(planned(SAFE), online=[led]).skipped
+    assert (skipped.leader, skipped.reason) == (2, "")
+
+
+def test_a_partition_that_is_gone_is_refused() -> None:
+    (skipped,) = held_against(planned(SAFE)).skipped
+    assert skipped.result is Result.REFUSED
+    assert skipped.reason.endswith("leave it out of the plan")
+
+
+def test_a_bare_plan_gets_its_evidence_and_keeps_its_leaders() -> None:
+    appraisal = held_against(bare(1, SAFE, LOSS), SAFE, LOSS)
+    assert statuses(appraisal) == [CheckStatus.NEW, CheckStatus.NEW]
+    assert appraisal.plan.cluster_id == CLUSTER
+    assert appraisal.plan.records[SAFE.partition].loss_of(1).total == 10
+    assert [one.designee for one in appraisal.targets()] == [1, 1]
+
+
+def test_elections_of_a_bare_plan_that_cannot_be_held_say_why() -> None:
+    gone = offline(log(1), number=8)
+    appraisal = held_against(bare(3, SAFE, LOSS, gone), SAFE, online=[LOSS])
+    assert [(one.result, one.reason) for one in appraisal.skipped] == [
+        (Result.REFUSED, "b3 is fenced: choose another leader"),
+        (Result.ALREADY_ONLINE, "led by b2"),
+        (Result.REFUSED, "there is no such partition: leave it out of the plan"),
+    ]
+    assert appraisal.targets() == ()

@@ -1,0 +1,167 @@
+"""Whether what was agreed to still holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from services.model import PartitionEvidence, Reassignment, ReplicaLog, Role, Unknown
+from services.recovery.plan.check import Checked, CheckStatus, check
+from services.recovery.plan.document import Entry, Plan
+from tests.unit.recovery.plans import planned
+from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, log, offline, silent
+
+THEN = offline(
+    log(1, (0, 90)), log(2, (0, 100)), silent(3, role=Role.LAST_KNOWN_ELR), leader_epoch=9
+)
+
+
+def checked(now: PartitionEvidence | None, then: PartitionEvidence = THEN) -> Checked:
+    fresh = {} if now is None else {now.partition: now}
+    (found,) = check(planned(then), fresh)
+    return found
+
+
+def with_state(**changes: Any) -> PartitionEvidence:
+    return replace(THEN, state=replace(THEN.state, **changes))
+
+
+def with_replicas(*replicas: ReplicaLog) -> PartitionEvidence:
+    changed = {one.broker: one for one in replicas}
+    return replace(
+        THEN, replicas=tuple(changed.get(one.broker, one) for one in THEN.replicas)
+    )  # fmt: skip
+
+
+def test_the_same_evidence_read_later_is_unchanged() -> None:
+    later = replace(log(2, (0, 100)), observed_at_ms=9_000, leader_epoch=10)
+    assert checked(with_replicas(later)) == Checked(THEN.partition, 2, CheckStatus.UNCHANGED)
+
+
+def test_silence_for_another_reason_is_the_same_silence() -> None:
+    timed_out = replace(silent(3, role=Role.LAST_KNOWN_ELR), log_end=Unknown("timed out"))
+    assert checked(with_replicas(timed_out)).status is CheckStatus.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("now", "status", "reason"),
+    [
+        pytest.param(None, CheckStatus.GONE, "there is no such partition any more", id="deleted"),
+        pytest.param(
+            with_state(topic_id=ANOTHER_TOPIC_ID),
+            CheckStatus.CHANGED,
+            "the topic was deleted and created again",
+            id="recreated",
+        ),
+        pytest.param(with_state(leader=2), CheckStatus.ONLINE, "b2 leads it", id="elected"),
+        pytest.param(with_state(leader=3), CheckStatus.ONLINE, "b3 leads it", id="led by another"),
+        pytest.param(
+            with_replicas(log(2, (0, 101))),
+            CheckStatus.CHANGED,
+            "the log end of b2 was 100 and is 101",
+            id="the designee's log end",
+        ),
+        pytest.param(
+            with_replicas(silent(1, fenced=False)),
+            CheckStatus.CHANGED,
+            "the log end of b1 was 90 and is unknown; "
+            "the last written epoch of b1 was 0 and is unknown",
+            id="another no longer answers",
+        ),
+        pytest.param(
+            with_replicas(log(2, (0, 50), (4, 100))),
+            CheckStatus.CHANGED,
+            "the last written epoch of b2 was 0 and is 4",
+            id="written epoch",
+        ),
+        pytest.param(
+            with_replicas(log(2, (0, 100), fenced=True)),
+            CheckStatus.CHANGED,
+            "b2 was eligible and is barred (b2 is fenced)",
+            id="the designee is fenced",
+        ),
+        pytest.param(
+            with_replicas(silent(3, role=Role.LAST_KNOWN_ELR, fenced=False)),
+            CheckStatus.CHANGED,
+            "the controller may elect b3 instead; b3 was barred and is by hand (loss unknown: b3 "
+            "does not answer (connection refused))",
+            id="R01: the last leader is back",
+        ),
+        pytest.param(
+            with_replicas(log(1, (0, 90), fenced=True)),
+            CheckStatus.UNCHANGED,
+            "",
+            id="a loser is fenced",
+        ),
+        pytest.param(
+            with_state(reassignment=Reassignment((4,), ())),
+            CheckStatus.CHANGED,
+            "a reassignment is under way",
+            id="R12",
+        ),
+        pytest.param(
+            replace(THEN, unregistered=(3,)),
+            CheckStatus.CHANGED,
+            "b3 is no longer registered",
+            id="R12 unregistered",
+        ),
+        pytest.param(
+            with_state(assignment=(1, 2)),
+            CheckStatus.CHANGED,
+            "the assignment was b1, b2, b3 and is b1, b2",
+            id="another assignment",
+        ),
+        pytest.param(
+            with_state(leader_epoch=10),
+            CheckStatus.RERANKED,
+            "leader epoch 9 became 10",
+            id="a leader epoch alone",
+        ),
+        pytest.param(
+            with_state(assignment=(2, 1, 3)),
+            CheckStatus.RERANKED,
+            "the order of the assignment changed",
+            id="an order alone",
+        ),
+    ],
+)
+def test_what_changed_decides_whether_the_election_goes_on(
+    now: PartitionEvidence | None, status: CheckStatus, reason: str
+) -> None:
+    found = checked(now)
+    assert (found.status, found.reason) == (status, reason)
+    assert found.status.goes_on == (status in (CheckStatus.UNCHANGED, CheckStatus.RERANKED))
+
+
+def test_an_order_that_costs_the_designee_its_rank_is_a_change() -> None:
+    then = offline(log(1, (0, 90)), log(2, (0, 90)))
+    now = replace(then, state=replace(then.state, assignment=(2, 1), leader_epoch=11))
+    found = checked(now, then)
+    assert (found.status, found.reason) == (CheckStatus.CHANGED, "b1 no longer has its rank")
+
+
+def test_r16_a_leader_that_the_file_was_altered_to_is_refused_if_it_cannot_lead() -> None:
+    plan = planned(THEN)
+    entry = Entry(topic="orders", number=3, leader=3)
+    altered = Plan(entries=(entry,), breakglass=plan.breakglass)
+    (found,) = check(altered, {THEN.partition: THEN})
+    assert (found.status, found.reason) == (CheckStatus.REFUSED, "b3 is fenced")
+    assert not found.status.fine
+
+
+def test_a_loss_that_grew_though_the_ends_did_not_move_is_a_change() -> None:
+    """The chosen log's start moved up, and with it what the others hold before it."""
+    now = with_replicas(log(1, (0, 90), start=10), log(2, (0, 100), start=20))
+    assert checked(now).reason == "electing b2 lost 0 and would lose 10"
+
+
+def test_a_replica_missing_from_the_fresh_evidence_is_a_change() -> None:
+    now = replace(THEN, replicas=THEN.replicas[:2])
+    assert checked(now).reason == "b3 was not read"
+
+
+def test_a_bare_plan_has_nothing_to_check() -> None:
+    with pytest.raises(ValueError, match="no evidence to check"):
+        check(Plan(entries=(Entry(topic="orders", number=1, leader=2),)), {})

@@ -1,0 +1,155 @@
+"""Edits of a plan, and the differences they make."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.errors import Refused, UsageError
+from services.model import Broker, PartitionEvidence, Reassignment, TopicPartition, Unknown
+from services.recovery.plan.document import ChosenBy, Entry, Plan
+from services.recovery.plan.edit import (
+    brokers_in_rack,
+    diff,
+    exclude,
+    exclude_all,
+    least_loss,
+    never,
+    prefer,
+    set_leader,
+    set_leaders,
+)
+from tests.unit.recovery.plans import BOMB, FORK, HALF_READ, INTERNAL, LOSS, SAFE, planned
+from tests.unit.recovery.replicas import log, offline
+
+EQUAL = offline(log(1, (0, 90)), log(2, (0, 90)), log(3, (0, 90)), number=2)
+LONGER_FENCED = offline(log(1, (0, 9), fenced=True), log(2, (0, 5)), number=10)
+
+
+def test_a_leader_is_set_by_hand_and_the_given_plan_stays_as_it_was() -> None:
+    before = planned(LOSS)
+    after = set_leader(before, LOSS.partition, 2)
+    assert (before.leaders[LOSS.partition], after.leaders[LOSS.partition]) == (1, 2)
+    assert after.records[LOSS.partition].chosen_by is ChosenBy.HAND
+    assert after.digest != before.digest
+
+
+def test_what_was_left_out_can_be_set_and_takes_its_place_in_the_order() -> None:
+    after = set_leader(planned(SAFE, FORK, HALF_READ, INTERNAL), FORK.partition, 1)
+    assert [str(one) for one in after.leaders] == [
+        "__consumer_offsets-0", "orders-1", "orders-5", "orders-7",
+    ]  # fmt: skip
+    assert after.records[FORK.partition].left_out == ""
+
+
+@pytest.mark.parametrize(
+    ("evidence", "broker", "reason"),
+    [
+        pytest.param(LONGER_FENCED, 1, "b1 is fenced", id="R16 fenced"),
+        pytest.param(EQUAL, 7, "b7 is not in the assignment 1, 2, 3", id="R16 not assigned"),
+        pytest.param(
+            offline(log(1, (0, 9), log_dir_online=False), log(2, (0, 5))),
+            1,
+            "the log directory of b1 is offline",
+            id="R16 offline directory",
+        ),
+        pytest.param(BOMB, 2, "the controller may elect b4 instead: stop b4", id="R01"),
+        pytest.param(
+            offline(log(1, (0, 9)), reassignment=Reassignment((4,), ())),
+            1,
+            "a reassignment is under way",
+            id="R12",
+        ),
+        pytest.param(
+            offline(log(1, (0, 9)), log(2, (0, 9)), unregistered=(2,)),
+            1,
+            "b2 in the assignment is not registered",
+            id="R12 unregistered",
+        ),
+    ],
+)
+def test_what_cannot_be_elected_cannot_be_set(
+    evidence: PartitionEvidence, broker: int, reason: str
+) -> None:
+    plan = planned(evidence)
+    partition = next(iter(plan.records))
+    with pytest.raises(Refused, match=f"b{broker} cannot lead {partition}: {reason}"):
+        set_leader(plan, partition, broker)
+
+
+def test_leaders_are_set_together_or_not_at_all() -> None:
+    before = planned(LOSS, SAFE)
+    after = set_leaders(before, {LOSS.partition: 2, SAFE.partition: 1})
+    assert (after.leaders[LOSS.partition], after.leaders[SAFE.partition]) == (2, 1)
+    with pytest.raises(Refused, match="b3 is fenced"):
+        set_leaders(before, {LOSS.partition: 2, SAFE.partition: 3})
+
+
+def test_r16_an_unread_unfenced_replica_can_be_set() -> None:
+    after = set_leader(planned(HALF_READ), HALF_READ.partition, 2)
+    assert isinstance(after.records[HALF_READ.partition].loss_of(2).total, Unknown)
+
+
+def test_a_partition_that_the_plan_does_not_know_cannot_be_edited() -> None:
+    with pytest.raises(UsageError, match="no evidence for orders-77"):
+        set_leader(planned(SAFE), TopicPartition("orders", 77), 1)
+    bare = Plan(entries=(Entry(topic="orders", number=1, leader=2),))
+    with pytest.raises(UsageError, match="no evidence for orders-1"):
+        exclude(bare, SAFE.partition)
+
+
+def test_an_excluded_partition_keeps_its_evidence_and_says_why() -> None:
+    after = exclude(planned(SAFE, LOSS), SAFE.partition, "its owner decides")
+    assert list(after.leaders) == [LOSS.partition]
+    assert [one.left_out for one in after.left_out] == ["its owner decides"]
+
+
+def test_several_partitions_are_left_out_at_once() -> None:
+    after = exclude_all(planned(SAFE, LOSS, HALF_READ), [SAFE.partition, LOSS.partition])
+    assert list(after.leaders) == [HALF_READ.partition]
+
+
+def test_preferred_brokers_lead_where_their_log_is_as_good() -> None:
+    after = prefer(planned(EQUAL, SAFE), {3, 1})
+    assert (after.leaders[EQUAL.partition], after.leaders[SAFE.partition]) == (1, 2)
+    after = prefer(planned(EQUAL), {3})
+    assert after.leaders[EQUAL.partition] == 3
+    assert after.records[EQUAL.partition].chosen_by is ChosenBy.RULE
+
+
+def test_a_rack_is_preferred_by_its_brokers() -> None:
+    brokers = [Broker(1, "h", 1, "a"), Broker(2, "h", 2, "b"), Broker(3, "h", 3, "b")]
+    assert brokers_in_rack(brokers, "b") == {2, 3}
+
+
+def test_a_broker_that_must_not_lead_gives_way_to_the_next_best() -> None:
+    after = never(planned(SAFE, EQUAL), 2)
+    assert (after.leaders[SAFE.partition], after.leaders[EQUAL.partition]) == (1, 1)
+
+
+def test_what_only_a_banned_broker_could_lead_is_left_out() -> None:
+    after = never(planned(HALF_READ), 1)
+    assert after.entries == ()
+    assert "no other replica can" in after.left_out[0].left_out
+
+
+def test_r09_least_loss_may_choose_against_the_ranking() -> None:
+    """The later epoch cuts off 50 records, the longer log only 25."""
+    after = least_loss(planned(LOSS, SAFE))
+    assert (after.leaders[LOSS.partition], after.leaders[SAFE.partition]) == (2, 2)
+    assert after.records[SAFE.partition].chosen_by is ChosenBy.RANK
+
+
+def test_a_difference_names_leaders_and_losses_of_both_plans() -> None:
+    before = planned(SAFE, LOSS)
+    after = exclude(set_leader(before, LOSS.partition, 2), SAFE.partition)
+    assert [
+        (str(one.partition), one.before, one.after, one.loss_before, one.loss_after)
+        for one in diff(before, after)
+    ] == [("orders-1", 2, None, 0, None), ("orders-3", 1, 2, 50, 25)]
+    assert diff(before, before) == ()
+
+
+def test_plans_over_other_evidence_differ_though_their_leaders_do_not() -> None:
+    longer = offline(log(1, (0, 90)), log(2, (0, 120)), number=1)
+    (found,) = diff(planned(SAFE), planned(longer))
+    assert (found.before, found.after, found.evidence_changed) == (2, 2, True)

@@ -1,0 +1,256 @@
+"""Plans on disk: round trips, digests, and every way a file can be wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
+from services.model import PartitionEvidence, TopicPartition
+from services.recovery.judgement.verdict import assess
+from services.recovery.plan.document import SCHEMA, Entry, Plan
+from services.recovery.plan.edit import exclude, set_leader
+from services.recovery.plan.file import parse_plan, read_plan, render_plan, write_plan
+from services.recovery.plan.make import approve, make_plan
+from services.recovery.plan.partition_file import Election, read_elections
+from tests.unit.recovery.partitions import partitions
+from tests.unit.recovery.plans import CLUSTER, EVERY_KIND, FORK, LOSS, MADE_AT_MS, SAFE, planned
+from tests.unit.recovery.replicas import HEALTHY
+
+BARE = """{"partitions": [
+ {"topic": "foo", "partition": 1, "designatedLeader": 0},
+ {"topic": "foobar", "partition": 2, "designatedLeader": 1}
+]}"""
+
+
+def rewritten(plan: Plan, change: Any) -> str:
+    """The text of *plan* after *change* had its way with the document."""
+    document = json.loads(render_plan(plan))
+    change(document)
+    return json.dumps(document)
+
+
+def test_a_plan_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
+    plan = approve(planned(*EVERY_KIND), "ada", 5)
+    write_plan(plan, tmp_path / "plan.json")
+    read = read_plan(tmp_path / "plan.json")
+    assert read.entries == plan.entries
+    assert read.records == plan.records
+    assert read.digest == plan.digest
+    assert not read.altered
+    assert [one.by for one in read.approvals] == ["ada"]
+
+
+@given(partitions())
+def test_any_evidence_survives_the_way_to_text_and_back(evidence: PartitionEvidence) -> None:
+    plan = make_plan([assess(evidence, HEALTHY)], CLUSTER, MADE_AT_MS)
+    read = parse_plan(render_plan(plan), "plan.json")
+    assert read.records[evidence.partition].evidence == evidence
+    assert read.digest == plan.digest
+
+
+def test_the_document_is_the_one_of_the_kip_with_one_more_key() -> None:
+    document = json.loads(render_plan(planned(SAFE, LOSS)))
+    assert list(document) == ["partitions", "breakglass"]
+    assert document["partitions"] == [
+        {"topic": "orders", "partition": 1, "designatedLeader": 2},
+        {"topic": "orders", "partition": 3, "designatedLeader": 1},
+    ]
+    assert document["breakglass"]["schema"] == SCHEMA
+    assert document["breakglass"]["cluster_id"] == CLUSTER
+
+
+def test_a_plan_of_ours_is_a_file_of_elections_for_other_tools(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    write_plan(planned(SAFE), path)
+    assert read_elections(path) == (Election(TopicPartition("orders", 1), 2),)
+
+
+def test_a_bare_file_of_the_kip_is_a_plan_without_evidence() -> None:
+    plan = parse_plan(BARE, "plan.json")
+    assert plan.entries == (
+        Entry(topic="foo", number=1, leader=0),
+        Entry(topic="foobar", number=2, leader=1),
+    )
+    assert plan.breakglass is None
+    assert not plan.altered
+    assert parse_plan(render_plan(plan), "again").entries == plan.entries
+
+
+def test_a_plan_that_elects_nobody_is_read_as_such() -> None:
+    plan = parse_plan(render_plan(planned(FORK)), "plan.json")
+    assert plan.entries == ()
+    assert len(plan.left_out) == 1
+
+
+def test_a_new_file_is_never_written_over_another(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text("precious")
+    with pytest.raises(UsageError, match="exists already and is kept"):
+        write_plan(planned(SAFE), path)
+    assert path.read_text() == "precious"
+
+
+def test_an_edited_plan_replaces_the_old_file_whole(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    write_plan(planned(SAFE), path)
+    write_plan(exclude(planned(SAFE, LOSS), SAFE.partition), path, replace=True)
+    assert list(read_plan(path).leaders) == [LOSS.partition]
+    assert [one.name for one in tmp_path.iterdir() if one.is_file()] == ["plan.json"]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="cannot be written"):
+        write_plan(planned(SAFE), tmp_path / "none" / "plan.json")
+
+
+def test_the_digest_does_not_depend_on_how_the_file_is_written() -> None:
+    plan = planned(SAFE, LOSS)
+
+    def turned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: turned(value[key]) for key in sorted(value, reverse=True)}
+        return [turned(one) for one in value] if isinstance(value, list) else value
+
+    document = turned(json.loads(render_plan(plan)))
+    document["partitions"].reverse()
+    read = parse_plan(json.dumps(document, indent=7), "plan.json")
+    assert read.digest == plan.digest
+    assert not read.altered
+
+
+def test_the_digest_does_not_depend_on_time_notes_approvals_or_what_is_left_out() -> None:
+    assessments = [assess(one, HEALTHY) for one in (SAFE, LOSS)]
+    later = make_plan(assessments, CLUSTER, MADE_AT_MS + 9, notes=("for the night shift",))
+    digests = {planned(SAFE, LOSS).digest, planned(SAFE, LOSS, FORK).digest, later.digest}
+    assert len(digests) == 1
+
+
+def _leader(document: Any) -> None:
+    document["partitions"][0]["designatedLeader"] = 1
+
+
+def _cluster(document: Any) -> None:
+    document["breakglass"]["cluster_id"] = "another"
+
+
+def _log_end(document: Any) -> None:
+    document["breakglass"]["records"][0]["evidence"]["replicas"][1]["log_end"] = 101
+
+
+def _loss(document: Any) -> None:
+    document["breakglass"]["records"][0]["losses"][0]["total"] = 0
+
+
+def _fewer(document: Any) -> None:
+    del document["partitions"][1]
+
+
+@pytest.mark.parametrize("change", [_leader, _cluster, _log_end, _loss, _fewer])
+def test_any_change_of_leaders_cluster_or_evidence_changes_the_digest(change: Any) -> None:
+    plan = planned(SAFE, LOSS)
+    read = parse_plan(rewritten(plan, change), "plan.json")
+    assert read.digest != plan.digest
+    assert read.altered
+
+
+def test_a_digest_is_spoken_in_three_groups() -> None:
+    assert planned(SAFE).spoken_digest.count("-") == 2
+
+
+def _schema(document: Any) -> None:
+    document["breakglass"]["schema"] = SCHEMA + 1
+
+
+def test_a_later_schema_is_refused_and_not_guessed_at() -> None:
+    with pytest.raises(UnsupportedSchema, match=r"plan schema 2 and this release reads 1"):
+        parse_plan(rewritten(planned(SAFE), _schema), "plan.json")
+
+
+def _no_schema(document: Any) -> None:
+    del document["breakglass"]["schema"]
+
+
+def _no_record(document: Any) -> None:
+    document["breakglass"]["records"] = []
+
+
+def _twice(document: Any) -> None:
+    document["partitions"].append(document["partitions"][0])
+
+
+def _record_twice(document: Any) -> None:
+    document["breakglass"]["records"] *= 2
+
+
+def _not_assigned(document: Any) -> None:
+    document["partitions"][0]["designatedLeader"] = 7
+
+
+def _no_leader(document: Any) -> None:
+    del document["partitions"][0]["designatedLeader"]
+
+
+def _negative(document: Any) -> None:
+    document["partitions"][0]["partition"] = -1
+
+
+def _no_topic(document: Any) -> None:
+    document["partitions"][0]["topic"] = ""
+
+
+def _bad_epoch(document: Any) -> None:
+    document["breakglass"]["records"][0]["evidence"]["state"]["leader_epoch"] = "nine"
+
+
+def _bad_list(document: Any) -> None:
+    document["breakglass"] = ["not", "ours"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_twice, "plan.json names orders-1 twice"),
+        (_negative, r'plan.json, entry 1 \(orders\): "partition" is -1, which is negative'),
+        (_no_topic, "plan.json, entry 1: its topic is empty"),
+        (_no_leader, r'plan.json, entry 1 \(orders-1\): it has no "designatedLeader"'),
+        (
+            _not_assigned,
+            r"plan.json, entry 1 \(orders-1\): designatedLeader 7 is not in its assignment 1, 2, 3",
+        ),
+        (_no_record, r"plan.json, entry 1 \(orders-1\): the plan has no evidence for it"),
+        (_record_twice, "plan.json records a partition twice"),
+        (_no_schema, 'plan.json: "breakglass" has no schema version'),
+        (_bad_list, 'plan.json: "breakglass" has no schema version'),
+        (_bad_epoch, r"breakglass\.records\[0\]\.evidence\.state\.leader_epoch: input should be"),
+    ],
+)
+def test_each_fault_of_a_plan_is_named_in_one_sentence(change: Any, message: str) -> None:
+    with pytest.raises(MalformedInput, match=message) as refused:
+        parse_plan(rewritten(planned(SAFE), change), "plan.json")
+    assert str(refused.value).endswith(".")
+    assert "\n" not in str(refused.value)
+
+
+def test_broken_json_is_named_by_line_and_column() -> None:
+    with pytest.raises(MalformedInput, match="line 2, column 11"):
+        parse_plan(BARE.replace('"topic": "foo"', '"topic" "foo"'), "plan.json")
+
+
+def test_a_bare_plan_needs_a_leader_in_each_entry_and_an_entry() -> None:
+    with pytest.raises(MalformedInput, match=r"entry 1 \(a-0\): it has no"):
+        parse_plan('{"partitions": [{"topic": "a", "partition": 0}]}', "plan.json")
+    with pytest.raises(MalformedInput, match="names no partition"):
+        parse_plan('{"partitions": []}', "plan.json")
+
+
+def test_a_leader_changed_by_hand_in_the_file_is_taken_and_told() -> None:
+    """KIP-1275: the operator may review and modify the file."""
+    read = parse_plan(rewritten(planned(SAFE), _leader), "plan.json")
+    assert read.leaders[SAFE.partition] == 1
+    assert read.altered
+    assert not set_leader(planned(SAFE), SAFE.partition, 1).altered

@@ -1,0 +1,134 @@
+"""The files of KIP-1275 that name partitions and elections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.errors import MalformedInput
+from services.model import TopicPartition
+from services.recovery.plan.partition_file import (
+    Election,
+    elections_of,
+    parse_partitions,
+    read_elections,
+    read_partitions,
+)
+from tests.unit.recovery.plan.test_json_text import KIP_EXAMPLE
+
+
+def test_the_kips_example_names_its_partitions_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "partitions.json"
+    path.write_text(KIP_EXAMPLE)
+    assert list(map(str, read_partitions(path))) == [
+        "foo-0", "foo-3", "foo-5", "bar-0", "bar-1", "bar-4",
+    ]  # fmt: skip
+
+
+def test_the_kips_election_file_is_read_with_and_without_leaders(tmp_path: Path) -> None:
+    path = tmp_path / "elections.json"
+    path.write_text(
+        """{"partitions":
+        [{"topic": "foo", "partition": 1, "designatedLeader": 0},
+         {"topic": "foobar", "partition": 2}],
+        "version": 1}"""
+    )
+    assert read_elections(path) == (
+        Election(TopicPartition("foo", 1), 0),
+        Election(TopicPartition("foobar", 2), None),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("[]", 'f.json has no list "partitions"', id="no object"),
+        pytest.param('{"partitions": {}}', 'has no list "partitions"', id="no list"),
+        pytest.param('{"partitions": []}', "names no partition", id="R23: an empty list"),
+        pytest.param('{"partitions": [7]}', "entry 1: it must be an object", id="no entry"),
+        pytest.param('{"partitions": [{}]}', 'entry 1: it has no "topic"', id="no topic"),
+        pytest.param(
+            '{"partitions": [{"topic": "", "partitions": [0]}]}', "its topic is empty", id="empty"
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": "a/b", "partitions": [0]}]}',
+            '"a/b" is no name of a topic',
+            id="an illegal topic",
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": 5, "partitions": [0]}]}', "5 is no name", id="a number"
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": "a"}]}',
+            r'entry 1 \(a\): it needs a list "partitions"',
+            id="no numbers",
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": "a", "partitions": null}]}',
+            'it needs a list "partitions"',
+            id="R23: null",
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": "a", "partitions": []}]}',
+            "it lists no partition",
+            id="R23: no partition",
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": "a", "partitions": [0, -1]}]}',
+            r'entry 1 \(a\): "partitions" is -1, which is negative',
+            id="negative",
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": "a", "partitions": [true]}]}',
+            "must be a whole number, not true",
+            id="a boolean",
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": "a", "partitions": ["0"]}]}',
+            'must be a whole number, not "0"',
+            id="a string",
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": "a", "partitions": [2147483648]}]}',
+            "above 2147483647",
+            id="too large",
+        ),
+        pytest.param(
+            '{"partitions": [{"topic": "a", "partitions": [0, 0]}]}', "names a-0 twice", id="twice"
+        ),
+    ],
+)  # fmt: skip
+def test_each_fault_of_a_partition_file_is_named(text: str, message: str) -> None:
+    with pytest.raises(MalformedInput, match=message):
+        parse_partitions(text, "f.json")
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        pytest.param([{"topic": "a"}], r'entry 1 \(a\): it has no "partition"', id="no partition"),
+        pytest.param(
+            [{"topic": "a", "partition": 0, "designatedLeader": -1}], "is -1", id="negative leader"
+        ),
+        pytest.param(
+            [{"topic": "a", "partition": 0}, {"topic": "a", "partition": 0}],
+            "a-0 twice",
+            id="twice",
+        ),
+    ],
+)
+def test_each_fault_of_an_election_file_is_named(
+    entries: list[dict[str, object]], message: str
+) -> None:
+    with pytest.raises(MalformedInput, match=message):
+        elections_of({"partitions": entries}, "f.json")
+
+
+def test_a_hostile_topic_is_shown_short_and_in_ascii() -> None:
+    hostile = "\x1b[31m[bold]" + "x" * 500
+    with pytest.raises(MalformedInput) as refused:
+        elections_of({"partitions": [{"topic": hostile, "partition": 0}]}, "f.json")
+    assert str(refused.value).isascii()
+    assert "\x1b" not in str(refused.value)
+    assert len(str(refused.value)) < 160
