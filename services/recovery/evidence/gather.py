@@ -27,7 +27,7 @@ from services.model import (
 from services.recovery.evidence.assemble import BrokerAnswer, assemble
 from services.recovery.evidence.common_epoch import without_common_epoch
 from services.recovery.evidence.group_bounds import GroupBounds
-from services.recovery.missing_acls import missing_acls
+from services.recovery.evidence.missing_acls import missing_acls
 
 SETTLE_SECONDS = 1.0
 """Silence of some brokers after which the others' evidence is handed out."""
