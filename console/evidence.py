@@ -22,8 +22,13 @@ def say_missing_acls(found: Triage) -> None:
     """Say what this user would need to be told everything, or why it is told nothing."""
     if not found.snapshot.partitions:
         say("this user is shown no topic: grant DESCRIBE on topics, unless the cluster has none")
+    say_acls(found.evidence.missing_acls)
+
+
+def say_acls(missing: Iterable[str]) -> None:
+    """Say which ACLs are *missing*, a few of each kind by name."""
     kinds: dict[str, list[str]] = {}
-    for acl in found.evidence.missing_acls:
+    for acl in missing:
         operation, _, resource = acl.partition(" on ")
         kind = f"{operation} on {resource.partition(' ')[0]}"
         kinds.setdefault(kind, []).append(acl)

@@ -11,6 +11,7 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
+from console.evidence import say_acls
 from console.options import connected, connected_for_writing
 from console.output import Column, inert, print_json, print_table, say
 from console.wiring import Connection
@@ -43,7 +44,8 @@ def past_end(
         found = _look(client, tuple(topic or ()))
     _say_unread(found.standing)
     if as_json:
-        print_json({"schema": 1, "past_end": found.moves, "unread": found.standing.unread})
+        unread, acls = found.standing.unread, found.standing.missing_acls
+        print_json({"schema": 1, "past_end": found.moves, "unread": unread, "missing_acls": acls})
     elif found.moves:
         print_table(COLUMNS, (_row(one) for one in found.moves))
     else:
@@ -161,6 +163,7 @@ def _exit_code(done: Sequence[Moved]) -> int:
 def _say_unread(standing: Standing) -> None:
     for broker, reason in sorted(standing.unread.items()):
         say(f"? groups of b{broker} are not known: {reason}")
+    say_acls(standing.missing_acls)
 
 
 COLUMNS = (

@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from services.errors import OutcomeUnknown, Unreachable
-from services.kafka.wire.broker_errors import describe_error
+from services.kafka.wire.broker_errors import (
+    GROUP_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+    describe_error,
+)
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.grouping import by_topic
 from services.kafka.wire.sender import Sender
@@ -59,7 +63,9 @@ class GroupClient:
                 "`breakglass groups past-end` to see where it stands"
             ) from error
         errors = {
-            TopicPartition(topic.name, one.partition_index): _words(one.error_code)
+            TopicPartition(topic.name, one.partition_index): _words(
+                one.error_code, group, topic.name
+            )
             for topic in answer.topics
             for one in topic.partitions
         }
@@ -83,5 +89,9 @@ def _topic(name: str, held: list[TopicPartition], offsets: Mapping[TopicPartitio
     )
 
 
-def _words(code: int) -> str:
+def _words(code: int, group: str, topic: str) -> str:
+    if code == GROUP_AUTHORIZATION_FAILED:
+        return f"not allowed: needs READ on group {group}"
+    if code == TOPIC_AUTHORIZATION_FAILED:
+        return f"not allowed: needs READ on topic {topic}"
     return describe_error(code) if code else ""

@@ -12,7 +12,12 @@ from enum import StrEnum
 
 from services.errors import BreakglassError, OutcomeUnknown
 from services.journal_view import JournalView
-from services.kafka.cluster.group_offsets import GroupOffsets, read_group_offsets
+from services.kafka.cluster.group_offsets import (
+    GroupOffsets,
+    describing,
+    read_committed,
+    read_group_offsets,
+)
 from services.kafka.group_client import GroupClient
 from services.kafka.read_client import ReadClient
 from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
@@ -65,6 +70,8 @@ class Standing:
     coordinators: Mapping[str, int]
     unread: Mapping[int, str]
     """Brokers whose groups could not be read, with the reason."""
+    missing_acls: tuple[str, ...] = ()
+    """``DESCRIBE on group billing``: groups that this user may not describe are not among these."""
 
 
 def moves_past_end(standing: Standing, ends: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
@@ -104,15 +111,18 @@ def read_standing(
     offsets: GroupOffsets = {}
     coordinators: dict[str, int] = {}
     unread: dict[int, str] = {}
+    hidden: list[str] = []
     for broker in brokers:
-        told = read_group_offsets(client.sender, broker, wanted, deadline)
+        committed = read_committed(client.sender, broker, wanted, deadline)
+        hidden += committed.hidden
+        told = committed.offsets
         if isinstance(told, Unknown):
             unread[broker] = told.reason
             continue
         for partition, groups in told.items():
             offsets.setdefault(partition, {}).update(groups)
             coordinators.update(dict.fromkeys(groups, broker))
-    return Standing(offsets, coordinators, unread)
+    return Standing(offsets, coordinators, unread, tuple(map(describing, sorted(hidden))))
 
 
 def read_ends(
