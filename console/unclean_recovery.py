@@ -206,6 +206,8 @@ class _Call:
         dealt_with: set[TopicPartition] = set()
         last: Triage | None = None
         for last in self._judge():
+            if last.final:
+                say_missing_acls(last)
             if self.wanted.automated and (self.consent.implied or last.final):
                 self._elect_complete(last, electing, dealt_with)
             if self.stop.requested:
@@ -213,7 +215,6 @@ class _Call:
         if self.stop.requested:
             self._report_left(dealt_with)
         if last is not None:
-            say_missing_acls(last)
             self._finish(last)
         electing.look_after()
         code = electing.exit_code
