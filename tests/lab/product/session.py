@@ -63,6 +63,15 @@ def targets(found: Triage, designees: Mapping[TopicPartition, int]) -> list[Targ
     ]
 
 
+def recommendations(found: Triage) -> list[Target]:
+    """Elections of all that triage recommends, as an operator decides who reads the barriers.
+
+    Automation may leave one: where a high watermark was lost in a crash, say (R9).
+    """
+    chosen = {one.partition: one.designee for one in found.assessments if one.designee is not None}
+    return targets(found, chosen)
+
+
 class Watched(NamedTuple):
     """A lab that is reached through proxies alone."""
 

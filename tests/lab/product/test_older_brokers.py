@@ -10,12 +10,18 @@ import pytest
 from console.demo_check import wrong_leaders
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
-from services.recovery.choice import recommended
 from services.recovery.execution.target import Result
 from services.recovery.judgement.summary import summarize
 from services.recovery.triage import Triage
 from tests.lab.asking import consume
-from tests.lab.product.session import Watched, judged, judgement, targets, watched
+from tests.lab.product.session import (
+    Watched,
+    judged,
+    judgement,
+    recommendations,
+    targets,
+    watched,
+)
 from tests.lab.product.truths import differences, differences_without
 from tests.lab.scenarios.damaged import Damaged, damaged
 
@@ -82,7 +88,7 @@ def test_recovery_makes_the_best_replicas_lead_and_nothing_that_was_left_is_lost
     lab.cluster.wait_fenced(4)
     found = judged(client, gone=[3, 4])
     assert differences_without(found, lab.truth.partitions) == []
-    outcomes = behind.recover(client, recommended(found).targets, tmp_path)
+    outcomes = behind.recover(client, recommendations(found), tmp_path)
     assert list(wrong_leaders(outcomes, lab.truth)) == []
     for truth in lab.truth.of("replaced-disk"):
         assert len(consume(lab.cluster, truth.partition)) == truth.replica(1).records == 125

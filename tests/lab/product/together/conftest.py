@@ -14,11 +14,10 @@ import pytest
 from services.kafka.cluster.open_transactions import OpenTransaction
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition, Unknown
-from services.recovery.choice import Choice, recommended
-from services.recovery.execution.target import Outcome
+from services.recovery.execution.target import Outcome, Target
 from services.recovery.recover import open_transactions_after
 from services.recovery.triage import Triage
-from tests.lab.product.session import Watched, judged, targets, watched
+from tests.lab.product.session import Watched, judged, recommendations, targets, watched
 from tests.lab.product.together.beside import GROUP_READ_ON, TRIMMED_LOGS
 from tests.lab.scenarios.damaged import Damaged, damaged
 
@@ -50,7 +49,7 @@ class Recovered(NamedTuple):
     """What a recovery found, chose and did."""
 
     found: Triage
-    choice: Choice
+    targets: tuple[Target, ...]
     outcomes: tuple[Outcome, ...]
     watched: Watched
     left_open: tuple[OpenTransaction, ...] | Unknown
@@ -108,7 +107,7 @@ def recovered(
     behind: Watched,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Recovered:
-    choice = recommended(found_without)
-    outcomes = behind.recover(client, choice.targets, tmp_path_factory.mktemp("state"))
+    chosen = recommendations(found_without)
+    outcomes = behind.recover(client, chosen, tmp_path_factory.mktemp("state"))
     left_open = open_transactions_after(client, outcomes)
-    return Recovered(found_without, choice, tuple(outcomes), behind, left_open)
+    return Recovered(found_without, tuple(chosen), tuple(outcomes), behind, left_open)

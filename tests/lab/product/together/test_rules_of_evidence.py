@@ -6,6 +6,7 @@ import pytest
 
 from console.offsets import loss_text, unread_text
 from services.model import TopicPartition, known
+from services.recovery.choice import recommended
 from services.recovery.execution.prepare import target_of
 from services.recovery.judgement.assessment import Action, Verb, Verdict
 from services.recovery.judgement.summary import summarize
@@ -147,3 +148,13 @@ def test_r21_each_replica_has_its_log_directory(lab: Damaged, found: Triage) -> 
     assert folder is not None
     assert (replica.log_dir.path, replica.log_dir.online) == (str(folder.parent), True)
     assert replica.log_dir.size == sum(one.stat().st_size for one in folder.glob("*.log"))
+
+
+def test_r15_all_that_is_complete_is_automated_but_for_what_only_an_operator_can_know(
+    found_without: Triage,
+) -> None:
+    left = {one.partition: one for one in recommended(found_without).left}
+    assert left.pop(MOVING).reason.startswith("STUCK: a reassignment is under way")
+    for held in left.values():
+        assert held.partition == LEDGER
+        assert "unknown if the lost records are committed" in held.reason

@@ -1,0 +1,328 @@
+"""KIP-1275's own requests with the product: proxies offer them before brokers that lack them.
+
+The proxies serve by translation, keep to the limit of 1,000 partitions, refuse what they are told
+to refuse, and fail the test on a request that they cannot parse.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.kafka.wire.api_keys import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, LIST_OFFSETS
+from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from services.kafka.wire.messages.replica_log_info import DEFAULT_API_KEY, Form, replica_log_info
+from services.lab.proxy import Native, Proxy
+from services.lab.proxy.rewriting import Offers
+from services.model import TopicPartition
+from tests.lab.scenarios.damaged import Damaged, damaged
+from tests.program import Ended, breakglass
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+TOPIC = "events"
+PARTITIONS = 1_150
+LIMIT = 1_000
+OTHER_KEY = 120
+NATIVE, STOCK = "GetReplicaLogInfo", "ListOffsets/-2 + Fetch/-3"
+CLUSTER_DENIED, LOG_DIR_OFFLINE, NOT_ELIGIBLE = 31, 56, 83
+FORMS = pytest.mark.parametrize("form", Form)
+LAST = TopicPartition(TOPIC, PARTITIONS - 1)
+"""Elected by nobody."""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Damaged]:
+    folder = tmp_path_factory.mktemp("lab")
+    with damaged(folder, "many", options={"partitions": str(PARTITIONS)}) as lab:
+        yield lab
+
+
+@pytest.fixture(scope="module")
+def unused(lab: Damaged) -> Iterator[TopicPartition]:
+    """Offline partitions, each handed out once."""
+    return iter([one.partition for one in lab.truth.partitions if one.partition != LAST])
+
+
+@dataclass(frozen=True)
+class Behind:
+    """The lab behind proxies that advertise more than its brokers can do."""
+
+    lab: Damaged
+    natives: Mapping[int, Native]
+    proxies: Mapping[int, Proxy]
+    folder: Path
+
+    def run(self, *arguments: object) -> Ended:
+        """Run a command that no broker is reached by but through its proxy."""
+        ways = [
+            word
+            for broker, proxy in self.proxies.items()
+            for word in ("--broker-address", f"{broker}={proxy.address}")
+        ]
+        servers = ",".join(str(self.proxies[broker].address) for broker in self.natives)
+        return breakglass(*arguments, "--bootstrap-server", servers, *ways)
+
+    def triage(self, *more: str) -> dict[str, Any]:
+        ended = self.run("triage", "--json", *more)
+        assert ended.code == 0, ended.err
+        return dict(ended.document)
+
+    def recover(self, partitions: list[TopicPartition], *more: object) -> Ended:
+        path = self.folder / "partitions.json"
+        entry = {"topic": TOPIC, "partitions": [one.partition for one in partitions]}
+        path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
+        command = ["unclean-recovery", "--automated-recovery", "--path-to-json-file", path]
+        phrase = f"{len(partitions)} partitions lose 0"
+        return self.run(*command, "--write", "--consent", phrase, *more)
+
+    def leaders(self, partitions: list[TopicPartition]) -> set[int | None]:
+        states = {one.partition: one.leader for one in self.lab.cluster.partitions(TOPIC)}
+        return {states[one] for one in partitions}
+
+    def asked(self, api_key: int) -> list[int]:
+        """The versions of an api that were asked for."""
+        return [
+            one.api_version
+            for proxy in self.proxies.values()
+            for one in proxy.seen
+            if one.api_key == api_key
+        ]
+
+    def sizes(self, broker: int, form: Form) -> list[int]:
+        """How many partitions each GetReplicaLogInfo request to *broker* named."""
+        request_class = replica_log_info(form).request_class
+        requests = [
+            one.decode(request_class)
+            for one in self.proxies[broker].seen
+            if one.api_key == DEFAULT_API_KEY
+        ]
+        return [sum(len(t.partitions) for t in one.topic_partitions) for one in requests]
+
+
+@contextmanager
+def behind(
+    lab: Damaged, folder: Path, form: Form = Form.KIP, offers: Offers | None = None, **native: Any
+) -> Iterator[Behind]:
+    """Proxies before all brokers; those of the live ones are *native*."""
+    with ExitStack() as stack:
+        natives = {broker: Native(form, **native) for broker in (1, 2)}
+        proxies = {
+            node.id: stack.enter_context(
+                Proxy(
+                    node.address(),
+                    native=natives.get(node.id) if offers is None else None,
+                    offers=offers,
+                )
+            )
+            for node in lab.cluster.brokers
+        }
+        yield Behind(lab, natives, proxies, folder)
+        for proxy in proxies.values():
+            proxy.assert_clean()
+
+
+def replicas(document: Mapping[str, Any]) -> dict[tuple[TopicPartition, int], Any]:
+    """What a triage told of each replica that it read."""
+    return {
+        (TopicPartition(one["topic"], one["partition"]), replica["broker"]): replica
+        for one in document["partitions"]
+        for replica in one["replicas"]
+        if isinstance(replica["log_end"], int)
+    }
+
+
+def readable(lab: Damaged) -> dict[tuple[TopicPartition, int], tuple[int, int]]:
+    """Log end and last written epoch of each live replica of an offline partition, from disk."""
+    offline = {one.partition for one in lab.cluster.partitions(TOPIC) if one.offline}
+    return {
+        (one.partition, replica.broker): (replica.log_end, replica.epochs[-1].epoch)
+        for one in lab.truth.partitions
+        for replica in one.replicas
+        if replica.readable and one.partition in offline
+    }
+
+
+@FORMS
+def test_more_than_a_thousand_partitions_are_read_and_say_by_what(
+    lab: Damaged, tmp_path: Path, form: Form
+) -> None:
+    with behind(lab, tmp_path, form) as brokers:
+        document = brokers.triage()
+        told = replicas(document)
+        assert document["native_rpc"] == f"GetReplicaLogInfo ({form}) answers"
+        assert {one["source"] for one in told.values()} == {NATIVE}
+        assert {
+            where: (one["log_end"], one["written_epochs"][-1]["epoch"])
+            for where, one in told.items()
+        } == readable(lab)
+        for broker in (1, 2):
+            sizes = [size for size in brokers.sizes(broker, form) if size > 1]
+            assert sizes == [LIMIT, len(told) // 2 - LIMIT]
+
+
+def test_what_a_broker_has_no_room_for_is_asked_again(lab: Damaged, tmp_path: Path) -> None:
+    """HasMoreData: this one serves 400 of a request."""
+    with behind(lab, tmp_path, limit=400) as brokers:
+        assert {where: one["log_end"] for where, one in replicas(brokers.triage()).items()} == {
+            where: end for where, (end, _) in readable(lab).items()
+        }
+        assert brokers.sizes(1, Form.KIP)[-1] <= 400
+
+
+def test_what_an_answer_leaves_out_is_asked_again(lab: Damaged, tmp_path: Path) -> None:
+    gaps = {TopicPartition(TOPIC, number) for number in range(900, 920)}
+    with behind(lab, tmp_path) as brokers:
+        for native in brokers.natives.values():
+            native.leave_out = set(gaps)
+        assert set(replicas(brokers.triage())) == set(readable(lab))
+
+
+@FORMS
+def test_designated_leaders_are_elected_without_a_reorder(
+    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path, form: Form
+) -> None:
+    """Every other one stands last in the assignment."""
+    some = list(islice(unused, 14))
+    orders = {one.partition: one.assignment for one in lab.cluster.partitions(TOPIC)}
+    with behind(lab, tmp_path, form) as brokers:
+        ended = brokers.recover(some)
+        assert ended.code == 0, ended.err
+        assert brokers.leaders(some) == {1}
+        assert set(brokers.asked(ELECT_LEADERS)) == {3}
+        assert brokers.asked(ALTER_PARTITION_REASSIGNMENTS) == []
+        designated = [
+            one.decode(ElectLeadersRequest)
+            for proxy in brokers.proxies.values()
+            for one in proxy.seen
+            if one.api_key == ELECT_LEADERS
+        ]
+        topics = [topic for one in designated for topic in one.topic_partitions]
+        assert {leader for topic in topics for leader in topic.designated_leaders} == {1}
+    now = {one.partition: one.assignment for one in lab.cluster.partitions(TOPIC)}
+    assert {one: now[one] for one in some} == {one: orders[one] for one in some}
+
+
+def test_a_leader_designated_by_hand_is_the_one_elected(
+    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path
+) -> None:
+    (partition,) = islice(unused, 1)
+    path = tmp_path / "elections.json"
+    entry = {"topic": TOPIC, "partition": partition.partition, "designatedLeader": 2}
+    path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
+    command = ["leader-election", "--election-type", "designated", "--path-to-json-file", path]
+    with behind(lab, tmp_path) as brokers:
+        ended = brokers.run(*command, "--write", "--consent", f"{partition} lose 1")
+        assert ended.code == 0, ended.err
+        assert brokers.leaders([partition]) == {2}
+        assert set(brokers.asked(ELECT_LEADERS)) == {3}
+
+
+def test_an_error_is_that_of_its_partition(
+    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path
+) -> None:
+    some = list(islice(unused, 12))
+    failing = some[5]
+    with behind(lab, tmp_path) as brokers:
+        brokers.natives[1].errors = {LAST: LOG_DIR_OFFLINE}
+        document = brokers.triage()
+        (last,) = [one for one in document["partitions"] if one["partition"] == LAST.partition]
+        (refused,) = [one for one in last["replicas"] if one["broker"] == 1]
+        assert refused["log_end"] == {"unknown": "log directory offline on b1"}
+        assert (LAST, 2) in replicas(document)
+
+        for native in brokers.natives.values():
+            native.errors = {}
+        brokers.natives[1].errors = brokers.natives[2].errors = {}
+        ended = _recover_with_election_error(brokers, some, failing)
+        assert ended.code == 1
+        assert f"{failing}  failed: ELIGIBLE_LEADERS_NOT_AVAILABLE" in ended.err
+        assert brokers.leaders([one for one in some if one != failing]) == {1}
+        assert brokers.leaders([failing]) == {None}
+
+
+def _recover_with_election_error(
+    brokers: Behind, some: list[TopicPartition], failing: TopicPartition
+) -> Ended:
+    """Read by the stock path, so that the error hits the election alone."""
+    for native in brokers.natives.values():
+        native.errors = {failing: NOT_ELIGIBLE}
+    return brokers.recover(some)
+
+
+@FORMS
+def test_r22_where_it_is_not_allowed_the_stock_requests_do_it_and_the_acl_is_named(
+    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path, form: Form
+) -> None:
+    some = list(islice(unused, 2))
+    with behind(lab, tmp_path, form, deny_cluster_action=True) as brokers:
+        document = brokers.triage()
+        assert "needs CLUSTER_ACTION on CLUSTER" in document["native_rpc"]
+        assert {one["source"] for one in replicas(document).values()} == {STOCK}
+        ended = brokers.recover(some)
+        assert ended.code == 0, ended.err
+        assert brokers.leaders(some) == {1}
+        assert 3 not in brokers.asked(ELECT_LEADERS)
+
+
+def test_r22_a_designated_election_that_is_refused_names_the_acl_and_changes_nothing(
+    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path
+) -> None:
+    some = list(islice(unused, 2))
+    with behind(lab, tmp_path) as brokers:
+        for broker in brokers.natives:
+            brokers.proxies[broker].fail_next(ELECT_LEADERS, CLUSTER_DENIED, whole=True)
+        ended = brokers.recover(some)
+        assert ended.code == 1
+        assert "grant CLUSTER_ACTION on CLUSTER" in ended.err
+        assert brokers.leaders(some) == {None}
+
+
+def test_switched_off_only_stock_requests_are_sent(
+    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path
+) -> None:
+    some = list(islice(unused, 2))
+    with behind(lab, tmp_path) as brokers:
+        document = brokers.triage("--native-rpc", "off")
+        assert {one["source"] for one in replicas(document).values()} == {STOCK}
+        ended = brokers.recover(some, "--native-rpc", "off")
+        assert ended.code == 0, ended.err
+        assert brokers.leaders(some) == {1}
+        assert brokers.asked(DEFAULT_API_KEY) == []
+        assert brokers.asked(LIST_OFFSETS) != []
+        assert 3 not in brokers.asked(ELECT_LEADERS)
+
+
+def test_under_a_key_of_its_own_it_is_used_when_that_is_given(lab: Damaged, tmp_path: Path) -> None:
+    with behind(lab, tmp_path, Form.MERGED, api_key=OTHER_KEY) as brokers:
+        assert brokers.triage()["native_rpc"] == "the brokers do not advertise api key 93"
+        assert brokers.asked(OTHER_KEY) == []
+        document = brokers.triage("--native-rpc", str(OTHER_KEY))
+        assert {one["source"] for one in replicas(document).values()} == {NATIVE}
+        assert brokers.asked(OTHER_KEY) != []
+
+
+@pytest.mark.parametrize(
+    ("offers", "reason"),
+    [
+        ({93: (0, 0)}, "api key 93 is advertised without ElectLeaders v3"),
+        ({93: (0, 0), ELECT_LEADERS: (0, 3)}, "api key 93 answers in no known form"),
+    ],
+    ids=["the key alone", "both, and neither is true"],
+)
+def test_what_is_only_advertised_is_not_used(
+    lab: Damaged, tmp_path: Path, offers: Offers, reason: str
+) -> None:
+    """Kafka's trunk gave 93 to another request; a broker hangs up on what it does not know."""
+    with behind(lab, tmp_path, offers=offers) as brokers:
+        document = brokers.triage()
+        assert document["native_rpc"] == reason
+        assert {one["source"] for one in replicas(document).values()} == {STOCK}
+        assert set(replicas(document)) == set(readable(lab))
