@@ -24,6 +24,7 @@ from services.kafka.wire.broker_errors import (
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.grouping import by_topic
 from services.kafka.wire.messages.elect_leaders import (
+    DESIGNATED_SINCE,
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -140,7 +141,7 @@ class ElectionClient:
     def elect(
         self, election: ElectionType, partitions: Iterable[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, Reply]:
-        """Hold a preferred or unclean election of *partitions*.
+        """Hold a preferred or unclean election of *partitions*, as stock brokers have it.
 
         The answer precedes the brokers' metadata by 10 to 100 ms.
 
@@ -160,7 +161,7 @@ class ElectionClient:
             topic_partitions=by_topic(wanted, topic),
             timeout_ms=_milliseconds(deadline),
         )
-        return self._hold(request, wanted, deadline, ALTER)
+        return self._hold(request, wanted, deadline, ALTER, max_version=DESIGNATED_SINCE - 1)
 
     def designate(
         self, leaders: Mapping[TopicPartition, int], deadline: Deadline
@@ -176,10 +177,15 @@ class ElectionClient:
         return self._hold(request, leaders, deadline, "CLUSTER_ACTION on CLUSTER")
 
     def _hold(
-        self, request: Any, wanted: Iterable[TopicPartition], deadline: Deadline, needs: str
+        self,
+        request: Any,
+        wanted: Iterable[TopicPartition],
+        deadline: Deadline,
+        needs: str,
+        max_version: int | None = None,
     ) -> dict[TopicPartition, Reply]:
         doing = "electing leaders"
-        answer = self._send(request, ElectLeadersResponse, doing, deadline)
+        answer = self._send(request, ElectLeadersResponse, doing, deadline, max_version)
         whole = _whole(answer.error_code, doing, needs)
         replies = {
             TopicPartition(one.topic, held.partition_id): Reply(
@@ -190,10 +196,19 @@ class ElectionClient:
         }
         return {one: whole or replies.get(one, LEFT_OUT) for one in wanted}
 
-    def _send(self, request: Any, response_class: Any, doing: str, deadline: Deadline) -> Any:
+    def _send(
+        self,
+        request: Any,
+        response_class: Any,
+        doing: str,
+        deadline: Deadline,
+        max_version: int | None = None,
+    ) -> Any:
         self._sender.prove(ANY_BROKER, deadline)
         try:
-            return self._sender.call(ANY_BROKER, request, response_class, deadline)
+            return self._sender.call(
+                ANY_BROKER, request, response_class, deadline, max_version=max_version
+            )
         except (Unreachable, MalformedMessage) as error:
             heard = error.reason if isinstance(error, Unreachable) else "it cannot be read"
             raise OutcomeUnknown(

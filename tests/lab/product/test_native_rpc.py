@@ -33,7 +33,7 @@ LIMIT = 1_000
 OTHER_KEY = 120
 NATIVE, STOCK = "GetReplicaLogInfo", "ListOffsets/-2 + Fetch/-3"
 CLUSTER_DENIED, LOG_DIR_OFFLINE, NOT_ELIGIBLE = 31, 56, 83
-FORMS = pytest.mark.parametrize("form", Form)
+FORMS = pytest.mark.parametrize("form", [Form.KIP, Form.MERGED])
 LAST = TopicPartition(TOPIC, PARTITIONS - 1)
 """Elected by nobody."""
 
@@ -109,9 +109,17 @@ class Behind:
 
 @contextmanager
 def behind(
-    lab: Damaged, folder: Path, form: Form = Form.KIP, offers: Offers | None = None, **native: Any
+    lab: Damaged,
+    folder: Path,
+    form: Form = Form.KIP,
+    offers: Offers | None = None,
+    clean: bool = True,
+    **native: Any,
 ) -> Iterator[Behind]:
-    """Proxies before all brokers; those of the live ones are *native*."""
+    """Proxies before all brokers; those of the live ones are *native*.
+
+    Where they are to be *clean*, a request that one cannot parse fails the test.
+    """
     with ExitStack() as stack:
         natives = {broker: Native(form, **native) for broker in (1, 2)}
         proxies = {
@@ -125,7 +133,7 @@ def behind(
             for node in lab.cluster.brokers
         }
         yield Behind(lab, natives, proxies, folder)
-        for proxy in proxies.values():
+        for proxy in proxies.values() if clean else ():
             proxy.assert_clean()
 
 
@@ -166,6 +174,16 @@ def test_more_than_a_thousand_partitions_are_read_and_say_by_what(
         for broker in (1, 2):
             sizes = [size for size in brokers.sizes(broker, form) if size > 1]
             assert sizes == [LIMIT, len(told) // 2 - LIMIT]
+
+
+def test_kip_966s_own_form_is_found_after_the_others(lab: Damaged, tmp_path: Path) -> None:
+    """Which the broker cannot parse: it hangs up on them."""
+    with behind(lab, tmp_path, Form.KIP966, clean=False) as brokers:
+        document = brokers.triage()
+    assert document["native_rpc"] == "GetReplicaLogInfo (kip966) answers"
+    assert {where: one["log_end"] for where, one in replicas(document).items()} == {
+        where: end for where, (end, _) in readable(lab).items()
+    }
 
 
 def test_what_a_broker_has_no_room_for_is_asked_again(lab: Damaged, tmp_path: Path) -> None:
@@ -225,36 +243,31 @@ def test_a_leader_designated_by_hand_is_the_one_elected(
         assert set(brokers.asked(ELECT_LEADERS)) == {3}
 
 
-def test_an_error_is_that_of_its_partition(
-    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path
+def test_a_replica_that_is_refused_says_why_and_hides_no_other(
+    lab: Damaged, tmp_path: Path
 ) -> None:
-    some = list(islice(unused, 12))
-    failing = some[5]
     with behind(lab, tmp_path) as brokers:
         brokers.natives[1].errors = {LAST: LOG_DIR_OFFLINE}
         document = brokers.triage()
-        (last,) = [one for one in document["partitions"] if one["partition"] == LAST.partition]
-        (refused,) = [one for one in last["replicas"] if one["broker"] == 1]
-        assert refused["log_end"] == {"unknown": "log directory offline on b1"}
-        assert (LAST, 2) in replicas(document)
+    (last,) = [one for one in document["partitions"] if one["partition"] == LAST.partition]
+    (refused,) = [one for one in last["replicas"] if one["broker"] == 1]
+    assert refused["log_end"] == {"unknown": "log directory offline on b1"}
+    assert set(replicas(document)) == set(readable(lab)) - {(LAST, 1)}
 
-        for native in brokers.natives.values():
-            native.errors = {}
-        brokers.natives[1].errors = brokers.natives[2].errors = {}
-        ended = _recover_with_election_error(brokers, some, failing)
+
+def test_an_election_that_is_refused_says_why_and_holds_up_no_other(
+    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path
+) -> None:
+    """GetReplicaLogInfo has another key here, so that the error meets the election alone."""
+    some = list(islice(unused, 12))
+    *others, failing = some
+    with behind(lab, tmp_path, api_key=OTHER_KEY, errors={failing: NOT_ELIGIBLE}) as brokers:
+        ended = brokers.recover(some)
         assert ended.code == 1
         assert f"{failing}  failed: ELIGIBLE_LEADERS_NOT_AVAILABLE" in ended.err
-        assert brokers.leaders([one for one in some if one != failing]) == {1}
+        assert brokers.leaders(others) == {1}
         assert brokers.leaders([failing]) == {None}
-
-
-def _recover_with_election_error(
-    brokers: Behind, some: list[TopicPartition], failing: TopicPartition
-) -> Ended:
-    """Read by the stock path, so that the error hits the election alone."""
-    for native in brokers.natives.values():
-        native.errors = {failing: NOT_ELIGIBLE}
-    return brokers.recover(some)
+        assert set(brokers.asked(ELECT_LEADERS)) == {3}
 
 
 @FORMS

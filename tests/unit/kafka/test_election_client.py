@@ -247,6 +247,14 @@ class TestAnswers:
         assert [reply.code for reply in replies.values()] == [NOT_CONTROLLER, NOT_CONTROLLER]
         assert all(reply.transient and not reply.accepted for reply in replies.values())
 
+    @pytest.mark.parametrize(("act", "version"), [(electing, 2), (designating, 3)])
+    def test_an_election_that_designates_nobody_is_asked_for_as_of_a_stock_broker(
+        self, broker: FakeBroker, client: ElectionClient, act: Act, version: int
+    ) -> None:
+        act(client)
+        elections = [one for one in broker.received if one.api_key == ElectLeadersRequest.API_KEY]
+        assert [one.version for one in elections] == [version]
+
     @pytest.mark.parametrize(
         ("act", "needs"),
         [(reordering, "ALTER"), (electing, "ALTER"), (designating, "CLUSTER_ACTION")],
