@@ -184,6 +184,8 @@ STARTER = """
 import sys
 from pathlib import Path
 from services.lab.cluster import Cluster
+
+pytestmark = pytest.mark.slow
 cluster = Cluster.plan(Path(sys.argv[1]), brokers=1, tethered=sys.argv[2] == "tethered")
 cluster.start()
 print("up", flush=True)

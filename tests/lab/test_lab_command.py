@@ -14,6 +14,8 @@ from console.lab import app
 from services.errors import BreakglassError, LabError, UsageError
 from services.lab.cluster import Cluster
 
+pytestmark = pytest.mark.slow
+
 
 class LabCommand:
     """Runs ``breakglass lab`` on one state folder and gives back what it prints."""

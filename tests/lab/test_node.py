@@ -16,6 +16,8 @@ from services.lab.produce import produce
 from services.lab.topics import create_topic
 from services.lab.wire import Conversation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

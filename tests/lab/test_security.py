@@ -14,6 +14,8 @@ from services.lab.security import OPERATOR, SCRAM, SUPER_USER, write_client_prop
 from services.lab.tools import TOPICS, run_tool
 from services.lab.topics import create_topic
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:

@@ -39,6 +39,12 @@ B1_LOST = Act("b1 is lost", lambda cluster: lose(cluster, 1))
 LAST_LOST = Act("the last leaders are lost, b1 and b2 are back", _lose_the_last)
 B4_EMPTY = Act("b4 is back with empty disks", lambda cluster: bring_back_empty(cluster, 4))
 
-QUICK_TO_FENCE = Shape(overrides={"broker.session.timeout.ms": "4000"})
-"""Each loss is waited out; below this a busy machine fences brokers that are well."""
+QUICK_TO_FENCE = Shape(
+    overrides={
+        "broker.session.timeout.ms": "4000",
+        "replica.high.watermark.checkpoint.interval.ms": "500",
+    }
+)
+"""Each loss is waited out; below this a busy machine fences brokers that are well. A killed
+broker comes back with the high watermark that it had, not with none, whatever the moment."""
 COURSE = (B2_ALONE, B2_LOST, B1_LOST, LAST_LOST, B4_EMPTY)
