@@ -1,0 +1,112 @@
+"""Nothing but reads reaches a broker from a command that was not armed, whichever it is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts import cli_reference
+from services.kafka.wire import api_keys
+from services.model import TopicPartition
+from tests.lab.product.session import Watched, watched
+from tests.lab.scenarios.damaged import Damaged
+from tests.program import Ended, breakglass
+
+pytestmark = pytest.mark.timeout(300)
+
+PROGRAM = Path(sys.executable).with_name("kafka-unclean-recovery")
+PROGRAM_SECONDS = 60
+READS = api_keys.READ | {api_keys.API_VERSIONS}
+ORDERS = TopicPartition("orders", 0)
+Words = Callable[[Path], list[object]]
+
+
+def elections(folder: Path) -> Path:
+    """A file in Kafka's form that would lose 25 records."""
+    path = folder / "elections.json"
+    entry = {"topic": ORDERS.topic, "partition": ORDERS.partition, "designatedLeader": 2}
+    path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
+    return path
+
+
+READING: dict[str, Words] = {
+    "triage": lambda _: ["--each", "--show-replica-info"],
+    "plan make": lambda folder: ["--out", folder / "plan.json"],
+    "plan check": lambda folder: [elections(folder)],
+    "plan prefer": lambda folder: [elections(folder), "--rack", "r1"],
+    "rescue": lambda folder: ["--plan", elections(folder), "--to", folder / "rescued"],
+    "unclean-recovery": lambda folder: [
+        *("--all-offline-partitions", "--show-replica-info"),
+        *("--manual-recovery-output-file", folder / "leaders.json"),
+    ],
+    "recover resume": lambda _: [],
+    "groups past-end": lambda _: [],
+}
+WRITING: dict[str, Words] = {
+    "unclean-recovery": lambda _: ["--all-offline-partitions", "--automated-recovery"],
+    "recover": lambda folder: ["--plan", elections(folder)],
+    "leader-election": lambda _: ["--election-type", "unclean", "--all-topic-partitions"],
+    "groups reset": lambda _: [],
+    "groups rollback": lambda folder: ["--journal", folder / "none.jsonl"],
+}
+
+
+@pytest.fixture
+def brokers(lab: Damaged) -> Iterator[Watched]:
+    with watched(lab.cluster) as brokers:
+        yield brokers
+
+
+def ways_to(brokers: Watched) -> list[str]:
+    """The options that lead to every broker by its proxy alone."""
+    addresses = {broker: str(proxy.address) for broker, proxy in brokers.proxies.items()}
+    ways = ["--bootstrap-server", ",".join(addresses[broker] for broker in (1, 2))]
+    for broker, address in addresses.items():
+        ways += ["--broker-address", f"{broker}={address}"]
+    return ways
+
+
+def run(brokers: Watched, command: str, *words: object) -> Ended:
+    return breakglass(*command.split(), *words, *ways_to(brokers))
+
+
+def test_no_command_that_asks_a_cluster_is_left_out() -> None:
+    asking = {
+        one.command_path.removeprefix("breakglass ")
+        for one in cli_reference.commands()
+        if any(option.name == "bootstrap_server" for option in one.command.params)
+    }
+    assert asking == READING.keys() | WRITING.keys()
+
+
+@pytest.mark.parametrize("command", READING)
+def test_a_command_that_reads_sends_reads_alone(
+    brokers: Watched, tmp_path: Path, command: str
+) -> None:
+    run(brokers, command, *READING[command](tmp_path))
+    sent = {one.api_key for one in brokers.sent}
+    assert sent - {api_keys.API_VERSIONS}
+    assert sent <= READS
+
+
+def test_kip_1275s_own_command_sends_reads_alone(brokers: Watched) -> None:
+    wanted = ["--all-offline-partitions", "--show-replica-info"]
+    command = [str(PROGRAM), *wanted, *ways_to(brokers)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_SECONDS)
+    assert f"{ORDERS} " in done.stdout
+    assert {one.api_key for one in brokers.sent} <= READS
+
+
+@pytest.mark.parametrize("command", WRITING)
+def test_a_command_that_changes_the_cluster_is_refused_before_it_asks_anything(
+    brokers: Watched, tmp_path: Path, command: str
+) -> None:
+    ended = run(brokers, command, *WRITING[command](tmp_path))
+    assert ended.code == 3
+    assert "add --write" in ended.err
+    assert brokers.sent == []
