@@ -75,15 +75,17 @@ class Secured:
         return connection_settings(flags, {}, folder)
 
 
-def broker_settings(broker: Identity, root: Identity) -> dict[str, str]:
+def broker_settings(folder: Path, broker: Identity, root: Identity) -> dict[str, str]:
     """The settings of a broker that shows *broker* and trusts what *root* vouches for."""
+    keys, trusted = folder / "broker.pem", folder / "root.pem"
+    keys.write_text(broker.key_pem() + broker.chain_pem)
+    trusted.write_text(root.pem)
     plain = f"{PACKAGE}.plain.PlainLoginModule required user_admin={quoted(PASSWORD)};"
     listener = {
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.certificate.chain": broker.chain_pem,
-        "ssl.keystore.key": broker.key_pem(),
+        "ssl.keystore.location": str(keys),
         "ssl.truststore.type": "PEM",
-        "ssl.truststore.certificates": root.pem,
+        "ssl.truststore.location": str(trusted),
         "ssl.client.auth": "required",
         "sasl.enabled.mechanisms": ",".join(LOGINS),
         "plain.sasl.jaas.config": plain,
@@ -118,7 +120,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         brokers=1,
         secured=True,
         tethered=True,
-        overrides=broker_settings(broker, root),
+        overrides=broker_settings(tmp_path_factory.mktemp("keys"), broker, root),
     ) as cluster:
         add_scram_user(cluster)
         yield Secured(cluster, root, operator)
