@@ -32,6 +32,8 @@ from services.lab.topics import create_topic
 from services.lab.wire import Conversation
 from services.model import PartitionState, TopicPartition
 
+pytestmark = pytest.mark.slow
+
 ORDERS = "orders"
 MANY = "many"
 MANY_PARTITIONS = 40

@@ -22,6 +22,8 @@ from services.lab.topics import create_topic
 from services.model import TopicPartition, Unknown
 from tests.lab.facts.conftest import SECONDS, sender_to
 
+pytestmark = pytest.mark.slow
+
 FAILED, OTHER = TopicPartition("readings", 0), TopicPartition("readings", 1)
 
 

@@ -32,6 +32,8 @@ from services.topic_backup.reader import PartitionReader
 from services.topic_backup.record import Record, TimestampType
 from services.topic_backup.topic_writer import TopicWriter
 
+pytestmark = pytest.mark.slow
+
 LOG = logging.getLogger(__name__)
 SECONDS = 30.0
 FETCH_BYTES = 20_000
