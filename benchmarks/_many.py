@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
+
+import psutil
 
 from services.lab.cluster import Cluster
 from services.lab.scenarios import find_scenarios
@@ -20,6 +24,11 @@ from tests.fake_controller import FakeController
 
 PAGE = 2000
 """Partitions in one answer of a real broker (max.request.partition.size.limit)."""
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - folders in it get random names
+ROOM_BYTES = 8 << 30
+SETTLE_SECONDS = 30.0
+IDLE_SHARE = 0.2
+"""Seconds of processor time in a second that all nodes together take when nobody asks them."""
 
 
 class Many(NamedTuple):
@@ -38,12 +47,16 @@ class Many(NamedTuple):
 
 @contextmanager
 def many_offline(count: int) -> Iterator[Many]:
-    """*count* partitions of three replicas, two of them alive and stale."""
-    with TemporaryDirectory(prefix="breakglass-bench-") as folder:
+    """*count* partitions of three replicas, two of them alive and stale.
+
+    In memory where there is room: how fast a disk flushes is nobody's figure.
+    """
+    with TemporaryDirectory(prefix="breakglass-bench-", dir=_in_memory()) as folder:
         place = Path(folder)
         scenarios = find_scenarios(["many"])
         with raise_lab(place / "lab", scenarios, tethered=True) as cluster:
             truth = play(cluster, scenarios, {PARTITIONS: str(count)})
+            _settle(cluster)
             work = place / "work"
             work.mkdir()
             yield Many(cluster, truth, work)
@@ -89,6 +102,30 @@ def write_elections(partitions: Iterable[TopicPartition], path: Path) -> Path:
     entries = [{"topic": one.topic, "partition": one.partition} for one in partitions]
     path.write_text(json.dumps({"partitions": entries}), encoding="utf-8")
     return path
+
+
+def _settle(cluster: Cluster) -> None:
+    """Wait until the nodes have done with the damage: what they still do would be measured too."""
+    give_up = time.monotonic() + SETTLE_SECONDS
+    nodes = [psutil.Process(node.pid) for node in cluster.nodes if node.pid is not None]
+    spent = _spent(nodes)
+    while time.monotonic() < give_up:
+        time.sleep(1.0)
+        before, spent = spent, _spent(nodes)
+        if spent - before < IDLE_SHARE:
+            return
+
+
+def _spent(nodes: Iterable[psutil.Process]) -> float:
+    """Seconds of processor time."""
+    times = [node.cpu_times() for node in nodes]
+    return sum(one.user + one.system for one in times)
+
+
+def _in_memory() -> Path | None:
+    """A folder without a disk below it; None: wherever temporary files go."""
+    roomy = SHARED_MEMORY.is_dir() and disk_usage(SHARED_MEMORY).free > ROOM_BYTES
+    return SHARED_MEMORY if roomy else None
 
 
 def _named(partition: TopicPartition) -> tuple[str, int]:

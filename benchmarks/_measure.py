@@ -6,7 +6,6 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TextIO
 
 KIBIBYTES_PER_MEGABYTE = 1000 * 1000 / 1024
 LAST_WORDS = 2000
+LAUNCHER = Path(__file__).with_name("_launch.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +57,21 @@ def run(program: Program, folder: Path) -> Run:
     Raises:
         RuntimeError: it failed, with its last words.
     """
+    launcher = [sys.executable, "-I", str(LAUNCHER), str(folder / "figures")]
     with (folder / "stdout").open("w+") as out, (folder / "stderr").open("w+") as err:
-        began = time.perf_counter()
-        process = subprocess.Popen(
-            list(map(str, program.command)),
+        subprocess.run(
+            [*launcher, *map(str, program.command)],
+            check=True,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
             env=program.environment,
         )
-        _, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - began
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
+        wall, cpu, peak_kib, code = (folder / "figures").read_text().split()
+        if int(code):
             said = _last_words(err) or _last_words(out)
-            raise RuntimeError(f"{program.name} ended with {process.returncode}: {said}")
-    cpu = usage.ru_utime + usage.ru_stime
-    return Run(wall, cpu, usage.ru_maxrss / KIBIBYTES_PER_MEGABYTE)
+            raise RuntimeError(f"{program.name} ended with {code}: {said}")
+    return Run(float(wall), float(cpu), int(peak_kib) / KIBIBYTES_PER_MEGABYTE)
 
 
 def _last_words(file: TextIO) -> str:
