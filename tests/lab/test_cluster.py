@@ -22,6 +22,8 @@ from services.lab.topics import create_topic, elect_unclean, reassign
 from services.model import TopicPartition, known
 from tests.lab.conftest import FreshCluster
 
+pytestmark = pytest.mark.slow
+
 MOST_SECONDS_TO_UP = 20.0
 MOST_RESIDENT_BYTES = 160_000_000
 
@@ -185,7 +187,6 @@ import sys
 from pathlib import Path
 from services.lab.cluster import Cluster
 
-pytestmark = pytest.mark.slow
 cluster = Cluster.plan(Path(sys.argv[1]), brokers=1, tethered=sys.argv[2] == "tethered")
 cluster.start()
 print("up", flush=True)

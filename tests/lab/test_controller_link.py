@@ -14,13 +14,13 @@ import pytest
 from services.lab.cluster import Cluster
 from services.lab.controller_link import ControllerLink
 
+pytestmark = pytest.mark.slow
+
 CUT = """
 import sys
 from pathlib import Path
 from services.lab.cluster import Cluster
 from services.lab.controller_link import ControllerLink
-
-pytestmark = pytest.mark.slow
 ControllerLink(Cluster.load(Path(sys.argv[1])), 2).cut()
 """
 
