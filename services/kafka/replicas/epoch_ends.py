@@ -8,9 +8,8 @@ Partition.readRecords); a fetch offset past every log makes it always diverge.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from services.kafka.replicas.epoch_walk import EpochEnd
 from services.kafka.wire.broker_errors import (
@@ -35,8 +34,7 @@ PARTITIONS_A_REQUEST = 1000
 is one for each partition: larger answers take more than proportionally longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class EpochAnswer:
+class EpochAnswer(NamedTuple):
     """One partition's answer."""
 
     epoch_end: EpochEnd | None

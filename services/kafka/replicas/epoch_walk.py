@@ -9,13 +9,12 @@ down, one range a question.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from services.model import EpochHistory, EpochRange
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEnd:
+class EpochEnd(NamedTuple):
     """A broker's answer: *epoch* ends at offset *end* in its replica."""
 
     epoch: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
@@ -30,8 +30,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 
 
-@dataclass(frozen=True, slots=True)
-class ListedOffset:
+class ListedOffset(NamedTuple):
     """One partition's answer."""
 
     offset: int
