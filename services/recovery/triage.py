@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
@@ -19,14 +20,18 @@ SNAPSHOT_SECONDS = 10.0
 Wanted = Callable[[PartitionState], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Triage:
     """The offline partitions of a cluster, judged on the evidence so far."""
 
     evidence: Evidence
-    assessments: tuple[Assessment, ...]
-    """One for each partition of the evidence, in its order."""
+    circumstances: Circumstances
     native: NativeRpc
+
+    @cached_property
+    def assessments(self) -> tuple[Assessment, ...]:
+        """One for each partition of the evidence, in its order; judged when first asked for."""
+        return tuple(assess(one, self.circumstances) for one in self.evidence.partitions)
 
     @property
     def snapshot(self) -> ClusterSnapshot:
@@ -83,8 +88,7 @@ def judge(
             deadline_passed=not evidence.awaited,
             ruled_out=dict.fromkeys(gone, "declared gone"),
         )
-        assessments = tuple(assess(one, circumstances) for one in evidence.partitions)
-        yield Triage(evidence, assessments, native)
+        yield Triage(evidence, circumstances, native)
 
 
 def _native_rpc(
