@@ -67,6 +67,16 @@ def report_aside(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return told
 
 
+def tell_or_stop(
+    tell: Callable[[Sequence[Outcome]], object], batch: Sequence[Outcome], stop: StopSignal
+) -> None:
+    """Print *batch*; with nobody left to read it, end after it and let the journal speak."""
+    try:
+        tell(batch)
+    except OSError:
+        stop.requested = True
+
+
 def told_of(one: Outcome) -> str:
     """*one* in a line."""
     return f"{one.partition}  {_words(one)}"
@@ -136,16 +146,9 @@ class Electing:
             before = len(self.outcomes)
             for batch in recovery.run([one.target for one in wanted]):
                 self.outcomes += batch
-                self._told(batch)
+                tell_or_stop(self.tell, batch, self.stop)
             ended = self.outcomes[before:]
             journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
-
-    def _told(self, batch: Sequence[Outcome]) -> None:
-        """Print a batch; with nobody left to read it, end after it and let the journal speak."""
-        try:
-            self.tell(batch)
-        except OSError:
-            self.stop.requested = True
 
     def _rescue(self, wanted: Sequence[Priced]) -> Rescue | None:
         evidence = {one.target.partition: one.evidence for one in wanted}

@@ -191,7 +191,7 @@ class _Call:
         return self.wanted.consent.require([one.phrase for one in consent_groups(stakes)])
 
     def _carry_on(self, phrases: Sequence[str]) -> None:
-        from console.electing import report, report_aside
+        from console.electing import report, report_aside, tell_or_stop
         from services.journal import Journal
         from services.recovery.resume import Resume
 
@@ -208,11 +208,7 @@ class _Call:
             resumed = Resume(self._recovery(armed, journal), self.found)
             for batch in resumed.undo() if self.wanted.undo else resumed.finish():
                 self.outcomes += batch
-                try:
-                    tell(batch)
-                except OSError:
-                    # Nobody reads: the journal says the rest, after this batch.
-                    self.stop.requested = True
+                tell_or_stop(tell, batch, self.stop)
 
     def _recovery(self, armed: ElectionClient, journal: Journal) -> Recovery:
         from console.rescuing import rescue_for
