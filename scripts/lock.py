@@ -24,8 +24,17 @@ REQUIREMENTS = ROOT / "requirements"
 LOCKS = {
     "all.txt": ("pyproject.toml", "--all-extras", "--group", "dev"),
     "dev.txt": (
-        *("pyproject.toml", "--extra", "lab", "--group", "dev"),
-        *("--constraints", "requirements/all.txt"),
+        *("pyproject.toml", "--extra", "lab", "--extra", "pipeline", "--extra", "s3"),
+        *(
+            "--extra",
+            "schemas",
+            "--extra",
+            "web",
+            "--group",
+            "dev",
+            "--constraints",
+            "requirements/all.txt",
+        ),
     ),
     "uv.txt": ("requirements/uv.in",),
 }
