@@ -21,12 +21,14 @@
     │   └── MalformedMessage                         bytes that are not the message they should be
     ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
     │   ├── ConnectFailed
+    │   │   └── SessionClosing                       not retriable
     │   ├── AuthenticationFailed                     not retriable
     │   └── TimedOut                                 a read that did not answer in time
     ├── OutcomeUnknown                      exit 4   a mutation was sent and its answer never came
     ├── StorageError                        exit 1   a file or folder could not be written or read
     │   ├── DamagedBackup                            a backup's file is not what it says, with byte
     │   └── ConflictingRecord                        an offset that is backed up with other content
+    ├── PipelineError                       exit 1   Spark could not be started, or its job failed
     └── LabError                            exit 1   the lab's own brokers
 """
 
@@ -135,6 +137,12 @@ class ConnectFailed(Unreachable):
     """No connection: refused, reset, no route, no such host, TLS."""
 
 
+class SessionClosing(ConnectFailed):
+    """The session is being closed: nothing leaves it any more."""
+
+    retriable = False
+
+
 class AuthenticationFailed(Unreachable):
     """The broker rejected the credentials."""
 
@@ -173,6 +181,10 @@ class DamagedBackup(StorageError):
 
 class ConflictingRecord(StorageError):
     """An offset that the backup holds with other content: another log, or a recreated topic."""
+
+
+class PipelineError(BreakglassError):
+    """Spark could not be started, or a job of it failed."""
 
 
 class LabError(BreakglassError):

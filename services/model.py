@@ -37,6 +37,11 @@ class Silent(Unknown):
     """A value that whoever had to tell it kept to himself for as long as could be waited."""
 
 
+@dataclass(frozen=True, slots=True)
+class Forfeited(Unknown):
+    """A log not worth waiting for: when last read it would have destroyed what others hold."""
+
+
 def known(value: T | Unknown) -> TypeGuard[T]:
     """Whether *value* was read."""
     return not isinstance(value, Unknown)
@@ -140,6 +145,8 @@ class Voter:
     log_end_offset: int | Unknown
     lag: int | Unknown
     """Records behind the quorum leader."""
+    silent_ms: int | Unknown = Unknown("this cluster does not say when voters fetched")
+    """How long ago it fetched from the quorum leader, by that leader's clock (KIP-836)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -208,7 +209,11 @@ def _from_claims(source: UnsecuredToken, now: float) -> Token:
 
 def _claims(options: Mapping[str, Secret], now: float) -> dict[str, Any]:
     lifetime = options.get("LifetimeSeconds")
-    claims: dict[str, Any] = {"iat": now, "exp": now + int(lifetime.reveal() if lifetime else 3600)}
+    # In whole milliseconds that have passed: rounded up, a broker on this machine would be asked
+    # to take a token from the future, and refuse it.
+    issued = math.floor(now * 1000) / 1000
+    expires = issued + int(lifetime.reveal() if lifetime else 3600)
+    claims: dict[str, Any] = {"iat": issued, "exp": expires}
     for name, held in options.items():
         kind, _, claim = name.partition("Claim_")
         if not claim or claim in ("iat", "exp"):

@@ -8,6 +8,7 @@ A profile holds Kafka's own keys, dotted as they are, and a few of ours::
     sasl.mechanism = "SCRAM-SHA-512"
     sasl.jaas.config = '... required username="ops" password="${env:KAFKA_PASSWORD}";'
     command-config = "prod.properties"      # from the profile's folder
+    backups = ["/mnt/backups"]              # where this cluster's topics are backed up
 
     [prod-eu-1.broker-address]              # like --broker-address
     1 = "localhost:19092"
@@ -36,6 +37,7 @@ FOLDER = "profiles"
 COMMAND_CONFIG = "command-config"
 BROKER_ADDRESS = "broker-address"
 LISTENERS = "listeners"
+BACKUPS = "backups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,8 @@ class Profile:
     """By broker id, as written."""
     listeners: Mapping[str, Properties]
     """What each named listener puts over `properties`."""
+    backups: tuple[str, ...] = ()
+    """Places of topic backups, as written."""
 
     @property
     def origin(self) -> str:
@@ -115,7 +119,7 @@ def _profile(name: str, path: Path, held: Any) -> Profile:
     origin = f"profile {name} in {path.name}"
     if not isinstance(table, dict):
         raise BadConnectionSettings(f"{origin} is not a table; write [{name}] and its keys below.")
-    ours = (COMMAND_CONFIG, BROKER_ADDRESS, LISTENERS)
+    ours = (COMMAND_CONFIG, BROKER_ADDRESS, LISTENERS, BACKUPS)
     kafka = {key: value for key, value in table.items() if key not in ours}
     listeners = _table(table, LISTENERS, origin)
     command_config = table.get(COMMAND_CONFIG)
@@ -136,7 +140,14 @@ def _profile(name: str, path: Path, held: Any) -> Profile:
             )
             for listener in listeners
         },
+        backups=_backups(table.get(BACKUPS, []), origin),
     )
+
+
+def _backups(value: Any, origin: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BadConnectionSettings(f"{origin}: {BACKUPS} is not a list of texts; write one.")
+    return tuple(value)
 
 
 def _table(table: Mapping[str, Any], key: str, origin: str) -> dict[str, Any]:

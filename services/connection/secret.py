@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from typing import NoReturn, Self
 
 
@@ -38,6 +37,8 @@ class Secret:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
+        import hmac
+
         return hmac.compare_digest(self._value.encode(), other._value.encode())
 
     def __hash__(self) -> int:

@@ -119,6 +119,9 @@ def confluent_config(settings: ConnectionSettings) -> ClientConfig:
             "client.dns.lookup": settings.dns_lookup,
             "socket.timeout.ms": min(settings.request_timeout_ms, LONGEST_SOCKET_TIMEOUT_MS),
             "socket.connection.setup.timeout.ms": max(1000, settings.connect_timeout_ms),
+            # Otherwise a client that loses all its brokers for a moment, as when the only one it
+            # knows is restarted, lets go of them, and may wait for one that it let go of for ever.
+            "metadata.recovery.strategy": "none",
         }
     )
     if settings.tls is not None:

@@ -1,17 +1,22 @@
-"""How to connect, as one frozen value, read from Kafka's own client properties."""
+"""How to connect, as one frozen value, read from Kafka's own client properties.
+
+What reads key stores, passwords and tokens is imported where a cluster asks for them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from services.connection.endpoint import Endpoint, parse_endpoints
-from services.connection.oauth_settings import OAUTH_KEYS
 from services.connection.properties import Properties
-from services.connection.sasl import SASL_KEYS, SaslSettings, read_sasl
-from services.connection.tls import TLS_KEYS, TlsSettings, read_tls
 from services.errors import BadConnectionSettings
+
+if TYPE_CHECKING:
+    from services.connection.sasl import SaslSettings
+    from services.connection.tls import TlsSettings
 
 __all__ = [
     "ConnectionSettings",
@@ -30,12 +35,7 @@ CONNECT_TIMEOUT = "socket.connection.setup.timeout.ms"
 
 DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 
-_KEYS = (
-    frozenset({BOOTSTRAP, CLIENT_ID, DNS_LOOKUP, PROTOCOL, REQUEST_TIMEOUT, CONNECT_TIMEOUT})
-    | TLS_KEYS
-    | SASL_KEYS
-    | OAUTH_KEYS
-)
+_KEYS = frozenset({BOOTSTRAP, CLIENT_ID, DNS_LOOKUP, PROTOCOL, REQUEST_TIMEOUT, CONNECT_TIMEOUT})
 
 
 class SecurityProtocol(StrEnum):
@@ -88,13 +88,25 @@ def settings_from(properties: Properties) -> ConnectionSettings:
     return ConnectionSettings(
         bootstrap_servers=_bootstrap(properties),
         security_protocol=protocol,
-        tls=read_tls(properties) if protocol.uses_tls else None,
-        sasl=read_sasl(properties) if protocol.uses_sasl else None,
+        tls=_tls(properties) if protocol.uses_tls else None,
+        sasl=_sasl(properties) if protocol.uses_sasl else None,
         client_id=properties.text(CLIENT_ID) or "breakglass",
         dns_lookup=properties.choice(DNS_LOOKUP, DNS_LOOKUPS, DNS_LOOKUPS[0]),
         request_timeout_ms=properties.number(REQUEST_TIMEOUT, 30_000),
         connect_timeout_ms=properties.number(CONNECT_TIMEOUT, 10_000),
     )
+
+
+def _tls(properties: Properties) -> TlsSettings:
+    from services.connection.tls import read_tls
+
+    return read_tls(properties)
+
+
+def _sasl(properties: Properties) -> SaslSettings:
+    from services.connection.sasl import read_sasl
+
+    return read_sasl(properties)
 
 
 def _bootstrap(properties: Properties) -> tuple[Endpoint, ...]:
@@ -110,5 +122,13 @@ def _bootstrap(properties: Properties) -> tuple[Endpoint, ...]:
 def keys_without_effect(properties: Properties) -> Iterator[str]:
     """A sentence for each key that nothing here reads, with where it is written."""
     for key, entry in properties.items():
-        if key not in _KEYS and not key.startswith("config.providers"):
+        if not (key in _KEYS or key.startswith("config.providers") or _is_of_security(key)):
             yield f"{entry.origin}: {key} has no effect here."
+
+
+def _is_of_security(key: str) -> bool:
+    from services.connection.oauth_settings import OAUTH_KEYS
+    from services.connection.sasl import SASL_KEYS
+    from services.connection.tls import TLS_KEYS
+
+    return key in TLS_KEYS or key in SASL_KEYS or key in OAUTH_KEYS

@@ -24,12 +24,12 @@ from services.kafka.wire.broker_errors import (
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.grouping import by_topic
 from services.kafka.wire.messages.elect_leaders import (
-    DESIGNATED_SINCE,
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
     designated_election,
 )
+from services.kafka.wire.messages.native import DESIGNATED_SINCE
 from services.kafka.wire.sender import ANY_BROKER, Sender
 from services.model import TopicPartition
 

@@ -6,7 +6,7 @@ The group must have no live members; its coordinator refuses otherwise
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from services.errors import OutcomeUnknown, Unreachable
@@ -70,6 +70,50 @@ class GroupClient:
             for one in topic.partitions
         }
         return {one: errors.get(one, "left out of the answer") for one in offsets}
+
+    def remove(
+        self,
+        coordinator: int,
+        group: str,
+        partitions: Sequence[TopicPartition],
+        deadline: Deadline,
+    ) -> dict[TopicPartition, str]:
+        """Let *group* have no offset on *partitions*; an error in words for each, "" for done.
+
+        Raises:
+            Unreachable, OutcomeUnknown: as `commit`.
+        """
+        from kafka.protocol.consumer import OffsetDeleteRequest, OffsetDeleteResponse
+
+        topic_class = OffsetDeleteRequest.OffsetDeleteRequestTopic
+        numbered = topic_class.OffsetDeleteRequestPartition
+        request = OffsetDeleteRequest(
+            group_id=group,
+            topics=by_topic(
+                partitions,
+                lambda name, held: topic_class(
+                    name=name,
+                    partitions=[numbered(partition_index=one.partition) for one in held],
+                ),
+            ),
+        )
+        self._sender.offers(coordinator, request.API_KEY, deadline)
+        try:
+            answer = self._sender.call(coordinator, request, OffsetDeleteResponse, deadline)
+        except Unreachable as error:
+            raise OutcomeUnknown(
+                f"no answer while removing offsets of group {group} ({error.reason}): look where "
+                "it stands, then try again"
+            ) from error
+        whole = _words(answer.error_code, group, "") if answer.error_code else ""
+        errors = {
+            TopicPartition(topic.name, one.partition_index): _words(
+                one.error_code, group, topic.name
+            )
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+        return {one: whole or errors.get(one, "left out of the answer") for one in partitions}
 
 
 def _topic(name: str, held: list[TopicPartition], offsets: Mapping[TopicPartition, int]) -> Any:

@@ -6,16 +6,17 @@ import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from services.kafka.cluster.describe_cluster import describe_cluster, describe_quorum
 from services.kafka.cluster.listeners import read_listener
 from services.kafka.cluster.partitions import read_partitions
 from services.kafka.cluster.reassignments import read_reassignments
-from services.kafka.cluster.topic_settings import read_topic_settings
+from services.kafka.cluster.snapshot_memory import SnapshotMemory
+from services.kafka.cluster.topic_settings import read_topic_settings, settings_answer
 from services.kafka.replicas.log_dirs import read_log_dirs
 from services.kafka.replicas.replica_reader import ReplicaReader
 from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 from services.kafka.wire.sender import Sender
 from services.model import (
     ClusterDescription,
@@ -27,6 +28,12 @@ from services.model import (
     TopicSettings,
     Unknown,
 )
+
+if TYPE_CHECKING:
+    from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
+
+STEP_SECONDS = 10.0
+"""How long one request of a snapshot may take, where there is time for many."""
 
 
 class ReadClient:
@@ -57,28 +64,31 @@ class ReadClient:
         deadline: Deadline,
         topics: Sequence[str] = (),
         only: Collection[TopicPartition] = (),
+        memory: SnapshotMemory | None = None,
     ) -> ClusterSnapshot:
         """The cluster now: brokers, quorum, partitions of *topics* (all by default).
 
         Where *only* some of these partitions matter, others may be left out.
         Settings are read for topics with offline partitions. What the controller must
         answer (quorum, reassignments) is asked beside the rest and is Unknown without it.
+        With the *memory* of earlier snapshots of the same topics, what is told as before is
+        taken from there: the very same `partitions` if none of them changed.
 
         Raises:
             Unreachable: no broker serves its metadata.
             NotAuthorized: a named topic may not be described.
         """
-        description = self.describe(deadline)
+        held = memory or SnapshotMemory()
+        description = self.describe(deadline.sooner(STEP_SECONDS))
         with ThreadPoolExecutor(2, "controller") as controller:
             quorum = controller.submit(describe_quorum, self.sender, deadline)
             moving = controller.submit(read_reassignments, self.sender, deadline)
-            partitions = read_partitions(self.sender, deadline, topics, only)
-            offline = sorted({one.partition.topic for one in partitions if one.offline})
-            settings = self.settings(offline, deadline)
+            partitions = read_partitions(self.sender, deadline, topics, only, held.pages)
+            settings = self._settings(partitions, deadline.sooner(STEP_SECONDS), held)
             return ClusterSnapshot(
                 description=description,
                 quorum=quorum.result(),
-                partitions=_with_reassignments(partitions, moving.result()),
+                partitions=held.moving.of((partitions, moving.result()), _with_reassignments),
                 observed_at_ms=int(time.time() * 1000),
                 settings=settings,
             )
@@ -92,6 +102,16 @@ class ReadClient:
     def settings(self, topics: Sequence[str], deadline: Deadline) -> dict[str, TopicSettings]:
         """The election-relevant settings of *topics*."""
         return read_topic_settings(self.sender, deadline, topics) if topics else {}
+
+    def _settings(
+        self, partitions: tuple[PartitionState, ...], deadline: Deadline, held: SnapshotMemory
+    ) -> dict[str, TopicSettings]:
+        """Those of topics with offline partitions."""
+        topics = sorted({one.partition.topic for one in partitions if one.offline})
+        if not topics:
+            return {}
+        answer = held.settings.of(tuple(topics), lambda _: settings_answer())
+        return read_topic_settings(self.sender, deadline, topics, answer)
 
     def replicas_on(
         self, broker: int, log_info: ReplicaLogInfoMessages | None = None
@@ -116,9 +136,9 @@ class ReadClient:
 
 
 def _with_reassignments(
-    partitions: tuple[PartitionState, ...],
-    moving: dict[TopicPartition, Reassignment] | Unknown,
+    read: tuple[tuple[PartitionState, ...], dict[TopicPartition, Reassignment] | Unknown],
 ) -> tuple[PartitionState, ...]:
+    partitions, moving = read
     if isinstance(moving, Unknown):
         return tuple(replace(one, reassignment=moving) for one in partitions)
     if not moving:

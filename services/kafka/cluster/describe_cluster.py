@@ -93,18 +93,33 @@ def _untold(refusal: Any) -> Unknown:
 
 
 def _quorum(partition: Any) -> Quorum:
-    ends = {voter.replica_id: voter.log_end_offset for voter in partition.current_voters}
-    leader_end = ends.get(partition.leader_id, -1)
+    leader = next(
+        (one for one in partition.current_voters if one.replica_id == partition.leader_id), None
+    )
     return Quorum(
         leader=partition.leader_id if partition.leader_id >= 0 else None,
         leader_epoch=partition.leader_epoch,
         high_watermark=partition.high_watermark,
-        voters=tuple(_voter(one, end, leader_end) for one, end in ends.items()),
+        voters=tuple(_voter(one, leader) for one in partition.current_voters),
     )
 
 
-def _voter(voter: int, end: int, leader_end: int) -> Voter:
-    if end < 0:
-        silent = Unknown(f"voter {voter} has not fetched from the quorum leader")
-        return Voter(voter, silent, silent)
-    return Voter(voter, end, max(0, leader_end - end))
+def _voter(voter: Any, leader: Any) -> Voter:
+    if voter.log_end_offset < 0:
+        silent = Unknown(f"voter {voter.replica_id} has not fetched from the quorum leader")
+        return Voter(voter.replica_id, silent, silent, silent)
+    leader_end = -1 if leader is None else leader.log_end_offset
+    lag = max(0, leader_end - voter.log_end_offset)
+    return Voter(voter.replica_id, voter.log_end_offset, lag, _silent_ms(voter, leader))
+
+
+def _silent_ms(voter: Any, leader: Any) -> int | Unknown:
+    """The leader tells its own time as the moment when it had caught up itself."""
+    if leader is None:
+        return Unknown("the quorum has no leader that voters could fetch from")
+    if voter is leader:
+        return 0
+    now, fetched = leader.last_caught_up_timestamp, voter.last_fetch_timestamp
+    if min(now, fetched) < 0:
+        return Unknown(f"when voter {voter.replica_id} last fetched is not told")
+    return int(max(0, now - fetched))

@@ -3,19 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from services.errors import UnsupportedByCluster
 from services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import ANY_BROKER, Sender
+from services.kafka.wire.unchanged import Unchanged
 from services.model import PartitionState, TopicPartition, Unknown
 
 PAGE_PARTITIONS = 2000
 """What a broker serves in one answer by default (max.request.partition.size.limit)."""
+PAGE_SECONDS = 10.0
+"""How long one page may take, where there is time for many."""
+
+Ids = tuple[int, ...]
 
 NO_ELR = Unknown("this cluster does not record eligible leader replicas (before Kafka 4.0)")
 NO_ELR_API = Unknown("this cluster has no DescribeTopicPartitions (before Kafka 3.8)")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page:
+    """One answer: partitions, and with which one the next page begins."""
+
+    partitions: tuple[PartitionState, ...]
+    next: TopicPartition | None
+
+
+class Pages:
+    """The pages of the last reading, by their beginning: what is told again is not made again.
+
+    A reading of which every page is the same is the very same tuple.
+    """
+
+    def __init__(self) -> None:
+        self._answers: dict[TopicPartition | None, Unchanged[Page]] = {}
+        self._pages: list[Page] = []
+        self._partitions: tuple[PartitionState, ...] = ()
+
+    def answer(self, begin: TopicPartition | None, response_class: Any) -> Unchanged[Page]:
+        """What the page that begins there is decoded with."""
+        if begin not in self._answers:
+            self._answers[begin] = Unchanged(response_class, _page)
+        return self._answers[begin]
+
+    def together(self, pages: list[Page]) -> tuple[PartitionState, ...]:
+        """The partitions of all *pages*, which are the last from now on."""
+        if pages != self._pages:
+            begins = {None, *(page.next for page in pages)}
+            self._answers = {one: held for one, held in self._answers.items() if one in begins}
+            self._pages = pages
+            self._partitions = tuple(chain.from_iterable(page.partitions for page in pages))
+        return self._partitions
 
 
 def read_partitions(
@@ -23,26 +65,33 @@ def read_partitions(
     deadline: Deadline,
     topics: Sequence[str] = (),
     only: Collection[TopicPartition] = (),
+    pages: Pages | None = None,
 ) -> tuple[PartitionState, ...]:
     """Every partition of *topics*, or of all topics.
 
     Where *only* some of them matter, those before the first and after the last need not be
     read: a few of a topic with thousands cost no more than of a small one. Topics that do not
-    exist are absent from the answer.
+    exist are absent from the answer. *pages* are those of the same question asked before.
 
     Raises:
         Unreachable: the broker stopped answering before the last page.
         NotAuthorized: a named topic may not be described.
     """
+    held = Pages() if pages is None else pages
     try:
-        return tuple(_pages(sender, deadline, topics, only))
+        read = list(_pages(sender, deadline, topics, only, held))
     except UnsupportedByCluster:
         return tuple(_from_metadata(sender, deadline, topics))
+    return held.together(read)
 
 
 def _pages(
-    sender: Sender, deadline: Deadline, topics: Sequence[str], only: Collection[TopicPartition]
-) -> Iterator[PartitionState]:
+    sender: Sender,
+    deadline: Deadline,
+    topics: Sequence[str],
+    only: Collection[TopicPartition],
+    pages: Pages,
+) -> Iterator[Page]:
     from kafka.protocol.admin import (
         DescribeTopicPartitionsRequest,
         DescribeTopicPartitionsResponse,
@@ -61,14 +110,22 @@ def _pages(
                 topic_name=begin.topic, partition_index=begin.partition
             ),
         )
-        answer = sender.call(ANY_BROKER, request, DescribeTopicPartitionsResponse, deadline)
-        for topic in answer.topics:
-            yield from _topic(topic)
-        if answer.next_cursor is None:
+        answer = pages.answer(begin, DescribeTopicPartitionsResponse)
+        limit = deadline.sooner(PAGE_SECONDS)
+        page: Page = sender.call(ANY_BROKER, request, answer, limit).value
+        yield page
+        begin = page.next
+        if begin is None or (last is not None and begin > last):
             return
-        begin = TopicPartition(answer.next_cursor.topic_name, answer.next_cursor.partition_index)
-        if last is not None and begin > last:
-            return
+
+
+def _page(answer: Any) -> Page:
+    cursor = answer.next_cursor
+    alike: dict[Ids, Ids] = {}
+    return Page(
+        tuple([state for topic in answer.topics for state in _topic(topic, alike)]),
+        None if cursor is None else TopicPartition(cursor.topic_name, cursor.partition_index),
+    )
 
 
 def _room(begin: TopicPartition | None, last: TopicPartition | None) -> int:
@@ -78,7 +135,8 @@ def _room(begin: TopicPartition | None, last: TopicPartition | None) -> int:
     return min(PAGE_PARTITIONS, last.partition - begin.partition + 1)
 
 
-def _topic(topic: Any) -> Iterator[PartitionState]:
+def _topic(topic: Any, alike: dict[Ids, Ids]) -> Iterator[PartitionState]:
+    """*alike* holds the sets of brokers met so far: thousands of partitions share a few."""
     if topic.error_code == UNKNOWN_TOPIC_OR_PARTITION:
         return
     if topic.error_code:
@@ -91,16 +149,21 @@ def _topic(topic: Any) -> Iterator[PartitionState]:
             topic_id=topic.topic_id,
             leader=one.leader_id if one.leader_id >= 0 else None,
             leader_epoch=one.leader_epoch,
-            assignment=tuple(one.replica_nodes),
-            isr=tuple(one.isr_nodes),
-            elr=_ids(one.eligible_leader_replicas),
-            last_known_elr=_ids(one.last_known_elr),
-            offline_replicas=tuple(one.offline_replicas),
+            assignment=_ids(one.replica_nodes, alike),
+            isr=_ids(one.isr_nodes, alike),
+            elr=_ids_or_unknown(one.eligible_leader_replicas, alike),
+            last_known_elr=_ids_or_unknown(one.last_known_elr, alike),
+            offline_replicas=_ids(one.offline_replicas, alike),
         )
 
 
-def _ids(replicas: list[int] | None) -> tuple[int, ...] | Unknown:
-    return NO_ELR if replicas is None else tuple(replicas)
+def _ids_or_unknown(replicas: list[int] | None, alike: dict[Ids, Ids]) -> Ids | Unknown:
+    return NO_ELR if replicas is None else _ids(replicas, alike)
+
+
+def _ids(replicas: list[int], alike: dict[Ids, Ids]) -> Ids:
+    ids = tuple(replicas)
+    return alike.setdefault(ids, ids)
 
 
 def _from_metadata(

@@ -9,6 +9,7 @@ from services.errors import BreakglassError
 from services.kafka.wire.broker_errors import AUTHORIZATION_CODES, denied, describe_error, unread
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import ANY_BROKER, Sender
+from services.kafka.wire.unchanged import Unchanged
 from services.model import TopicSettings, Unknown
 
 TOPIC_RESOURCE = 2
@@ -20,11 +21,30 @@ KEYS = (
 )
 
 
+SettingsAnswer = Unchanged[dict[str, TopicSettings]]
+
+
+def settings_answer() -> SettingsAnswer:
+    """What the answers to the same question, asked again and again, are decoded with."""
+    from kafka.protocol.admin import DescribeConfigsResponse
+
+    return Unchanged(
+        DescribeConfigsResponse,
+        lambda answer: {one.resource_name: _settings(one) for one in answer.results},
+    )
+
+
 def read_topic_settings(
-    sender: Sender, deadline: Deadline, topics: Sequence[str]
+    sender: Sender,
+    deadline: Deadline,
+    topics: Sequence[str],
+    answer: SettingsAnswer | None = None,
 ) -> dict[str, TopicSettings]:
-    """The settings of *topics*; what may not be read is Unknown with the missing ACL."""
-    from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
+    """The settings of *topics*; what may not be read is Unknown with the missing ACL.
+
+    *answer* is that of the same question asked before.
+    """
+    from kafka.protocol.admin import DescribeConfigsRequest
 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(
@@ -38,10 +58,10 @@ def read_topic_settings(
         ]
     )
     try:
-        answer = sender.call(ANY_BROKER, request, DescribeConfigsResponse, deadline)
+        told = sender.call(ANY_BROKER, request, answer or settings_answer(), deadline)
     except BreakglassError as error:
         return {topic: _unread(unread(error)) for topic in topics}
-    read = {one.resource_name: _settings(one) for one in answer.results}
+    read = told.value
     absent = _unread(Unknown("the broker left this topic out of its answer"))
     return {topic: read.get(topic, absent) for topic in topics}
 

@@ -23,6 +23,9 @@ from services.model import TopicPartition, Unknown
 DEBUGGING_REPLICA = -2
 LEADER_ONLY = -1
 
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
 LATEST = -1
 """Log end offset under `DEBUGGING_REPLICA`, high watermark under `LEADER_ONLY`."""
 EARLIEST = -2
@@ -56,11 +59,13 @@ def list_offsets(
     *,
     replica_id: int = DEBUGGING_REPLICA,
     leader_epochs: dict[TopicPartition, int] | None = None,
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, ListedOffset | OffsetError]:
     """Ask *broker* for the offset at *timestamp* of its replicas, all in one request.
 
     Partitions that the answer leaves out are asked again; one that stays out is an error.
     *leader_epochs* makes a leader-only question fail unless the broker leads in that epoch.
+    Under `READ_COMMITTED` a leader's LATEST is the last stable offset.
 
     Raises:
         Unreachable: the broker did not answer before *deadline*.
@@ -69,7 +74,7 @@ def list_offsets(
     missing = list(partitions)
     while missing:
         before = len(missing)
-        request = _request(missing, timestamp, replica_id, leader_epochs or {})
+        request = _request(missing, timestamp, replica_id, leader_epochs or {}, isolation_level)
         answers.update(_ask(sender, broker, request, deadline))
         missing = [one for one in missing if one not in answers]
         if len(missing) == before:
@@ -84,6 +89,7 @@ def _request(
     timestamp: int,
     replica_id: int,
     leader_epochs: dict[TopicPartition, int],
+    isolation_level: int,
 ) -> Any:
     from kafka.protocol.consumer import ListOffsetsRequest
 
@@ -104,7 +110,10 @@ def _request(
         )
 
     return ListOffsetsRequest(
-        replica_id=replica_id, isolation_level=0, topics=by_topic(partitions, topic), timeout_ms=0
+        replica_id=replica_id,
+        isolation_level=isolation_level,
+        topics=by_topic(partitions, topic),
+        timeout_ms=0,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from services.kafka.replicas.list_offsets import ListedOffset, OffsetError
@@ -13,9 +13,12 @@ from services.kafka.wire.broker_errors import (
     describe_error,
 )
 from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.replica_log_info import MAX_PARTITIONS, ReplicaLogInfoMessages
+from services.kafka.wire.messages.native import MAX_PARTITIONS
 from services.kafka.wire.sender import Sender
 from services.model import TopicPartition
+
+if TYPE_CHECKING:
+    from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 
 NOT_ALLOWED = "not allowed: needs CLUSTER_ACTION on CLUSTER and DESCRIBE on the topic"
 

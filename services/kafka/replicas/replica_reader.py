@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
@@ -21,9 +22,11 @@ from services.kafka.replicas.list_offsets import (
 from services.kafka.replicas.log_info_reader import read_log_infos
 from services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
 from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 from services.kafka.wire.sender import Sender
 from services.model import EpochHistory, Source, TopicPartition, Unknown
+
+if TYPE_CHECKING:
+    from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 
 FIRST_DEPTH = 8
 """Epochs read back from the newest at first; most replicas share one by then."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from services.errors import (
     BreakglassError,
@@ -19,7 +19,14 @@ from services.errors import (
     TimedOut,
 )
 from services.kafka.replicas.epoch_ends import FETCH_VERSION, FUTURE_REPLICA, NO_SESSION
-from services.kafka.replicas.list_offsets import LATEST, OffsetError, list_offsets
+from services.kafka.replicas.list_offsets import (
+    LATEST,
+    LEADER_ONLY,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    OffsetError,
+    list_offsets,
+)
 from services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     KAFKA_STORAGE_ERROR,
@@ -42,6 +49,20 @@ REQUEST_SECONDS = 15.0
 """How long one chunk is tried for, throttling by the broker included."""
 
 
+class Aborted(NamedTuple):
+    """A transaction that was aborted."""
+
+    producer_id: int
+    first_offset: int
+
+
+class _Told(NamedTuple):
+    """What one answer holds of the partition."""
+
+    data: bytes
+    aborted: tuple[Aborted, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """Some batches of a log, whole."""
@@ -49,6 +70,8 @@ class Chunk:
     data: bytes
     headers: tuple[BatchHeader, ...]
     """Of batches in *data* that reach into the stretch asked for, by offset."""
+    aborted: tuple[Aborted, ...] = ()
+    """Transactions among them that were aborted; told to committed readers alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +85,8 @@ class ReplicaRecords:
     request_seconds: float = REQUEST_SECONDS
     go_on: Callable[[], None] = lambda: None
     """Called before each request; what it raises ends the reading."""
+    committed: bool = False
+    """As a committed consumer of the leader reads: to the last stable offset, told of aborts."""
 
     @property
     def where(self) -> str:
@@ -83,12 +108,12 @@ class ReplicaRecords:
         """
         position, size = start, self.chunk_bytes
         while position < end:
-            data = self._records(position, size)
+            data, aborted = self._records(position, size)
             fetched = read_headers(data, self.where)
             wanted = [one for one in fetched.headers if position < one.next_offset]
             held = tuple([one for one in wanted if one.base_offset < end])
             if held:
-                yield Chunk(data, held)
+                yield Chunk(data, held, aborted)
                 position, size = held[-1].next_offset, self.chunk_bytes
             if len(held) < len(wanted):
                 return
@@ -96,6 +121,14 @@ class ReplicaRecords:
                 size = self._larger(fetched, size)
                 if size == 0:
                     return self._require_end(end)
+
+    def fetch(self, position: int, size: int) -> bytes:
+        """What the broker answers who asks for *size* bytes from the offset *position* on.
+
+        The first batch holds that offset or follows it, the last one may be cut. Raises as
+        `chunks`.
+        """
+        return self._records(position, size).data
 
     def _larger(self, fetched: Fetched, size: int) -> int:
         """How much to ask for so that a cut batch comes whole; 0 where nothing came."""
@@ -124,15 +157,15 @@ class ReplicaRecords:
         if answer.offset < end:
             raise self._moved(f"it ends at {answer.offset}, and not at {end} or later")
 
-    def _records(self, position: int, size: int) -> bytes:
+    def _records(self, position: int, size: int) -> _Told:
         deadline = Deadline.after(self.request_seconds)
         return until(deadline, lambda: self._ask(position, size, deadline))
 
-    def _ask(self, position: int, size: int, deadline: Deadline) -> bytes:
+    def _ask(self, position: int, size: int, deadline: Deadline) -> _Told:
         from kafka.protocol.consumer import FetchResponse
 
         self.go_on()
-        request = _request(self.partition, position, size)
+        request = _request(self.partition, position, size, committed=self.committed)
         answer = self.sender.call(
             self.broker, request, FetchResponse, deadline, max_version=FETCH_VERSION
         )
@@ -147,7 +180,10 @@ class ReplicaRecords:
                 "quota of this client, or try again",
                 "throttled",
             )
-        return bytes(told[0].records or b"")
+        aborted = [
+            Aborted(one.producer_id, one.first_offset) for one in told[0].aborted_transactions or ()
+        ]
+        return _Told(bytes(told[0].records or b""), tuple(aborted))
 
     def _error(self, code: int) -> BreakglassError:
         if code == OFFSET_OUT_OF_RANGE:
@@ -167,7 +203,9 @@ class ReplicaRecords:
         return EvidenceChanged(f"the log of {self.where} changed meanwhile: {how}; read it again")
 
 
-def _request(partition: TopicPartition, position: int, size: int) -> Any:
+def _request(
+    partition: TopicPartition, position: int, size: int, *, committed: bool = False
+) -> Any:
     from kafka.protocol.consumer import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
@@ -175,7 +213,8 @@ def _request(partition: TopicPartition, position: int, size: int) -> Any:
         partition=partition.partition, fetch_offset=position, partition_max_bytes=size
     )
     return FetchRequest(
-        replica_id=FUTURE_REPLICA,
+        replica_id=LEADER_ONLY if committed else FUTURE_REPLICA,
+        isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=size,

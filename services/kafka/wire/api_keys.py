@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+PRODUCE = 0
 FETCH = 1
 LIST_OFFSETS = 2
 METADATA = 3
@@ -12,13 +13,17 @@ DESCRIBE_GROUPS = 15
 LIST_GROUPS = 16
 SASL_HANDSHAKE = 17
 API_VERSIONS = 18
+CREATE_TOPICS = 19
+DELETE_TOPICS = 20
 DESCRIBE_CONFIGS = 32
 DESCRIBE_LOG_DIRS = 35
 SASL_AUTHENTICATE = 36
+DELETE_GROUPS = 42
 ELECT_LEADERS = 43
 INCREMENTAL_ALTER_CONFIGS = 44
 ALTER_PARTITION_REASSIGNMENTS = 45
 LIST_PARTITION_REASSIGNMENTS = 46
+OFFSET_DELETE = 47
 DESCRIBE_QUORUM = 55
 DESCRIBE_CLUSTER = 60
 DESCRIBE_PRODUCERS = 61
@@ -51,5 +56,14 @@ READ = frozenset(
 ELECT = frozenset({ELECT_LEADERS, ALTER_PARTITION_REASSIGNMENTS})
 """What an election sends besides reads."""
 
-GROUPS = frozenset({OFFSET_COMMIT})
+GROUPS = frozenset({OFFSET_COMMIT, OFFSET_DELETE})
 """What putting a group's offsets elsewhere sends besides reads."""
+
+TOPICS = frozenset({CREATE_TOPICS, INCREMENTAL_ALTER_CONFIGS, OFFSET_COMMIT, DELETE_GROUPS})
+"""What a restore sends besides reads and records."""
+
+COMMAND_TOPIC = frozenset({CREATE_TOPICS, DELETE_TOPICS})
+"""What putting a command topic in another's place sends besides reads and records."""
+
+CHECKPOINTS = frozenset({PRODUCE, CREATE_TOPICS})
+"""What taking a checkpoint sends besides reads: markers, and the topic that ids are kept in."""

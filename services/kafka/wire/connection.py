@@ -12,7 +12,9 @@ import select
 import socket
 import ssl
 import struct
+import threading
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from services.connection.endpoint import Endpoint
@@ -31,6 +33,8 @@ MAX_FRAME_BYTES = 256 * 1024 * 1024
 API_VERSIONS_VERSION = 3
 REAUTHENTICATE_AT = 0.85
 """Share of a SASL session's lifetime (KIP-368) after which the connection is replaced."""
+_ENCODING = threading.Lock()
+"""A schema's encoder is compiled when it is first used: once, however many brokers are asked."""
 
 
 class Security(Protocol):
@@ -45,6 +49,10 @@ class Security(Protocol):
         ...
 
 
+Begun = Callable[[socket.socket], None]
+"""Told of a connection's socket before anything is waited for on it."""
+
+
 class BrokerConnection:
     """A connection to one broker. Calls are answered in order; not for use by two threads.
 
@@ -55,14 +63,19 @@ class BrokerConnection:
     """
 
     def __init__(
-        self, address: Endpoint, security: Security, client_id: str, deadline: Deadline
+        self,
+        address: Endpoint,
+        security: Security,
+        client_id: str,
+        deadline: Deadline,
+        begun: Begun = lambda _: None,
     ) -> None:
         self._where = str(address)
         self._client_id = client_id
         self._correlation = itertools.count(1)
         self._expires_at: float | None = None
         self._quiet_until = 0.0
-        self._socket = self._connect(address, security, deadline)
+        self._socket = self._connect(address, security, deadline, begun)
         try:
             self.api_versions = self._ask_api_versions(deadline)
             self._authenticate(security, address.certified_name, deadline)
@@ -142,13 +155,14 @@ class BrokerConnection:
                 f"{self._where} throttles this user for {pause:.1f} s more: raise its quota or "
                 "allow more time"
             )
-        time.sleep(pause)
+        # A connection that is closed meanwhile has something to be read: its end.
+        select.select([self._socket], [], [], pause)
 
-    def _connect(self, address: Endpoint, security: Security, deadline: Deadline) -> socket.socket:
+    def _connect(
+        self, address: Endpoint, security: Security, deadline: Deadline, begun: Begun
+    ) -> socket.socket:
         try:
-            sock = socket.create_connection(
-                (address.host, address.port), timeout=max(deadline.remaining(), 0.001)
-            )
+            sock = _connected(address, deadline, begun)
         except UnicodeError as error:
             raise ConnectFailed(
                 f"{self._where} is no host name: correct the address", "no host name"
@@ -234,7 +248,9 @@ class BrokerConnection:
         request.with_header(correlation_id=correlation_id, client_id=self._client_id)
         try:
             self._set_timeout(deadline)
-            self._socket.sendall(request.encode(header=True, framed=True))
+            with _ENCODING:
+                frame = request.encode(header=True, framed=True)
+            self._socket.sendall(frame)
             frame = self._read_frame(deadline)
         except OSError as error:
             self.close()
@@ -295,3 +311,24 @@ class BrokerConnection:
             "that this listener and security.protocol are right",
             reason[:1].lower() + reason[1:],
         )
+
+
+def _connected(address: Endpoint, deadline: Deadline, begun: Begun) -> socket.socket:
+    """A socket connected to the first of *address*'s that takes it; OSError of the last else."""
+    refusal = OSError(f"{address.host} has no address")
+    found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    for family, kind, protocol, _, where in found:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            begun(sock)
+            sock.settimeout(max(deadline.remaining(), 0.001))
+            sock.connect(where)
+        except OSError as error:
+            sock.close()
+            refusal = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    raise refusal

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from services.errors import BreakglassError, UsageError
 from services.kafka.wire.api_keys import ELECT_LEADERS
 from services.kafka.wire.broker_errors import AUTHORIZATION_CODES
 from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.messages.elect_leaders import DESIGNATED_SINCE
-from services.kafka.wire.messages.replica_log_info import (
-    DEFAULT_API_KEY,
-    Form,
-    ReplicaLogInfoMessages,
-    replica_log_info,
-)
+from services.kafka.wire.messages.native import DEFAULT_API_KEY, DESIGNATED_SINCE
 from services.kafka.wire.sender import ANY_BROKER, Sender
+
+if TYPE_CHECKING:
+    from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 
 LAST_ASSIGNED_KEY = 92
 """The highest api key of Kafka 4.3: all up to it mean something else."""
@@ -108,6 +105,8 @@ def _answers(
     sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
 ) -> Iterator[tuple[ReplicaLogInfoMessages, Any]]:
     """The answer to *question* in each form that the broker understands."""
+    from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
+
     for form in Form:
         messages = replica_log_info(form, key)
         request = messages.request(question)

@@ -11,12 +11,11 @@ from services.errors import ConnectFailed, ReadOnly, TimedOut, Unreachable
 from services.kafka.wire.bootstrap import first_to_answer
 from services.kafka.wire.connection import BrokerConnection, Security
 from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.opening import Opening, session_closing
 from services.model import Broker
 
 ANY_BROKER = -1
 """The broker that answered the bootstrap."""
-
-CLOSING = "this session is closing: start the command again"
 
 CONNECT_SECONDS = 10.0
 """Kafka's default of socket.connection.setup.timeout.ms."""
@@ -51,6 +50,7 @@ class Sender:
         self._overrides = dict(broker_addresses or {})
         self._addresses: dict[int, Endpoint] = dict(self._overrides)
         self._slots: dict[tuple[int, str], _Slot] = {}
+        self._opening = Opening()
         self._lock = threading.Lock()
         self._closed = False
 
@@ -131,6 +131,7 @@ class Sender:
         with self._lock:
             self._closed = True
             slots = list(self._slots.values())
+        self._opening.end()
         for slot in slots:
             slot.close()
 
@@ -141,7 +142,7 @@ class Sender:
             ConnectFailed: also when no address of the broker is known.
         """
         if self._closed:
-            raise ConnectFailed(CLOSING, "session closing")
+            raise session_closing()
         if broker == ANY_BROKER:
             return self._connect_to_any(deadline)
         address = self._addresses.get(broker)
@@ -167,7 +168,8 @@ class Sender:
 
     def _connect(self, address: Endpoint, deadline: Deadline) -> BrokerConnection:
         limit = deadline.sooner(self._connect_seconds)
-        return BrokerConnection(address, self._security, self._client_id, limit)
+        with self._opening.watch() as begun:
+            return BrokerConnection(address, self._security, self._client_id, limit, begun)
 
     def _slot(self, broker: int, lane: str) -> _Slot:
         with self._lock:
@@ -195,7 +197,7 @@ class _Slot:
                 self._connection = sender.open_connection(self._broker, deadline)
             if sender.closed:
                 self.close()
-                raise ConnectFailed(CLOSING, "session closing")
+                raise session_closing()
             return self._connection
         except BaseException:
             self._lock.release()

@@ -86,7 +86,9 @@ def holders(connection: ConnectionSettings) -> Iterator[object]:
     yield confluent_config(connection)
 
 
-@pytest.mark.parametrize("show", [repr, str, "{}".format, "%s".__mod__], ids=lambda one: str(one))
+@pytest.mark.parametrize(
+    "show", [repr, str, "{}".format, "%s".__mod__], ids=("repr", "str", "format", "percent")
+)
 def test_nothing_that_holds_a_secret_shows_it(
     connection: ConnectionSettings, secrets: tuple[str, ...], show: Callable[[object], str]
 ) -> None:

@@ -153,6 +153,7 @@ def test_confluent_kafka_is_told_where_and_how_long() -> None:
         "client.dns.lookup": "use_all_dns_ips",
         "socket.timeout.ms": 300_000,
         "socket.connection.setup.timeout.ms": 1000,
+        "metadata.recovery.strategy": "none",
     }
 
 

@@ -8,7 +8,7 @@ import socket
 import ssl
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,48 +23,8 @@ from services.connection.tls import TlsSettings
 from services.connection.tls_context import client_context
 from services.errors import BadConnectionSettings, ConnectFailed
 from tests.unit.connection.certificates import Identity
+from tests.unit.connection.stores import Stores, pem_files, pem_inline, pkcs12, pkcs12_legacy
 from tests.unit.connection.tls_server import DEADLINE_SECONDS, GREETING, TlsServer, serving
-
-Stores = Callable[[Path, Identity, Identity], str]
-
-
-def pkcs12(folder: Path, root: Identity, client: Identity, *, legacy: bool = False) -> str:
-    """Return properties that name PKCS12 stores."""
-    (folder / "trust.p12").write_bytes(root.trust_store("tpass"))
-    (folder / "key.p12").write_bytes(client.key_store("kpass", legacy=legacy))
-    return (
-        f"ssl.truststore.location={folder}/trust.p12\nssl.truststore.password=tpass\n"
-        f"ssl.keystore.location={folder}/key.p12\nssl.keystore.password=kpass\n"
-    )
-
-
-def pkcs12_legacy(folder: Path, root: Identity, client: Identity) -> str:
-    """Return properties that name PKCS12 stores with the ciphers of Java 8."""
-    return pkcs12(folder, root, client, legacy=True)
-
-
-def pem_files(folder: Path, root: Identity, client: Identity) -> str:
-    """Return properties that name PEM files, the key encrypted."""
-    (folder / "trust.pem").write_text(root.pem)
-    (folder / "key.pem").write_text(client.key_pem("kpass") + client.chain_pem)
-    return (
-        f"ssl.truststore.type=PEM\nssl.truststore.location={folder}/trust.pem\n"
-        f"ssl.keystore.type=PEM\nssl.keystore.location={folder}/key.pem\nssl.key.password=kpass\n"
-    )
-
-
-def pem_inline(folder: Path, root: Identity, client: Identity) -> str:
-    """Return properties that hold PEM themselves, the key in the clear."""
-
-    def continued(pem: str) -> str:
-        return " \\\n  ".join(pem.strip().split("\n"))
-
-    return (
-        f"ssl.truststore.type=PEM\nssl.truststore.certificates={continued(root.pem)}\n"
-        f"ssl.keystore.type=PEM\nssl.keystore.key={continued(client.key_pem())}\n"
-        f"ssl.keystore.certificate.chain={continued(client.chain_pem)}\n"
-    )
-
 
 STORES = [pkcs12, pkcs12_legacy, pem_files, pem_inline]
 

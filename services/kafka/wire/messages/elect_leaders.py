@@ -8,10 +8,8 @@ from typing import Any, ClassVar
 
 from services.errors import UnsupportedByCluster
 from services.kafka.wire.messages.message import ApiMessage, StrictDecoding
+from services.kafka.wire.messages.native import DESIGNATED_SINCE
 from services.model import TopicPartition
-
-DESIGNATED_SINCE = 3
-"""The first version that carries DesignatedLeaders."""
 
 
 class ElectionType(IntEnum):

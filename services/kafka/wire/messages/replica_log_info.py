@@ -15,12 +15,8 @@ from typing import Any
 from uuid import UUID
 
 from services.kafka.wire.messages.message import ApiMessage, StrictDecoding
+from services.kafka.wire.messages.native import DEFAULT_API_KEY
 
-DEFAULT_API_KEY = 93
-"""The merged form's key. KIP-1275 leaves it open, and Kafka's trunk gives 93 to
-StreamsGroupTopologyDescriptionUpdate (KIP-1331): an advertised 93 proves nothing."""
-MAX_PARTITIONS = 1_000
-"""A request's limit; a broker serves the first ones of a larger request."""
 NO_BROKER = -1
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.errors import MalformedMessage
+from services.kafka.wire.messages.native import DEFAULT_API_KEY
 from services.kafka.wire.messages.replica_log_info import (
-    DEFAULT_API_KEY,
     Form,
     ReplicaLogInfoMessages,
     replica_log_info,

@@ -1,0 +1,37 @@
+"""A figure with the moment it was read: what cannot be read again is kept, and marked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from services.model import Unknown, known
+
+T = TypeVar("T")
+
+STALE_INTERVALS = 3
+"""Refreshes that a figure may miss before it is marked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure(Generic[T]):
+    """What was read last, when, and why it could not be read since."""
+
+    value: T | Unknown
+    read_at_ms: int
+    """When *value* was read, or found not to be readable."""
+    failed: Unknown | None = None
+    """What a later attempt brought instead; None while *value* is the newest answer."""
+
+    def again(self, value: T | Unknown, now_ms: int) -> Figure[T]:
+        """The figure after another attempt: what was known stays until it is known anew."""
+        if isinstance(value, Unknown) and known(self.value):
+            return Figure(self.value, self.read_at_ms, value)
+        return Figure(value, now_ms)
+
+    def age_ms(self, now_ms: int) -> int:
+        return max(0, now_ms - self.read_at_ms)
+
+    def stale(self, now_ms: int, interval_ms: int) -> bool:
+        """Whether it has to be marked: reading it again failed, or is overdue."""
+        return self.failed is not None or self.age_ms(now_ms) > STALE_INTERVALS * interval_ms

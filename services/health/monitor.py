@@ -1,0 +1,206 @@
+"""Watches a cluster's health: every look takes in what was read, and keeps what was not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from services.errors import BreakglassError
+from services.health.backups import BackupGlance, BackupSource
+from services.health.brokers import BrokerHealth, Voice, brokers_of
+from services.health.counts import Counts, Trouble, partitions_in, topics_to_judge
+from services.health.figure import Figure
+from services.health.history import History
+from services.health.minimums import Minimums
+from services.health.reassignments import Moves
+from services.health.tally import Tally, tally
+from services.kafka.wire.deadline import Deadline
+from services.model import Broker, ClusterSnapshot, PartitionState, Quorum, TopicSettings, Unknown
+
+if TYPE_CHECKING:
+    from services.health.answers import Answer
+    from services.kafka.read_client import ReadClient
+
+ASK_SECONDS = 2.0
+"""How long brokers, settings and backups may take to tell of themselves in one look."""
+
+TOPICS_A_REQUEST = 500
+
+NOT_READ: Figure[Any] = Figure(Unknown("the cluster was not read yet"), 0)
+NOTHING_YET = History()
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """The cluster at a glance; each figure with its age."""
+
+    cluster_id: str = ""
+    """Empty until the cluster was read once."""
+    quorum: Figure[Quorum] = NOT_READ
+    brokers: Figure[tuple[BrokerHealth, ...]] = NOT_READ
+    counts: Figure[Counts] = NOT_READ
+    reassignments: Figure[Moves] = NOT_READ
+    history: History = NOTHING_YET
+    backups: Mapping[str, Figure[BackupGlance]] = field(default_factory=dict)
+    """By the name of their source; empty while nothing makes backups."""
+
+
+class Monitor:
+    """Takes in one look after the other; its methods may be called from any thread."""
+
+    def __init__(
+        self,
+        backups: Sequence[BackupSource] = (),
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self._sources = tuple(backups)
+        self.now_ms = now_ms
+        """The clock that every figure's age is by."""
+        self._asking = threading.Lock()
+        self._changing = threading.Lock()
+        """Never held while anybody is waited for."""
+        self._minimums = Minimums()
+        self._voices: dict[int, Voice] = {}
+        self._snapshot: ClusterSnapshot | None = None
+        self._tally: Tally | None = None
+        self._health = Health()
+
+    @property
+    def health(self) -> Health:
+        """What is known now."""
+        return self._health
+
+    @property
+    def brokers(self) -> tuple[Broker, ...]:
+        """Those of the last snapshot."""
+        return () if self._snapshot is None else self._snapshot.brokers
+
+    def seen(self, snapshot: ClusterSnapshot) -> Health:
+        """Take in a snapshot that was just read; asks nobody.
+
+        Counting 100,000 partitions takes a tenth of a second: not for a thread that draws.
+        """
+        at = self.now_ms()
+        with self._changing:
+            self._snapshot = snapshot
+            self._minimums.learn(snapshot.settings)
+            old = self._health
+            summed = self._summed(snapshot)
+            self._health = replace(
+                old,
+                cluster_id=snapshot.cluster_id,
+                quorum=old.quorum.again(snapshot.quorum, at),
+                brokers=Figure(brokers_of(snapshot, summed.held, self._voices), at),
+                counts=Figure(summed.counts, at),
+                reassignments=old.reassignments.again(summed.moves, at),
+                history=old.history.counted(summed.counts, at),
+            )
+            return self._health
+
+    def partitions_in(self, trouble: Trouble) -> list[PartitionState]:
+        """The partitions in *trouble* by the last snapshot; not for a thread that draws."""
+        with self._changing:
+            if self._snapshot is None:
+                return []
+            return partitions_in(trouble, self._snapshot.partitions, self._minimums.told)
+
+    def missed(self, reason: str) -> Health:
+        """Take in that no snapshot could be read, for *reason*: every figure keeps its age."""
+        failed, now = Unknown(reason), self.now_ms()
+        with self._changing:
+            old = self._health
+            self._health = replace(
+                old,
+                quorum=old.quorum.again(failed, now),
+                brokers=old.brokers.again(failed, now),
+                counts=old.counts.again(failed, now),
+                reassignments=old.reassignments.again(failed, now),
+                history=old.history.missed(now),
+            )
+            return self._health
+
+    def ask(self, client: ReadClient, seconds: float = ASK_SECONDS) -> Health:
+        """Ask brokers of themselves, topics for their minimum, and backups: at most *seconds*.
+
+        *client* is one that snapshots were read with: it knows where brokers are. Asks nobody
+        before a snapshot was seen, nor while another thread asks.
+        """
+        from services.health.answers import ask_brokers
+
+        snapshot = self._snapshot
+        if snapshot is None or not self._asking.acquire(blocking=False):
+            return self._health
+        try:
+            deadline = Deadline.after(seconds)
+            # A hung broker takes its time to the end: nothing else may wait for it.
+            with ThreadPoolExecutor(2, "health") as beside:
+                settings = beside.submit(self._settings, client, snapshot, deadline)
+                glances = beside.submit(self._glances, deadline)
+                brokers = [one.id for one in snapshot.brokers]
+                answers = ask_brokers(client.sender, brokers, deadline)
+                return self._told(answers, settings.result(), glances.result())
+        finally:
+            self._asking.release()
+
+    def _settings(
+        self, client: ReadClient, snapshot: ClusterSnapshot, deadline: Deadline
+    ) -> dict[str, TopicSettings]:
+        """What is missing of the topics that it matters for, as far as *deadline* goes."""
+        topics = topics_to_judge(snapshot.partitions)
+        with self._changing:
+            self._minimums.forget_all_but({*topics, *snapshot.settings})
+            missing = self._minimums.missing(topics)
+        told: dict[str, TopicSettings] = {}
+        for begin in range(0, len(missing), TOPICS_A_REQUEST):
+            if deadline.passed:
+                break
+            told.update(client.settings(missing[begin : begin + TOPICS_A_REQUEST], deadline))
+        return told
+
+    def _glances(self, deadline: Deadline) -> dict[str, BackupGlance | Unknown]:
+        return {one.name: _glance(one, deadline) for one in self._sources}
+
+    def _told(
+        self,
+        answers: Mapping[int, Answer],
+        settings: Mapping[str, TopicSettings],
+        glances: Mapping[str, BackupGlance | Unknown],
+    ) -> Health:
+        """Take in what was told; the figures of the snapshot keep their age."""
+        now = self.now_ms()
+        with self._changing:
+            snapshot, old = self._snapshot, self._health
+            if snapshot is None:
+                return old
+            self._minimums.learn(settings)
+            self._voices = {broker: self._heard(broker, answers[broker], now) for broker in answers}
+            before, summed = old.backups, self._summed(snapshot)
+            self._health = replace(
+                old,
+                brokers=replace(old.brokers, value=brokers_of(snapshot, summed.held, self._voices)),
+                counts=replace(old.counts, value=summed.counts),
+                backups={
+                    name: before.get(name, NOT_READ).again(one, now)
+                    for name, one in glances.items()
+                },
+            )
+            return self._health
+
+    def _summed(self, snapshot: ClusterSnapshot) -> Tally:
+        self._tally = tally(snapshot.partitions, self._minimums.told, self._tally)
+        return self._tally
+
+    def _heard(self, broker: int, answer: Answer, now_ms: int) -> Voice:
+        dirs = self._voices.get(broker, Voice()).log_dirs
+        return Voice(answer.why_silent, now_ms, dirs.again(answer.log_dirs, now_ms))
+
+
+def _glance(source: BackupSource, deadline: Deadline) -> BackupGlance | Unknown:
+    try:
+        return source.glance(deadline)
+    except BreakglassError as error:
+        return Unknown(str(error))

@@ -1,0 +1,64 @@
+"""What a replica would lose if the best one led, in words that stand beside its figures. Pure."""
+
+from __future__ import annotations
+
+from services.model import ReplicaLog, Unknown
+from services.recovery.judgement.assessment import Assessment
+from services.recovery.judgement.loss import Loss, ReplicaLoss
+from services.words.figures import count
+
+
+def against(assessment: Assessment, loss: Loss, replica: ReplicaLog) -> str:
+    """``designee``, ``50 past 100, uncommitted``, ``same``; the reason if it cannot be told."""
+    broker = replica.broker
+    if broker == loss.candidate:
+        return "designee" if broker == assessment.designee else "ranks first"
+    lost = loss.of(broker)
+    if lost is None:
+        return unread_reason(replica)
+    parts = [part for part in (_tail(lost, replica), _head(lost)) if part]
+    candidate = assessment.ranking.candidate(broker)
+    remark = "" if candidate is None else candidate.remark
+    return ", ".join([*parts, *([remark] if remark else [])]) or "loses nothing"
+
+
+def unread_reason(replica: ReplicaLog) -> str:
+    """Why its log end is not known; empty if it is."""
+    return replica.log_end.reason if isinstance(replica.log_end, Unknown) else ""
+
+
+def parting_text(loss: Loss) -> str:
+    """``b1 and b2 diverge at 100``: who parted from the chosen one, and where."""
+    parted = [one for one in loss.against if one.tail != 0 and isinstance(one.divergence, int)]
+    return "; ".join(
+        [
+            f"b{loss.candidate} and b{one.broker} diverge at {count(one.divergence)}"
+            for one in parted
+        ]
+    )
+
+
+def _tail(lost: ReplicaLoss, replica: ReplicaLog) -> str:
+    if lost.whole_log:
+        return "its whole log lies before the best one's start"
+    if isinstance(lost.tail, Unknown):
+        return f"? past the divergence: {lost.tail.reason}"
+    if not lost.tail:
+        return ""
+    return f"{count(lost.tail)} past {count(lost.divergence)}, {_committed(lost, replica)}"
+
+
+def _committed(lost: ReplicaLoss, replica: ReplicaLog) -> str:
+    """How many of a tail are known to be committed."""
+    if isinstance(lost.committed_past_divergence, Unknown):
+        return "committed?"
+    if lost.committed_past_divergence:
+        mark = replica.high_watermark
+        return f"committed up to {count(mark)}"
+    return "uncommitted"
+
+
+def _head(lost: ReplicaLoss) -> str:
+    if isinstance(lost.head, Unknown):
+        return f"? before its start: {lost.head.reason}"
+    return f"{count(lost.head)} before its start" if lost.head and not lost.whole_log else ""

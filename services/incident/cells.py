@@ -1,0 +1,85 @@
+"""How a partition, or a group of them, is written in a list, by every front end. Pure."""
+
+from __future__ import annotations
+
+from services.incident.groups import Group, Sum
+from services.incident.row import Row
+from services.model import Unknown
+from services.words.figures import count
+
+Listed = Row | Group
+"""What a line of a list stands for."""
+
+
+def verdict_text(one: Listed) -> str:
+    """``BOMB``; ``...`` where the replicas are still being read."""
+    return "..." if one.verdict is None else one.verdict.value
+
+
+def action_text(one: Listed) -> str:
+    """``stop b4``."""
+    return "" if one.action is None else str(one.action)
+
+
+def name_text(one: Listed) -> str:
+    """``ledger-3``, ``carts-0..2 (3)``, ``orders-* (1,874)``."""
+    if isinstance(one, Row):
+        return str(one.partition)
+    return f"{one.topic}-{one.numbers} ({len(one.rows):,})"
+
+
+def best_text(one: Listed) -> str:
+    """The designee: ``b1``, ``various``, ``-``."""
+    if isinstance(one, Group) and one.various:
+        return "various"
+    return "-" if one.designee is None else f"b{one.designee}"
+
+
+def log_end_text(one: Listed) -> str:
+    """Of the designee; a group has none."""
+    return count(one.log_end) if isinstance(one, Row) else ""
+
+
+def epoch_text(one: Listed) -> str:
+    """Last written epoch of the designee; a group has none."""
+    return count(one.epoch) if isinstance(one, Row) else ""
+
+
+def loses_text(one: Listed) -> str:
+    """``50``, ``~50``, ``>= 50``, ``?``; ``-`` where nobody is chosen."""
+    if isinstance(one, Group):
+        return _sum_text(one.loss, about=one.approximate)
+    about = "~" if one.approximate and isinstance(one.loss, int) and one.loss else ""
+    return about + count(one.loss)
+
+
+def unread_text(one: Listed) -> str:
+    """What only unread replicas may hold: ``0``, ``>= 25``, ``?``."""
+    if one.verdict is None:
+        return "-"
+    if isinstance(one, Group):
+        value, unread = one.unread.at_least, one.unread_replicas
+    else:
+        value, unread = one.unread_at_least, bool(one.unread)
+    if isinstance(value, Unknown):
+        return "?"
+    return f">= {value:,}" if unread or value else "0"
+
+
+def heard_text(one: Listed) -> str:
+    """``2 of 3`` replicas have answered."""
+    return "-" if one.heard is None else f"{one.heard[0]} of {one.heard[1]}"
+
+
+def countdown_text(seconds: float) -> str:
+    """``4:51`` until it happens; ``any moment`` when its time has come."""
+    left = int(seconds)
+    return f"{left // 60}:{left % 60:02}" if left > 0 else "any moment"
+
+
+def _sum_text(total: Sum, *, about: bool) -> str:
+    value = total.at_least
+    if not isinstance(value, int):
+        return count(value)
+    sign = "" if total.exact else ">= "
+    return f"{sign}{'~' if about and value else ''}{value:,}"

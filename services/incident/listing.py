@@ -1,0 +1,109 @@
+"""The list of offline partitions as it is looked at: filtered, sorted, grouped, some opened. Pure.
+
+Takes a tenth of a second for 100,000 rows: screens make one in a thread. What is narrowed down to
+some of its groups, as by most filters, takes no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from services.incident.cells import Listed
+from services.incident.filters import Filter
+from services.incident.groups import Group, GroupKey, grouped
+from services.incident.order import Order, ordered
+from services.incident.row import Row
+from services.model import TopicPartition
+
+ALL = Filter()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How the list is looked at."""
+
+    filter: Filter = ALL
+    order: Order = Order.URGENCY
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Groups, and the lines that are to be seen of them."""
+
+    groups: tuple[Group, ...] = ()
+    opened: frozenset[GroupKey] = frozenset()
+    """Groups whose partitions are listed below them, be they there or not."""
+
+    @cached_property
+    def lines(self) -> tuple[Listed, ...]:
+        """A line for each group, and for each partition that is alone or in an opened group."""
+        lines: list[Listed] = []
+        for group in self.groups:
+            if len(group.rows) > 1:
+                lines.append(group)
+            if len(group.rows) == 1 or group.key in self.opened:
+                lines.extend(group.rows)
+        return tuple(lines)
+
+    @cached_property
+    def kept(self) -> int:
+        """How many partitions the filter keeps."""
+        return sum(len(one.rows) for one in self.groups)
+
+    @cached_property
+    def by_key(self) -> dict[GroupKey, Group]:
+        """The groups by verdict, action and topic."""
+        return {one.key: one for one in self.groups}
+
+    def with_opened(self, key: GroupKey, opened: bool) -> Listing:
+        """The same with one group opened or closed."""
+        keys = self.opened | {key} if opened else self.opened - {key}
+        return replace(self, opened=keys)
+
+
+def listing(
+    rows: Sequence[Row],
+    view: View,
+    opened: frozenset[GroupKey] = frozenset(),
+    keep: TopicPartition | None = None,
+) -> Listing:
+    """List *rows* as *view* wants them; the group of the partition to *keep* is opened for it."""
+    kept = [one for one in rows if view.filter.keeps(one)] if view.filter else rows
+    groups = tuple(grouped(ordered(kept, view.order)))
+    return Listing(groups, _opened_for(keep, groups, opened))
+
+
+def narrowed(
+    whole: Listing,
+    view: View,
+    opened: frozenset[GroupKey] = frozenset(),
+    keep: TopicPartition | None = None,
+) -> Listing | None:
+    """What `listing` makes of all rows, found in *whole*, which lists them as `View()` does.
+
+    None if that takes a look at each row.
+    """
+    if view.order is not Order.URGENCY or not view.filter.alike:
+        return None
+    groups = tuple([one for one in whole.groups if view.filter.keeps(one.rows[0])])
+    return Listing(groups, _opened_for(keep, groups, opened))
+
+
+def group_key(row: Row) -> GroupKey:
+    """The key of the group that *row* is in."""
+    return row.verdict, row.action, row.partition.topic
+
+
+def _opened_for(
+    keep: TopicPartition | None, groups: Sequence[Group], opened: frozenset[GroupKey]
+) -> frozenset[GroupKey]:
+    """*opened*, and the group of the partition to *keep*."""
+    if keep is None:
+        return opened
+    return opened | {one.key for one in groups if _holds(one, keep)}
+
+
+def _holds(group: Group, partition: TopicPartition) -> bool:
+    return group.topic == partition.topic and any(one.partition == partition for one in group.rows)

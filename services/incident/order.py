@@ -1,0 +1,93 @@
+"""In which order offline partitions are listed: what cannot wait first. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from itertools import chain
+from typing import Any
+
+from services.incident.row import Row
+from services.model import INTERNAL_TOPICS, Unknown
+from services.recovery.judgement.assessment import Verdict
+
+_URGENCY = {verdict: place for place, verdict in enumerate(Verdict)}
+_NOT_JUDGED = len(_URGENCY)
+_INTERNAL = {topic: place for place, topic in enumerate(INTERNAL_TOPICS)}
+_NO_DEADLINE = 1 << 62
+_UNKNOWN = 1 << 62
+"""More than any number: what is not known may be the worst."""
+
+
+class Order(StrEnum):
+    """What a list is sorted by; where it is the same, by urgency."""
+
+    URGENCY = "urgency"
+    """Time bombs, then internal topics, then by verdict."""
+    TOPIC = "topic"
+    LOSS = "loss"
+    """The largest first; unknown ones before them."""
+    UNREAD = "unread"
+    LEO = "leo"
+    EPOCH = "epoch"
+    HEARD = "heard"
+    """Those of which fewest replicas have answered first."""
+
+
+def ordered(rows: Sequence[Row], order: Order = Order.URGENCY) -> list[Row]:
+    """*rows*, which are sorted by partition, as *order* wants them."""
+    if order is Order.TOPIC:
+        return list(rows)
+    listed = _by_urgency(rows)
+    if order is not Order.URGENCY:
+        listed.sort(key=_KEYS[order])
+    return listed
+
+
+Kind = tuple[int, int, int, str]
+"""Deadline, place of an internal topic, place of the verdict, action: what comes first."""
+
+
+def _by_urgency(rows: Sequence[Row]) -> list[Row]:
+    """Time bombs by their deadline, internal topics, then verdict, action and name.
+
+    There are few kinds of rows: each is compared once, and of a row nothing is kept but its kind.
+    """
+    rows_of: dict[Kind, list[Row]] = {}
+    kinds: dict[tuple[int | None, int, int], Kind] = {}
+    for row in rows:
+        internal = _INTERNAL.get(row.state.partition.topic, len(_INTERNAL))
+        alike = (row.deadline_ms, internal, id(row.judged))
+        kind = kinds.get(alike)
+        if kind is None:
+            kind = kinds[alike] = _kind(row, internal)
+        rows_of.setdefault(kind, []).append(row)
+    return list(chain.from_iterable(rows_of[kind] for kind in sorted(rows_of)))
+
+
+def _kind(row: Row, internal: int) -> Kind:
+    deadline = _NO_DEADLINE if row.deadline_ms is None else row.deadline_ms
+    if row.judged is None:
+        return deadline, internal, _NOT_JUDGED, ""
+    return deadline, internal, _URGENCY[row.judged.verdict], str(row.judged.action)
+
+
+def _most_first(value: int | Unknown | None) -> int:
+    """The largest first, what is not known before it, what there is none of last."""
+    if isinstance(value, int):
+        return -value
+    return 1 if value is None else -_UNKNOWN
+
+
+def _fewest_heard(row: Row) -> tuple[int, int]:
+    heard, of = row.heard or (0, 0)
+    return heard, -of
+
+
+_KEYS: dict[Order, Callable[[Row], Any]] = {
+    Order.LOSS: lambda row: _most_first(row.loss),
+    Order.UNREAD: lambda row: _most_first(row.unread_at_least),
+    Order.LEO: lambda row: _most_first(row.log_end),
+    Order.EPOCH: lambda row: _most_first(row.epoch),
+    Order.HEARD: _fewest_heard,
+}

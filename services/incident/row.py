@@ -1,0 +1,161 @@
+"""One offline partition in a list: what was concluded of it, and where its evidence lies cold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from services.incident.cold import Chunk, chunks_of
+from services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
+from services.recovery.judgement.assessment import Action, Assessment, Verdict
+from services.recovery.judgement.circumstances import Circumstances
+from services.recovery.judgement.judged import Judged
+from services.recovery.judgement.verdict import assess
+
+MILLISECONDS = 1000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """An offline partition. Small, because there may be 100,000; a new one for each change."""
+
+    state: PartitionState
+    """As the metadata has it now; the evidence holds what was so when that was read."""
+    judged: Judged | None = None
+    """None: its replicas have not been read yet."""
+    log_end: int | Unknown | None = None
+    """Of the designee; None without one."""
+    deadline_ms: int | None = None
+    """A time bomb's: by when the controller elects the wrong replica, at the latest, in
+    milliseconds of the epoch."""
+    chunk: Chunk | None = None
+    place: int = 0
+    """Where in the chunk its evidence lies."""
+
+    @property
+    def partition(self) -> TopicPartition:
+        return self.state.partition
+
+    @property
+    def assignment(self) -> tuple[int, ...]:
+        return self.state.assignment
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """None: not judged yet, as are the other conclusions."""
+        return None if self.judged is None else self.judged.verdict
+
+    @property
+    def action(self) -> Action | None:
+        return None if self.judged is None else self.judged.action
+
+    @property
+    def designee(self) -> int | None:
+        return None if self.judged is None else self.judged.designee
+
+    @property
+    def epoch(self) -> int | Unknown | None:
+        """Last written epoch of the designee."""
+        return None if self.judged is None else self.judged.epoch
+
+    @property
+    def loss(self) -> int | Unknown | None:
+        """Records lost by electing the designee; None without one."""
+        return None if self.judged is None else self.judged.loss
+
+    @property
+    def approximate(self) -> bool:
+        return self.judged is not None and self.judged.approximate
+
+    @property
+    def unread(self) -> tuple[int, ...]:
+        """Assigned brokers whose log could not be read."""
+        return () if self.judged is None else self.judged.unread
+
+    @property
+    def unread_at_least(self) -> int | Unknown | None:
+        """Records known to be in none but unread logs; None: not judged yet."""
+        return None if self.judged is None else self.judged.unread_at_least
+
+    @property
+    def heard(self) -> tuple[int, int] | None:
+        """How many replicas have answered, of how many."""
+        return None if self.judged is None else self.judged.heard
+
+    @property
+    def restorers(self) -> tuple[int, ...]:
+        """Brokers that would each bring the partition back whole, once started."""
+        return () if self.judged is None else self.judged.restorers
+
+    @property
+    def automatable(self) -> bool:
+        """The designee may be elected on a consent given for many partitions at once."""
+        return self.judged is not None and self.judged.automatable
+
+    @property
+    def evidence(self) -> PartitionEvidence | None:
+        """What the judgement rests on, thawed; None: not judged yet."""
+        return None if self.chunk is None else self.chunk.evidence(self.place)
+
+
+def row_partition(row: Row) -> TopicPartition:
+    """What rows are sorted by."""
+    return row.state.partition
+
+
+def judged_rows(
+    evidence: Sequence[PartitionEvidence],
+    circumstances: Circumstances,
+    read_at_ms: int,
+    before: Iterable[Row] = (),
+    turn: int = 0,
+) -> Iterator[Row]:
+    """Judge *evidence*, read at that time in that turn, and freeze it: a row each, in its order.
+
+    What is a time bomb in *before* already keeps the deadline it has there.
+    """
+    deadlines = {one.partition: one.deadline_ms for one in before if one.deadline_ms is not None}
+    alike: dict[Judged, Judged] = {}
+    for chunk, together in chunks_of(evidence, read_at_ms, turn):
+        for place, one in enumerate(together):
+            assessment = assess(one, circumstances)
+            judged = Judged.of(assessment)
+            yield Row(
+                state=one.state,
+                judged=alike.setdefault(judged, judged),
+                log_end=_log_end(assessment),
+                deadline_ms=_deadline(judged, read_at_ms, deadlines.get(one.partition)),
+                chunk=chunk,
+                place=place,
+            )
+
+
+def bare_row(assessment: Assessment, now_ms: int) -> Row:
+    """The row of an *assessment* that is at hand, without evidence of its own."""
+    judged = Judged.of(assessment)
+    return Row(
+        assessment.evidence.state, judged, _log_end(assessment), _deadline(judged, now_ms, None)
+    )
+
+
+def judged_again(row: Row, circumstances: Circumstances, now_ms: int) -> Row:
+    """*row* under other *circumstances*, its evidence unread."""
+    evidence = row.evidence
+    if evidence is None:
+        return row
+    judged = Judged.of(assess(evidence, circumstances))
+    deadline = _deadline(judged, now_ms, row.deadline_ms)
+    return Row(row.state, judged, row.log_end, deadline, row.chunk, row.place)
+
+
+def _log_end(assessment: Assessment) -> int | Unknown | None:
+    designee = assessment.designee
+    best = None if designee is None else assessment.evidence.replica(designee)
+    return None if best is None else best.log_end
+
+
+def _deadline(judged: Judged, now_ms: int, before: int | None) -> int | None:
+    """When a time bomb goes off at the latest; the first deadline told stands."""
+    if judged.verdict is not Verdict.BOMB or judged.within_s is None:
+        return None
+    return now_ms + judged.within_s * MILLISECONDS if before is None else before

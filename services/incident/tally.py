@@ -1,0 +1,38 @@
+"""What many rows come to: worked out once for as long as they stay the same. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from services.incident.row import Row
+from services.model import Quorum, Unknown
+from services.recovery.judgement.summary import Summary, sum_up
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Figures over all rows of an incident."""
+
+    summary: Summary
+    """Of the rows that are judged; its total counts the others too."""
+    judged: int
+    """How many have been judged."""
+    bombs: tuple[Row, ...]
+    """Rows with a deadline, the nearest first."""
+    evidence_at_ms: int | None
+    """When the oldest evidence was read, in milliseconds of the epoch; None: there is none."""
+
+
+def tally_of(rows: Sequence[Row], quorum: Quorum | Unknown) -> Tally:
+    """The figures of *rows*, judged while *quorum* was what brokers told of the controllers."""
+    judged = [one.judged for one in rows if one.judged is not None]
+    ticking = [(one.deadline_ms, one) for one in rows if one.deadline_ms is not None]
+    ticking.sort(key=lambda item: item[0])
+    read_at = {one.chunk.read_at_ms for one in rows if one.chunk is not None}
+    summary = replace(sum_up(judged, quorum), total=len(rows))
+    if rows and not judged:
+        doing = f"Reading the replicas of {len(rows):,} offline partitions."
+        summary = replace(summary, headline=doing)
+    bombs = tuple([one for _, one in ticking])
+    return Tally(summary, len(judged), bombs, min(read_at, default=None))

@@ -1,0 +1,256 @@
+"""Watches the offline partitions of a cluster: each reading reads again only what has changed.
+
+The metadata is read each time, and decoded where it changed. A replica's log is read when its
+partition is new or changed, when its broker comes back, and now and then. What was read stays
+until something newer is known, and every wait ends when the watch is closed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from services.errors import BreakglassError, Unreachable, WrongCluster
+from services.incident.changes import changes
+from services.incident.forfeits import Forfeits
+from services.incident.incident import Incident
+from services.incident.pending import Pending
+from services.incident.presence import Presence
+from services.incident.replicas import Go, read_replicas
+from services.incident.row import Row, judged_again, judged_rows
+from services.kafka.cluster.snapshot_memory import SnapshotMemory
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
+from services.kafka.wire.opening import session_closing
+from services.kafka.wire.sender import ANY_BROKER
+from services.model import ClusterSnapshot
+from services.recovery.judgement.circumstances import Circumstances
+from services.session import ReadAccess
+
+DURATION_SECONDS = 30.0
+"""How long an unfenced broker is waited for before it counts as silent (R15)."""
+SNAPSHOT_SECONDS = 120.0
+"""For all pages of a very large cluster over a slow link; one request has much less."""
+NATIVE_SECONDS = 10.0
+GREETING_SECONDS = 2.0
+"""How long the bootstrap broker may take before another one is tried."""
+READING_SECONDS = 10.0
+"""After so long the rest of the replicas is left to the next reading: the metadata grows old."""
+TELL_SECONDS = 0.5
+"""Between two things told of the same reading."""
+METADATA_SHARE = 0.1
+"""Of the processor's time at most is spent on metadata, however large the cluster."""
+
+UNASKED = NativeRpc(None, False, "the brokers have not been asked for others yet")
+
+
+class Watch:
+    """One cluster, read again and again by one thread; `close` is for any thread.
+
+    *duration* is how long, in seconds, brokers that are not fenced are waited for. Brokers of
+    *gone* are not worth waiting for: their disks are lost, or came back EMPTY.
+    """
+
+    def __init__(
+        self,
+        access: ReadAccess,
+        *,
+        duration: float = DURATION_SECONDS,
+        gone: Collection[int] = (),
+    ) -> None:
+        self._client = access.client()
+        self._native_choice = access.native_rpc
+        self._gone = tuple(sorted(set(gone)))
+        self._memory = SnapshotMemory()
+        self._presence = Presence(self._client.sender, duration)
+        self._native: NativeRpc | None = None
+        self._pending = Pending()
+        self._forfeits = Forfeits()
+        self._last: Incident | None = None
+        self._rest_until = 0.0
+        self._closed = False
+
+    def read(
+        self, before: Incident | None = None, *, everything: bool = False
+    ) -> Iterator[Incident]:
+        """What is so now, in one or more steps, each more complete than the one before.
+
+        The first has the metadata, with the conclusions of earlier readings. *before* is what
+        the caller knows: None begins anew, as *everything* does, which trusts no figure that
+        was read. Ends early, without an error, once the watch is closed; tells nothing where
+        the cluster is so large that it has to be left in peace for a while.
+
+        Raises:
+            BreakglassError: the metadata could not be read. What was told before stands, and
+                the next reading tries again.
+        """
+        anew = everything or before is None or self._last is None
+        if self._closed or not (anew or self._pending or time.monotonic() >= self._rest_until):
+            return
+        try:
+            yield from self._steps(anew)
+        except BreakglassError:
+            if not self._closed:
+                raise
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Brokers declared gone, lowest id first."""
+        return self._gone
+
+    def declare_gone(self, brokers: Collection[int]) -> None:
+        """From the next reading on, wait for nothing from *brokers*, and from them alone."""
+        self._gone = tuple(sorted(set(brokers)))
+        self._rest_until = 0.0
+
+    def close(self) -> None:
+        """End every wait at once, in whatever thread; nothing is read any more."""
+        self._closed = True
+        self._client.close()
+
+    def _steps(self, anew: bool) -> Iterator[Incident]:
+        snapshot = self._snapshot()
+        last = self._last
+        returned = self._presence.look_again()
+        changed = changes(
+            last.rows if last else (), last.snapshot if last else None, snapshot, returned
+        )
+        if anew:
+            self._native = None
+        self._pending.update(changed, anew=anew)
+        incident = self._known(self._judged_again(self._incident(snapshot, changed.rows)))
+        yield incident
+        if self._pending:
+            yield from self._replicas(incident, anew)
+
+    def _snapshot(self) -> ClusterSnapshot:
+        """The metadata now; a bootstrap broker that hangs is left for another one soon."""
+        began = time.thread_time()
+        with contextlib.suppress(Unreachable):
+            self._client.sender.prove(ANY_BROKER, Deadline.after(GREETING_SECONDS))
+        snapshot = self._client.snapshot(Deadline.after(SNAPSHOT_SECONDS), memory=self._memory)
+        if self._last is not None and snapshot.cluster_id != self._last.snapshot.cluster_id:
+            raise WrongCluster(
+                f"these addresses lead to cluster {snapshot.cluster_id} now, and "
+                f"{self._last.snapshot.cluster_id} was read: check tunnels and names, then start "
+                "again"
+            )
+        spent = time.thread_time() - began
+        self._rest_until = time.monotonic() + spent * (1 / METADATA_SHARE - 1)
+        return snapshot
+
+    def _incident(
+        self,
+        snapshot: ClusterSnapshot,
+        rows: tuple[Row, ...],
+        asked: frozenset[int] = frozenset(),
+    ) -> Incident:
+        """Everything known; *asked* are brokers that are being read and have not told yet."""
+        awaited = self._presence.awaited(snapshot.description) | asked
+        return Incident(
+            snapshot,
+            Circumstances(
+                snapshot.quorum,
+                deadline_passed=not awaited,
+                ruled_out=dict.fromkeys(self._gone, "declared gone"),
+            ),
+            rows,
+            self._presence.silent,
+            awaited,
+            self._pending.missing_acls,
+            self._native or UNASKED,
+        )
+
+    def _known(self, incident: Incident) -> Incident:
+        """*incident* is the last from now on; its figures are worked out here, in this thread."""
+        last = self._last
+        if last is not None and _alike(last, incident):
+            incident = replace(incident, carried=last.tally)
+        self._last = incident
+        _ = incident.tally
+        return incident
+
+    def _judged_again(self, incident: Incident) -> Incident:
+        """*incident* with rows judged again whose evidence now means something else."""
+        last = self._last
+        if last is None or not incident.rows:
+            return incident
+        everywhere = last.circumstances.words != incident.circumstances.words
+        brokers = frozenset[int]()
+        if last.circumstances.deadline_passed != incident.circumstances.deadline_passed:
+            brokers = last.awaited | incident.awaited
+        if not everywhere and not brokers:
+            return incident
+        rows: list[Row] = []
+        for row in incident.rows:
+            if self._closed:
+                raise session_closing()
+            affected = everywhere or not brokers.isdisjoint(row.unread)
+            now_ms = incident.read_at_ms
+            rows.append(judged_again(row, incident.circumstances, now_ms) if affected else row)
+        return replace(incident, rows=tuple(rows))
+
+    def _replicas(self, incident: Incident, anew: bool) -> Iterator[Incident]:
+        """Read what is pending, for a while; tell now and then how far it has come."""
+        snapshot, rows = incident.snapshot, list(incident.rows)
+        places = self._pending.places(rows)
+        states = [rows[place].state for place in places]
+        self._presence.keep({broker for one in rows for broker in one.assignment})
+        asked = {broker for one in states for broker in one.assignment}
+        self._presence.roll_call(asked if anew else asked - self._presence.silent.keys())
+        native = self._native_rpc(rows)
+        began = time.monotonic()
+        told = began if incident.judged else 0.0  # The first conclusions are told at once.
+        for go in read_replicas(
+            self._client, snapshot, states, self._presence, native, lambda: self._closed
+        ):
+            self._take(rows, places, go, snapshot)
+            self._pending.found(go)
+            now = time.monotonic()
+            if self._closed:
+                return
+            if now - told >= TELL_SECONDS or not go.final:
+                told = now
+                yield self._told(snapshot, rows, go)
+            if go.final:
+                del places[: len(go.states)]
+                if now - began >= READING_SECONDS:
+                    break
+        self._pending.spent(time.monotonic() - began)
+        yield self._told(snapshot, rows)
+
+    def _take(self, rows: list[Row], places: list[int], go: Go, snapshot: ClusterSnapshot) -> None:
+        """Put the rows of one go in their places, which come first in *places*."""
+        circumstances = self._incident(snapshot, (), go.evidence.awaited).circumstances
+        now_ms = int(time.time() * 1000)
+        held = [rows[place] for place in places[: len(go.states)]]
+        evidence = [self._forfeits.applied(one) for one in go.evidence.partitions]
+        fresh = list(judged_rows(evidence, circumstances, now_ms, held, self._pending.turn))
+        self._forfeits.note(fresh, now_ms)
+        for place, row in zip(places, fresh, strict=False):
+            rows[place] = row
+
+    def _told(self, snapshot: ClusterSnapshot, rows: list[Row], go: Go | None = None) -> Incident:
+        asked = frozenset[int]() if go is None else go.evidence.awaited
+        return self._known(self._incident(snapshot, tuple(rows), asked))
+
+    def _native_rpc(self, rows: list[Row]) -> NativeRpc:
+        """What the brokers offer, found out once in a reading of everything."""
+        if self._native is None:
+            first = rows[0].state
+            self._native = find_native_rpc(
+                self._client.sender,
+                self._native_choice,
+                first.topic_id,
+                first.partition.partition,
+                Deadline.after(NATIVE_SECONDS),
+            )
+        return self._native
+
+
+def _alike(last: Incident, incident: Incident) -> bool:
+    """Whether the figures over all rows are the same."""
+    same = last.circumstances.words == incident.circumstances.words
+    return same and last.rows is incident.rows

@@ -1,0 +1,169 @@
+"""How a session reaches its cluster: reading always, changing only where there is a `Power`.
+
+A read-only session holds a `ReadAccess` and nothing else: no object it can reach makes a client
+that changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from services.connection.plaintext import Plaintext
+from services.connection.settings import ConnectionSettings
+from services.errors import WrongCluster
+
+if TYPE_CHECKING:
+    from services.kafka.command_topic_client import CommandTopicClient
+    from services.kafka.election_client import ElectionClient
+    from services.kafka.group_client import GroupClient
+    from services.kafka.marker_client import MarkerClient
+    from services.kafka.read_client import ReadClient
+    from services.kafka.topic_client import TopicClient
+    from services.kafka.wire.connection import Security
+    from services.kafka.wire.sender import Sender
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAccess:
+    """Makes clients that read."""
+
+    settings: ConnectionSettings
+    native_rpc: str = "auto"
+    """Whether KIP-1275's own requests are used: ``auto``, ``off`` or an api key."""
+
+    def client(self, client_id: str | None = None) -> ReadClient:
+        """A new client, which the caller closes; *client_id* in place of the settings' one."""
+        from services.kafka.read_client import ReadClient
+
+        return ReadClient(_sender(self, frozenset(), client_id), self.settings.listener)
+
+    @contextmanager
+    def reading(self, client_id: str | None = None) -> Iterator[ReadClient]:
+        """A client that is closed at the end."""
+        client = self.client(client_id)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """Makes clients that change a cluster; exists only in a session begun with ``--write``."""
+
+    access: ReadAccess
+
+    @contextmanager
+    def elections(self, cluster_id: str) -> Iterator[ElectionClient]:
+        """A client that can hold elections in that cluster, closed at the end.
+
+        Raises:
+            WrongCluster: the addresses lead to another cluster by now.
+        """
+        from services.kafka.election_client import ElectionClient
+        from services.kafka.wire import api_keys
+
+        with self._armed(cluster_id, api_keys.ELECT) as sender:
+            yield ElectionClient(sender)
+
+    @contextmanager
+    def groups(self, cluster_id: str) -> Iterator[GroupClient]:
+        """A client that can move groups' committed offsets, closed at the end.
+
+        Raises:
+            WrongCluster: the addresses lead to another cluster by now.
+        """
+        from services.kafka.group_client import GroupClient
+        from services.kafka.wire import api_keys
+
+        with self._armed(cluster_id, api_keys.GROUPS) as sender:
+            yield GroupClient(sender)
+
+    @contextmanager
+    def topics(self, cluster_id: str) -> Iterator[TopicClient]:
+        """A client that can create topics and set them up, closed at the end.
+
+        Raises:
+            WrongCluster: the addresses lead to another cluster by now.
+        """
+        from services.kafka.topic_client import TopicClient
+        from services.kafka.wire import api_keys
+
+        with self._armed(cluster_id, api_keys.TOPICS) as sender:
+            yield TopicClient(sender)
+
+    @contextmanager
+    def command_topic(self, cluster_id: str) -> Iterator[CommandTopicClient]:
+        """A client that can put a command topic in another's place, closed at the end.
+
+        Raises:
+            WrongCluster: the addresses lead to another cluster by now.
+        """
+        from services.kafka.command_topic_client import CommandTopicClient
+        from services.kafka.wire import api_keys
+
+        with self._armed(cluster_id, api_keys.COMMAND_TOPIC) as sender:
+            yield CommandTopicClient(sender)
+
+    @contextmanager
+    def markers(self, cluster_id: str) -> Iterator[MarkerClient]:
+        """A client that can write the markers of checkpoints, closed at the end.
+
+        Raises:
+            WrongCluster: the addresses lead to another cluster by now.
+        """
+        from services.kafka.marker_client import MarkerClient
+        from services.kafka.wire import api_keys
+
+        with self._armed(cluster_id, api_keys.CHECKPOINTS) as sender:
+            yield MarkerClient(sender)
+
+    @contextmanager
+    def _armed(self, cluster_id: str, keys: frozenset[int]) -> Iterator[Sender]:
+        """A sender with power, once it is known to reach the cluster that was read."""
+        from services.kafka.read_client import ReadClient
+        from services.kafka.wire.deadline import Deadline
+
+        settings = self.access.settings
+        sender = _sender(self.access, keys)
+        try:
+            deadline = Deadline.after(settings.connect_timeout_ms / 1000)
+            found = ReadClient(sender, settings.listener).describe(deadline).cluster_id
+            if found != cluster_id:
+                raise WrongCluster(
+                    f"these addresses lead to cluster {found} now, and {cluster_id} was read: "
+                    "check tunnels and names, then start again"
+                )
+            yield sender
+        finally:
+            sender.close()
+
+
+def _sender(access: ReadAccess, power: frozenset[int], client_id: str | None = None) -> Sender:
+    """A sender that lets out reads, KIP-1275's read where it may be used, and *power*."""
+    from services.kafka.wire import api_keys
+    from services.kafka.wire.native_rpc import native_key
+    from services.kafka.wire.sender import Sender
+
+    key = native_key(access.native_rpc)
+    native = frozenset() if key is None else frozenset({key})
+    settings = access.settings
+    return Sender(
+        settings.bootstrap_servers,
+        _security(settings),
+        api_keys.READ | native | power,
+        client_id=settings.client_id if client_id is None else client_id,
+        broker_addresses=settings.broker_addresses,
+        connect_seconds=settings.connect_timeout_ms / 1000,
+    )
+
+
+def _security(settings: ConnectionSettings) -> Security:
+    if settings.tls is None and settings.sasl is None:
+        return Plaintext()
+    from services.connection.security import ClientSecurity
+
+    return ClientSecurity(settings)

@@ -1,0 +1,1 @@
+"""How figures and hostile text are written, for every front end."""

@@ -1,0 +1,36 @@
+"""Hostile text made harmless: a terminal prints it and does nothing else.
+
+Topic names, record keys and values, broker errors and notes are not ours: whatever shows them
+passes them through `inert`, or `bounded` where there is not room for all of it.
+"""
+
+from __future__ import annotations
+
+CUT = "..."
+"""What the end of a text is replaced by where it does not fit."""
+
+
+def inert(text: str) -> str:
+    r"""Return *text* on one line, with every character that could act written out as an escape.
+
+    Control characters, ANSI sequences, line breaks, bidirectional overrides, invisible and
+    unpaired code points become ``\x1b``, ``\u202e`` and the like; what is printable stays.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else _escape(one) for one in text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def bounded(text: str, limit: int) -> str:
+    """Return the inert *text* in at most *limit* characters; one that is cut ends in ``...``.
+
+    Only what can be shown is looked at: a text of 10 MB costs no more than its beginning.
+    """
+    shown = inert(text[: limit + 1])
+    if len(shown) <= limit:
+        return shown
+    return shown[: max(limit - len(CUT), 0)] + CUT[:limit]

@@ -1,0 +1,295 @@
+"""The monitor on fake brokers: what it asks, what it keeps, and what it says of the rest."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeConfigsResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+
+from services.errors import StorageError
+from services.health.backups import BackupGlance
+from services.health.brokers import BrokerHealth
+from services.health.counts import Counts
+from services.health.history import Gap
+from services.health.monitor import Health, Monitor
+from services.kafka.cluster.broker_log_dirs import NO_SIZES, BrokerLogDir
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.model import ClusterSnapshot, Denied, Silent, TopicPartition, Unknown
+from tests.fake_broker import HangUp
+from tests.fake_cluster import FakeCluster
+from tests.unit.health.clusters import QUORUM, SECOND, minimum, snapshot, state
+
+ORDERS = TopicPartition("orders", 0)
+STORAGE_ERROR, CLUSTER_DENIED = 56, 31
+LATER = 5 * SECOND
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """Three brokers and `orders-0`, led by broker 1 without its followers."""
+    with FakeCluster(3) as cluster:
+        cluster.story.states[ORDERS] = state(isr=(1,))
+        cluster.story.settings["orders"] = {"min.insync.replicas": "2"}
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[ReadClient]:
+    with closing(cluster.client()) as client:
+        yield client
+
+
+class Clock:
+    """Stands where it is put."""
+
+    now = SECOND
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def monitor(clock: Clock) -> Monitor:
+    return Monitor(now_ms=clock)
+
+
+def read(client: ReadClient) -> ClusterSnapshot:
+    return client.snapshot(Deadline.after(10.0))
+
+
+def broker(health: Health, number: int) -> BrokerHealth:
+    brokers = health.brokers.value
+    assert not isinstance(brokers, Unknown)
+    return next(one for one in brokers if one.id == number)
+
+
+def counts(health: Health) -> Counts:
+    assert isinstance(health.counts.value, Counts)
+    return health.counts.value
+
+
+def hang_up(_: Any) -> Any:
+    raise HangUp
+
+
+def log_dirs(*results: tuple[str, int], error: int = 0) -> Any:
+    result = DescribeLogDirsResponse.DescribeLogDirsResult
+    return DescribeLogDirsResponse(
+        error_code=error,
+        results=[
+            result(log_dir=path, error_code=code, topics=[], total_bytes=900, usable_bytes=400)
+            for path, code in results
+        ],
+    )
+
+
+def test_a_snapshot_alone_gives_every_figure_but_what_brokers_tell(monitor: Monitor) -> None:
+    assert monitor.health == Health()
+    health = monitor.seen(snapshot(state(isr=(1,)), fenced=(3,)))
+    assert (health.cluster_id, health.quorum.value) == ("cluster-1", QUORUM)
+    assert (counts(health).under_replicated, counts(health).unjudged) == (1, 1)
+    assert (broker(health, 3).fenced, broker(health, 1).fenced) == (True, False)
+    assert isinstance(broker(health, 1).offline_dirs, Unknown)
+    assert len(health.history.moments) == 1
+
+
+def test_a_broker_that_replicas_are_assigned_to_is_listed_without_registration(
+    monitor: Monitor,
+) -> None:
+    gone = broker(monitor.seen(snapshot(state(assignment=(1, 2, 9)))), 9)
+    assert gone.registration is None
+    assert gone.held.replicas == 1
+    assert not gone.sound
+
+
+def test_brokers_tell_their_directories_and_topics_their_minimum(
+    cluster: FakeCluster, client: ReadClient, monitor: Monitor
+) -> None:
+    cluster.brokers[2].serve(
+        DescribeLogDirsRequest, lambda _: log_dirs(("/b", STORAGE_ERROR), ("/a", 0))
+    )
+    monitor.seen(read(client))
+    health = monitor.ask(client)
+    assert (counts(health).under_min_isr, counts(health).unjudged) == (1, 0)
+    two = broker(health, 2)
+    assert two.voice.log_dirs.value == (
+        BrokerLogDir("/a", "", 900, 400),
+        BrokerLogDir("/b", "KAFKA_STORAGE_ERROR", 900, 400),
+    )
+    assert (two.offline_dirs, two.sound) == (1, False)
+    one = broker(health, 1)
+    assert (one.offline_dirs, one.sound) == (0, True)
+    assert one.voice.log_dirs.value == (BrokerLogDir("/logs", "", NO_SIZES, NO_SIZES),)
+
+
+def test_a_silent_broker_says_why_and_keeps_its_directories_with_their_age(
+    cluster: FakeCluster, client: ReadClient, monitor: Monitor
+) -> None:
+    monitor.seen(read(client))
+    monitor.ask(client)
+    cluster.brokers[3].serve(DescribeLogDirsRequest, hang_up)
+    three = broker(monitor.ask(client), 3)
+    assert three.voice.silent
+    assert not three.sound
+    assert three.offline_dirs == 0
+    assert three.voice.log_dirs.failed is not None
+    assert "b3 does not answer" in three.voice.log_dirs.failed.reason
+
+
+def test_a_broker_that_may_not_tell_has_answered(
+    cluster: FakeCluster, client: ReadClient, monitor: Monitor
+) -> None:
+    cluster.brokers[1].serve(DescribeLogDirsRequest, lambda _: log_dirs(error=CLUSTER_DENIED))
+    monitor.seen(read(client))
+    one = broker(monitor.ask(client), 1)
+    assert not one.voice.silent
+    assert isinstance(one.voice.log_dirs.value, Denied)
+    assert one.voice.log_dirs.value.needs == "DESCRIBE on CLUSTER"
+
+
+def test_a_hung_broker_holds_up_nobody_longer_than_the_look_may_take(
+    cluster: FakeCluster, client: ReadClient, monitor: Monitor
+) -> None:
+    cluster.brokers[3].serve(DescribeLogDirsRequest, lambda _: None)
+    monitor.seen(read(client))
+    began = time.monotonic()
+    health = monitor.ask(client, seconds=0.3)
+    assert time.monotonic() - began < 2.0
+    assert broker(health, 3).voice.silent
+    assert broker(health, 1).offline_dirs == 0
+    assert counts(health).under_min_isr == 1
+
+
+def test_a_setting_that_may_not_be_read_is_told_and_not_asked_for_each_time(
+    cluster: FakeCluster, client: ReadClient, monitor: Monitor
+) -> None:
+    asked = 0
+
+    def denied(request: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        result = DescribeConfigsResponse.DescribeConfigsResult
+        return DescribeConfigsResponse(
+            results=[
+                result(error_code=29, resource_type=2, resource_name=one.resource_name, configs=[])
+                for one in request.resources
+            ]
+        )
+
+    for fake in cluster.brokers.values():
+        fake.serve(DescribeConfigsRequest, denied)
+    monitor.seen(read(client))
+    health = monitor.ask(client)
+    monitor.ask(client)
+    assert counts(health).why_unjudged == "not allowed: needs DESCRIBE_CONFIGS on topic orders"
+    assert asked == 1
+
+
+def test_figures_keep_their_age_when_the_cluster_cannot_be_read(
+    monitor: Monitor, clock: Clock
+) -> None:
+    monitor.seen(snapshot(state()))
+    clock.now = LATER
+    health = monitor.missed("no broker answers")
+    for figure in (health.quorum, health.brokers, health.counts, health.reassignments):
+        assert figure.read_at_ms == SECOND
+        assert figure.failed == Unknown("no broker answers")
+    assert isinstance(health.history.moments[-1], Gap)
+    assert counts(health).partitions == 1
+
+
+def test_what_brokers_tell_meanwhile_does_not_make_the_counts_younger(
+    client: ReadClient, monitor: Monitor, clock: Clock
+) -> None:
+    monitor.seen(read(client))
+    clock.now = LATER
+    monitor.missed("no broker answers")
+    health = monitor.ask(client)
+    assert (health.counts.read_at_ms, health.counts.failed is None) == (SECOND, False)
+    assert broker(health, 1).voice.log_dirs.read_at_ms == LATER
+
+
+def test_controllers_that_fall_silent_leave_the_last_quorum_and_say_so(
+    monitor: Monitor, clock: Clock
+) -> None:
+    monitor.seen(snapshot(state()))
+    clock.now = LATER
+    silent = Silent("the controller quorum does not answer")
+    health = monitor.seen(snapshot(state(), quorum=silent))
+    assert health.quorum.value == QUORUM
+    assert health.quorum.failed == silent
+    assert health.counts.read_at_ms == LATER
+
+
+def test_settings_that_were_read_for_the_evidence_are_not_read_again(
+    cluster: FakeCluster, client: ReadClient, monitor: Monitor
+) -> None:
+    health = monitor.seen(snapshot(state(isr=(1,)), settings={"orders": minimum(2)}))
+    assert counts(health).under_min_isr == 1
+    client.describe(Deadline.after(10.0))
+    monitor.ask(client)
+    assert cluster.brokers[1].requests(DescribeConfigsRequest) == []
+
+
+def test_nobody_is_asked_twice_at_a_time(
+    cluster: FakeCluster, client: ReadClient, monitor: Monitor
+) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def wait(_: Any) -> Any:
+        asked.set()
+        answer.wait(10.0)
+        return log_dirs(("/a", 0))
+
+    cluster.brokers[1].serve(DescribeLogDirsRequest, wait)
+    monitor.seen(read(client))
+    first = threading.Thread(target=monitor.ask, args=(client, 10.0))
+    first.start()
+    try:
+        assert asked.wait(10.0)
+        assert broker(monitor.ask(client), 1).voice.asked_at_ms == 0
+    finally:
+        answer.set()
+        first.join(10.0)
+    assert broker(monitor.health, 1).voice.asked_at_ms == SECOND
+
+
+class Backups:
+    """A kind of backup that tells, or cannot."""
+
+    name = "topics"
+    error = ""
+
+    def glance(self, deadline: Deadline) -> BackupGlance:
+        if self.error:
+            raise StorageError(self.error)
+        return BackupGlance("complete", 4_000)
+
+
+def test_backups_that_are_in_use_tell_of_themselves_and_keep_what_they_told(
+    client: ReadClient,
+) -> None:
+    backups = Backups()
+    monitor = Monitor([backups], now_ms=lambda: SECOND)
+    monitor.seen(read(client))
+    assert monitor.ask(client).backups["topics"].value == BackupGlance("complete", 4_000)
+    backups.error = "the folder is gone: mount it"
+    figure = monitor.ask(client).backups["topics"]
+    assert figure.value == BackupGlance("complete", 4_000)
+    assert figure.failed == Unknown("the folder is gone: mount it")

@@ -1,0 +1,71 @@
+"""Evidence kept cold comes back as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.incident.cold import CHUNK, Chunk, chunks_of
+from services.incident.row import judged_again, judged_rows
+from services.model import Denied, LogDir, PartitionEvidence, Silent
+from services.recovery.judgement.circumstances import Circumstances
+from services.recovery.judgement.judged import Judged
+from services.recovery.judgement.verdict import assess
+from tests.incidents import LEDGER, QUORUM, READ_AT_MS, waiting
+from tests.unit.recovery.partitions import partitions
+from tests.unit.recovery.replicas import HEALTHY
+
+BYTES_EACH = 120
+"""What a partition may take when it is frozen beside its like."""
+
+
+@given(st.lists(partitions(), max_size=5))
+def test_what_was_frozen_is_thawed_the_same(evidence: list[PartitionEvidence]) -> None:
+    assert Chunk(evidence, READ_AT_MS).thaw() == tuple(evidence)
+
+
+def test_every_kind_of_unknown_and_of_value_survives() -> None:
+    first, second, third = LEDGER.replicas
+    odd = replace(
+        LEDGER,
+        replicas=(
+            replace(first, log_dir=LogDir("/var/kafka", True, Silent("busy"))),
+            replace(second, epochs=Denied("not allowed", "READ on topic ledger")),
+            third,
+        ),
+        group_offsets={"billing": 7},
+    )
+    (thawed,) = Chunk([odd], READ_AT_MS).thaw()
+    assert thawed == odd
+    assert isinstance(thawed.replicas[1].epochs, Denied)
+
+
+def test_neighbours_that_are_alike_take_little_room() -> None:
+    evidence = [waiting(number) for number in range(10 * CHUNK)]
+    frozen = sum(len(chunk) for chunk, _ in chunks_of(evidence, READ_AT_MS))
+    assert frozen < BYTES_EACH * len(evidence)
+
+
+@given(st.lists(partitions(), min_size=1, max_size=4))
+def test_a_row_says_what_the_judgement_of_its_evidence_says(
+    evidence: Sequence[PartitionEvidence],
+) -> None:
+    for row, one in zip(judged_rows(evidence, HEALTHY, READ_AT_MS), evidence, strict=True):
+        assert row.judged == Judged.of(assess(one, HEALTHY))
+        assert row.evidence == one
+
+
+@given(partitions())
+def test_a_row_judged_again_is_the_row_that_would_have_been_made(one: PartitionEvidence) -> None:
+    waiting_still = Circumstances(QUORUM, deadline_passed=False)
+    (row,) = judged_rows([one], waiting_still, READ_AT_MS)
+    (made,) = judged_rows([one], HEALTHY, READ_AT_MS)
+    again = judged_again(row, HEALTHY, READ_AT_MS)
+    assert (again.judged, again.log_end, again.deadline_ms) == (
+        made.judged,
+        made.log_end,
+        made.deadline_ms,
+    )

@@ -1,0 +1,122 @@
+"""The language of the filter."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.incident.filters import _EXAMPLES, _KEYS, FilterError, parse_filter, readable
+from tests.incidents import every_verdict, unread
+
+ROWS = every_verdict().rows
+
+
+def kept(text: str) -> list[str]:
+    wanted = parse_filter(text)
+    return [str(one.partition) for one in ROWS if wanted.keeps(one)]
+
+
+ALL = kept("")
+
+
+@pytest.mark.parametrize(
+    ("text", "partitions"),
+    [
+        ("ledger", ["ledger-3"]),
+        ("LEDGER-3", ["ledger-3"]),
+        ("carts-*", ["carts-0", "carts-1", "carts-2"]),
+        ("s-1", ["carts-1", "orders-1", "payments-1"]),
+        ("topic:order partition:>2", ["orders-3"]),
+        ("topic:stock,users", ["stock-2", "users-6"]),
+        ("topic:u*", ["users-6"]),
+        ("broker:4", ["carts-0", "carts-1", "carts-2"]),
+        ("broker:b4,9", ["carts-0", "carts-1", "carts-2"]),
+        ("best:1 verdict:loss", ["__consumer_offsets-7", "ledger-3", "users-6"]),
+        ("verdict:loss,fork -internal", ["audit-5", "ledger-3", "users-6"]),
+        ("verdict:st", ["stock-2"]),
+        ("action:start", ["orders-0", "orders-1", "orders-2", "orders-3"]),
+        ("action:elect-b2", ["payments-1"]),
+        ("loss:>50", ["__consumer_offsets-7"]),
+        ("loss:<=50 loss:>0", ["ledger-3"]),
+        ("loss:50", ["ledger-3"]),
+        ("loss:?", ["users-6"]),
+        ("leo:>=900", ["__consumer_offsets-7"]),
+        ("leo:63", ["orders-3"]),
+        ("epoch:3", ["__consumer_offsets-7"]),
+        ("heard:<2", ["stock-2"]),
+        ("unread:>0", ["orders-0", "orders-1", "orders-2", "orders-3"]),
+        ("silent:b3 ledger", ["ledger-3"]),
+        ("internal", ["__consumer_offsets-7"]),
+        ("is:bomb", ["carts-0", "carts-1", "carts-2"]),
+        ("is:unjudged", []),
+        ("nothing-like-this", []),
+        ("leo:>1,000", []),
+    ],
+)
+def test_a_filter_keeps_what_it_says(text: str, partitions: list[str]) -> None:
+    assert kept(text) == partitions
+
+
+@pytest.mark.parametrize("text", ["", "   "])
+def test_an_empty_filter_keeps_all(text: str) -> None:
+    assert not parse_filter(text)
+    assert kept(text) == [str(one.partition) for one in ROWS]
+
+
+def test_a_minus_keeps_exactly_the_others() -> None:
+    assert sorted(kept("verdict:wait") + kept("-verdict:wait")) == sorted(ALL)
+
+
+@pytest.mark.parametrize(
+    ("text", "position", "message"),
+    [
+        ("orders verdit:loss", 7, "no key verdit"),
+        ("broker:x2", 7, "x2 is no broker"),
+        ("broker:1,,2", 9, "nothing is no broker"),
+        ("verdict:loss,safest", 13, "no verdict safest"),
+        ("orders loss:many", 12, "many is no number"),
+        ("orders -is:odd", 11, "no such thing as odd"),
+        ("best:", 5, "best: wants a value"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(text: str, position: int, message: str) -> None:
+    with pytest.raises(FilterError, match=message) as refused:
+        parse_filter(text)
+    assert refused.value.position == position
+
+
+def test_while_it_is_written_the_words_that_can_be_read_hold() -> None:
+    wanted, fault = readable("ledger loss: verdict:x")
+    assert [str(one.partition) for one in ROWS if wanted.keeps(one)] == ["ledger-3"]
+    assert fault is not None
+    assert fault.position == 12
+
+
+def test_rows_that_are_not_judged_yet_match_by_name_alone() -> None:
+    rows = unread(3).rows
+    assert [parse_filter("orders-1").keeps(one) for one in rows] == [False, True, False]
+    assert not any(parse_filter("loss:0").keeps(one) for one in rows)
+    assert all(parse_filter("is:unjudged").keeps(one) for one in rows)
+
+
+def test_every_key_has_an_example_that_can_be_read() -> None:
+    assert _EXAMPLES.keys() == _KEYS.keys()
+    for example in _EXAMPLES.values():
+        assert parse_filter(example)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_read_or_refused_with_a_place_in_it(text: str) -> None:
+    assert refused_at(text) in (None, *range(len(text) + 1))
+
+
+def refused_at(text: str) -> int | None:
+    """Where *text* cannot be read; None if it can."""
+    try:
+        wanted = parse_filter(text)
+    except FilterError as error:
+        return error.position
+    for row in ROWS:
+        wanted.keeps(row)
+    return None

@@ -1,0 +1,114 @@
+"""A time bomb that was stopped is not taken for a broker whose start brings everything back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from services.connection.settings import ConnectionSettings
+from services.incident import presence, watch
+from services.incident.incident import Incident
+from services.incident.watch import Watch
+from services.model import Forfeited, TopicPartition
+from services.recovery.evidence import gather
+from services.recovery.judgement.assessment import Verdict
+from services.session import ReadAccess
+from tests.fake_cluster import FakeCluster
+
+CARTS = TopicPartition("carts", 0)
+MOMENT = 0.3
+
+
+@pytest.fixture
+def bombed(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+    """b3 led `carts` last and came back EMPTY; b1 and b2 hold records."""
+    monkeypatch.setattr(presence, "ROLL_CALL_SECONDS", MOMENT)
+    monkeypatch.setattr(presence, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(gather, "SETTLE_SECONDS", MOMENT)
+    monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
+    with FakeCluster(3) as cluster:
+        cluster.story.offline(CARTS, (3, 1, 2), last=(3,))
+        for broker, records in ((1, 100), (2, 150)):
+            cluster.hold(broker, CARTS, (0, records))
+        cluster.hold(3, CARTS)
+        yield cluster
+
+
+@pytest.fixture
+def watched(bombed: FakeCluster) -> Iterator[Watch]:
+    settings = ConnectionSettings((bombed.brokers[1].endpoint, bombed.brokers[2].endpoint))
+    with closing(Watch(ReadAccess(settings))) as watched:
+        yield watched
+
+
+def last(watched: Watch, before: Incident | None = None, *, everything: bool = False) -> Incident:
+    *_, incident = watched.read(before, everything=everything)
+    return incident
+
+
+def stop_b3(cluster: FakeCluster) -> None:
+    cluster.story.fenced = {3}
+    cluster.brokers[3].stop()
+
+
+def words(incident: Incident) -> str:
+    (row,) = incident.rows
+    return f"{row.verdict} {row.action}"
+
+
+def test_the_bomb_is_seen_while_it_runs(watched: Watch) -> None:
+    assert words(last(watched)) == "BOMB stop b3"
+
+
+@pytest.mark.parametrize("everything", [False, True])
+def test_once_it_is_stopped_its_start_is_not_proposed(
+    bombed: FakeCluster, watched: Watch, everything: bool
+) -> None:
+    seen = last(watched)
+    stop_b3(bombed)
+    after = last(watched, seen, everything=everything)
+    assert words(after) == "SAFE elect b2"
+    assert after.summary.headline.startswith("Elect: ")
+
+
+def test_it_says_to_keep_the_broker_down_and_why(bombed: FakeCluster, watched: Watch) -> None:
+    seen = last(watched)
+    stop_b3(bombed)
+    found = last(watched, seen).assessment(CARTS)
+    assert found is not None
+    replica = found.evidence.replica(3)
+    assert replica is not None
+    assert isinstance(replica.log_end, Forfeited)
+    assert any(one.startswith("keep b3 down: electing it would destroy") for one in found.reasons)
+    assert found.restorers == ()
+
+
+def test_a_broker_that_was_never_read_is_still_worth_waiting_for(
+    bombed: FakeCluster, watched: Watch
+) -> None:
+    stop_b3(bombed)
+    assert words(last(watched)) == "WAIT start b3"
+
+
+def test_a_topic_created_again_is_another_one(bombed: FakeCluster, watched: Watch) -> None:
+    seen = last(watched)
+    stop_b3(bombed)
+    state = bombed.story.states[CARTS]
+    bombed.story.states[CARTS] = replace(state, topic_id=uuid4())
+    assert last(watched, seen).rows[0].verdict is Verdict.WAIT
+
+
+def test_a_broker_declared_gone_is_not_waited_for_until_that_is_taken_back(
+    bombed: FakeCluster, watched: Watch
+) -> None:
+    stop_b3(bombed)
+    before = last(watched)
+    watched.declare_gone([3])
+    gone = last(watched, before)
+    assert words(gone) == "SAFE elect b2"
+    watched.declare_gone([])
+    assert words(last(watched, gone)) == "WAIT start b3"

@@ -1,0 +1,123 @@
+"""Lists of partitions: what cannot wait stands first, what fared alike stands together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from services.incident import cells
+from services.incident.groups import Group, Sum, grouped
+from services.incident.order import Order, ordered
+from services.incident.row import Row
+from tests.incidents import bomb, every_verdict, incident_of, lossless, many_offline, unread
+
+INCIDENT = every_verdict()
+
+
+def written(groups: Iterable[Group]) -> list[tuple[str, ...]]:
+    return [
+        (
+            cells.verdict_text(one),
+            cells.action_text(one),
+            cells.name_text(one),
+            cells.best_text(one),
+            cells.loses_text(one),
+            cells.unread_text(one),
+            cells.heard_text(one),
+        )
+        for one in groups
+    ]
+
+
+def test_time_bombs_stand_first_then_internal_topics_then_the_others_by_verdict() -> None:
+    assert written(grouped(ordered(INCIDENT.rows))) == [
+        ("BOMB", "stop b4", "carts-0..2 (3)", "b2", "0", "?", "2 of 3"),
+        ("LOSS", "elect b1", "__consumer_offsets-7 (1)", "b1", "~440", "?", "2 of 3"),
+        ("STUCK", "reassignment", "stock-2 (1)", "-", "-", "?", "1 of 2"),
+        ("WAIT", "start b3", "orders-0..3 (4)", "b1", "0", ">= 100", "2 of 3"),
+        ("FORK", "decide", "audit-5 (1)", "-", "-", "?", "2 of 3"),
+        ("LOSS", "elect b1", "ledger-3 (1)", "b1", "50", "?", "2 of 3"),
+        ("LOSS", "elect b1", "users-6 (1)", "b1", "?", "?", "2 of 3"),
+        ("SAFE", "elect b2", "payments-1 (1)", "b2", "0", "?", "2 of 3"),
+    ]
+
+
+def test_rows_of_one_partition_have_figures_of_their_own() -> None:
+    ledger = next(one for one in INCIDENT.rows if one.partition.topic == "ledger")
+    assert cells.name_text(ledger) == "ledger-3"
+    assert (cells.log_end_text(ledger), cells.epoch_text(ledger)) == ("125", "2")
+    assert (cells.loses_text(ledger), cells.unread_text(ledger)) == ("50", "?")
+
+
+def test_a_group_has_every_partition_of_its_kind_once() -> None:
+    incident = many_offline(1000, topics=5)
+    groups = grouped(ordered(incident.rows))
+    assert sum(len(one.rows) for one in groups) == 1000
+    assert len({one.key for one in groups}) == len(groups) == 20
+    for one in groups:
+        assert {(row.verdict, row.action, row.partition.topic) for row in one.rows} == {one.key}
+
+
+def test_partitions_that_do_not_follow_each_other_are_a_star() -> None:
+    (group,) = grouped(incident_of(lossless(1), lossless(3), lossless(4)).rows)
+    assert cells.name_text(group) == "payments-* (3)"
+
+
+def test_groups_of_partitions_that_are_not_judged_yet_say_so() -> None:
+    (group,) = grouped(unread(3).rows)
+    assert written([group]) == [("...", "", "orders-0..2 (3)", "-", "-", "-", "-")]
+
+
+def test_the_deadline_of_a_group_is_its_nearest() -> None:
+    (group,) = grouped(incident_of(bomb(0), bomb(1)).rows)
+    assert group.deadline_ms == min(one.deadline_ms or 0 for one in group.rows)
+
+
+@pytest.mark.parametrize(
+    ("order", "first"),
+    [
+        (Order.TOPIC, "__consumer_offsets-7"),
+        (Order.LOSS, "users-6"),
+        (Order.UNREAD, "carts-0"),
+        (Order.LEO, "__consumer_offsets-7"),
+        (Order.EPOCH, "users-6"),
+        (Order.HEARD, "stock-2"),
+    ],
+)
+def test_a_list_is_sorted_by_what_is_asked_for(order: Order, first: str) -> None:
+    assert str(ordered(INCIDENT.rows, order)[0].partition) == first
+
+
+@pytest.mark.parametrize("order", Order)
+def test_every_order_keeps_every_row(order: Order) -> None:
+    def names(rows: Iterable[Row]) -> set[str]:
+        return {str(one.partition) for one in rows}
+
+    assert names(ordered(INCIDENT.rows, order)) == names(INCIDENT.rows)
+    assert len(ordered(unread(5).rows, order)) == 5
+
+
+@pytest.mark.parametrize(
+    ("sum_", "about", "text"),
+    [
+        (Sum(50, 0, 2), False, "50"),
+        (Sum(1_234, 1, 2), False, ">= 1,234"),
+        (Sum(50, 0, 2), True, "~50"),
+        (Sum(0, 0, 2), True, "0"),
+        (Sum(0, 2, 0), False, "?"),
+        (Sum(), False, "-"),
+    ],
+)
+def test_sums_tell_exact_about_at_least_unknown_and_none_apart(
+    sum_: Sum, about: bool, text: str
+) -> None:
+    assert cells._sum_text(sum_, about=about) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(291.4, "4:51"), (60, "1:00"), (9, "0:09"), (0, "any moment"), (-5, "any moment")],
+)
+def test_a_countdown_ends_in_any_moment(seconds: float, text: str) -> None:
+    assert cells.countdown_text(seconds) == text

@@ -1,0 +1,71 @@
+"""Narrowing a list down to some of its groups gives what listing every row would."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.incident.filters import _EXAMPLES, parse_filter
+from services.incident.incident import Incident
+from services.incident.listing import View, listing, narrowed
+from services.incident.order import Order
+from tests.incidents import every_verdict, many_offline, unread
+
+INCIDENTS = {
+    "every verdict": every_verdict(),
+    "many": many_offline(400, topics=4),
+    "unread": unread(20),
+}
+WORDS = (
+    *_EXAMPLES.values(),
+    "o",
+    "orders",
+    "ORD",
+    "-carts",
+    "s-1",
+    "7",
+    "orders-*",
+    "is:bomb",
+    "is:unjudged",
+    "-is:internal verdict:loss",
+    "action:start r",
+)
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+@pytest.mark.parametrize("text", ["", *WORDS])
+def test_a_part_of_the_whole_list_is_what_listing_all_rows_makes(name: str, text: str) -> None:
+    incident: Incident = INCIDENTS[name]
+    view = View(parse_filter(text))
+    made = narrowed(listing(incident.rows, View()), view)
+    listed = listing(incident.rows, view)
+    if made is not None:
+        assert [one.key for one in made.groups] == [one.key for one in listed.groups]
+        assert [one.rows for one in made.groups] == [one.rows for one in listed.groups]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "orders", "-orders", "topic:ord*", "verdict:wait", "internal"]
+)
+def test_words_of_topic_verdict_and_action_take_no_look_at_each_row(text: str) -> None:
+    rows = many_offline(40).rows
+    assert narrowed(listing(rows, View()), View(parse_filter(text))) is not None
+
+
+@pytest.mark.parametrize("text", ["orders-7", "orders*", "broker:2", "loss:>0", "is:unknown"])
+def test_words_that_tell_partitions_of_a_group_apart_do(text: str) -> None:
+    rows = many_offline(40).rows
+    assert narrowed(listing(rows, View()), View(parse_filter(text))) is None
+
+
+def test_another_order_takes_a_look_at_each_row() -> None:
+    assert narrowed(listing(every_verdict().rows, View()), View(order=Order.LOSS)) is None
+
+
+def test_the_group_of_the_partition_to_keep_is_opened() -> None:
+    rows = many_offline(40).rows
+    keep = rows[-1].partition
+    view = View(parse_filter(keep.topic))
+    made = narrowed(listing(rows, View()), view, keep=keep)
+    assert made is not None
+    assert made.opened == listing(rows, view, keep=keep).opened
+    assert len(made.opened) == 1

@@ -1,0 +1,387 @@
+"""A cluster that is watched: what changed is read again, what did not stays, nothing hangs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from kafka.protocol.admin import (
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    ListGroupsRequest,
+)
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from services.connection.settings import ConnectionSettings
+from services.errors import Unreachable, WrongCluster
+from services.incident import pending, presence, replicas, watch
+from services.incident.incident import Incident
+from services.incident.row import Row
+from services.incident.watch import Watch
+from services.kafka.cluster import describe_cluster, reassignments
+from services.kafka.wire import sender
+from services.model import TopicPartition
+from services.recovery.evidence import gather
+from services.recovery.judgement.assessment import Verdict
+from services.session import ReadAccess
+from tests.fake_broker import HangUp
+from tests.fake_cluster import FakeCluster, partitions_of
+
+PATIENCE = 10.0
+ORDERS = partitions_of("orders", 4)
+OFFSETS = TopicPartition("__consumer_offsets", 0)
+ROLL_CALL = 0.3
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+    """Four partitions of `orders` whose last leader, b3, is fenced and dead."""
+    monkeypatch.setattr(presence, "ROLL_CALL_SECONDS", ROLL_CALL)
+    monkeypatch.setattr(presence, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(gather, "SETTLE_SECONDS", ROLL_CALL)
+    monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
+    with FakeCluster(3) as cluster:
+        for one in ORDERS:
+            cluster.story.offline(one, (3, 1, 2), elr=(3,))
+            for broker, records in ((1, 100), (2, 70), (3, 110)):
+                cluster.hold(broker, one, (0, records))
+        cluster.story.fenced = {3}
+        cluster.brokers[3].stop()
+        yield cluster
+
+
+@pytest.fixture
+def watched(cluster: FakeCluster) -> Iterator[Watch]:
+    with closing(watch_of(cluster)) as watched:
+        yield watched
+
+
+def watch_of(cluster: FakeCluster, **options: object) -> Watch:
+    settings = ConnectionSettings((cluster.brokers[1].endpoint, cluster.brokers[2].endpoint))
+    return Watch(ReadAccess(settings), **options)  # type: ignore[arg-type]
+
+
+def last(watched: Watch, before: Incident | None = None, *, everything: bool = False) -> Incident:
+    *_, incident = watched.read(before, everything=everything)
+    return incident
+
+
+def asked(cluster: FakeCluster, broker: int = 1) -> list[TopicPartition]:
+    """The partitions whose log end *broker* was asked for, in any request so far."""
+    return [
+        TopicPartition(topic.name, one.partition_index)
+        for request in cluster.brokers[broker].requests(ListOffsetsRequest)
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+
+
+def until(condition: Callable[[], bool], what: str) -> None:
+    give_up = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < give_up, f"waited in vain for {what}"
+        threading.Event().wait(0.01)
+
+
+class TestWhatIsTold:
+    def test_rows_are_told_at_once_from_metadata_alone_and_then_judged(
+        self, watched: Watch
+    ) -> None:
+        first, *_, final = watched.read()
+        assert [(one.partition, one.verdict) for one in first.rows] == [
+            (one, None) for one in ORDERS
+        ]
+        assert first.summary.headline == "Reading the replicas of 4 offline partitions."
+        assert [one.verdict for one in final.rows] == [Verdict.WAIT] * 4
+        assert final.summary.headline == "Start b3: 4 of 4 come back whole."
+        assert final.complete
+
+    def test_the_evidence_of_a_row_is_thawed_and_judged_when_asked_for(
+        self, watched: Watch
+    ) -> None:
+        found = last(watched).assessment(ORDERS[1])
+        assert found is not None
+        assert (str(found.action), found.designee) == ("start b3", 1)
+        assert [log.log_end for log in found.evidence.replicas[1:]] == [100, 70]
+
+    def test_many_are_read_in_goes_and_groups_are_asked_once(
+        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(replicas, "FIRST_GO", 1)
+        monkeypatch.setattr(replicas, "GO", 2)
+        monkeypatch.setattr(watch, "TELL_SECONDS", 0.0)
+        told = [incident.judged for incident in watched.read()]
+        assert told == [0, 1, 3, 4, 4]
+        assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1
+
+    def test_internal_topics_are_read_first(
+        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(replicas, "FIRST_GO", 1)
+        cluster.story.offline(OFFSETS, (3, 1, 2), elr=(3,))
+        last(watched)
+        assert asked(cluster)[0] == OFFSETS
+
+    def test_what_takes_too_long_is_left_to_the_next_reading(
+        self, watched: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(replicas, "FIRST_GO", 1)
+        monkeypatch.setattr(replicas, "GO", 1)
+        monkeypatch.setattr(watch, "READING_SECONDS", 0.0)
+        incident, judged = None, []
+        for _ in range(5):
+            incident = last(watched, incident)
+            judged.append(incident.judged)
+        assert judged == [1, 2, 3, 4, 4]
+
+
+class TestWhatIsReadAgain:
+    def test_while_nothing_changes_no_replica_is_read_and_rows_are_the_same(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+        requests = len(asked(cluster))
+        (again,) = watched.read(before)
+        assert again.rows is before.rows
+        assert again.tally is before.tally
+        assert again.read_at_ms >= before.read_at_ms
+        assert len(asked(cluster)) == requests
+
+    def test_only_the_partition_that_changed_is_read(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+        requests = len(asked(cluster))
+        changed = ORDERS[2]
+        cluster.story.states[changed] = replace(cluster.story.states[changed], leader_epoch=6)
+        cluster.hold(1, changed, (0, 130))
+        after = last(watched, before)
+        assert set(asked(cluster)[requests:]) == {changed}
+        assert [one.log_end for one in after.rows] == [100, 100, 130, 100]
+        assert [old is new for old, new in zip(before.rows, after.rows, strict=True)] == [
+            True, True, False, True,
+        ]  # fmt: skip
+
+    def test_everything_is_read_again_when_asked_for(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+        cluster.hold(1, ORDERS[0], (0, 500))
+        assert last(watched, before).rows[0].log_end == 100
+        assert last(watched, before, everything=True).rows[0].log_end == 500
+
+    def test_everything_is_read_again_after_a_while(
+        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(pending, "EVERYTHING_SECONDS", 0.0)
+        monkeypatch.setattr(pending, "REPLICAS_SHARE", 1e9)
+        before = last(watched)
+        cluster.hold(1, ORDERS[0], (0, 500))
+        assert last(watched, before).rows[0].log_end == 500
+
+    def test_a_partition_that_is_led_again_is_gone_and_a_new_one_is_there(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+        cluster.story.states[ORDERS[0]] = replace(cluster.story.states[ORDERS[0]], leader=1)
+        cluster.story.offline(OFFSETS, (1, 2))
+        cluster.hold(1, OFFSETS, (0, 5))
+        first, *_, final = watched.read(before)
+        assert [one.partition for one in first.rows] == [OFFSETS, *ORDERS[1:]]
+        assert first.rows[0].verdict is None
+        assert final.rows[0].verdict is Verdict.SAFE
+
+    def test_a_quorum_that_is_lost_changes_verdicts_without_a_replica_being_read(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+        requests = len(asked(cluster))
+        cluster.story.quorum_leader = -1
+        (after,) = watched.read(before)
+        assert {str(one.action) for one in after.rows} == {"no quorum"}
+        assert len(asked(cluster)) == requests
+        cluster.story.quorum_leader = 101
+        assert {one.verdict for one in last(watched, after).rows} == {Verdict.WAIT}
+
+    def test_a_time_bomb_keeps_its_deadline_through_readings(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        bomb = TopicPartition("carts", 0)
+        cluster.story.offline(bomb, (1, 2), last=(1,))
+        cluster.hold(1, bomb)
+        cluster.hold(2, bomb, (0, 150))
+        before = last(watched)
+        (ticking,) = before.bombs
+        assert (ticking.partition, str(ticking.action)) == (bomb, "stop b1")
+        until(lambda: int(time.time() * 1000) > before.read_at_ms + 5, "the clock to go on")
+        after = last(watched, before, everything=True)
+        assert after.bombs[0] is not ticking
+        assert after.bombs[0].deadline_ms == ticking.deadline_ms
+
+
+class TestWhoIsSilent:
+    def test_a_hung_broker_is_named_and_awaited_and_costs_one_short_wait(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        cluster.brokers[2].hung = True
+        before = last(watched)
+        assert before.silent[2] == "b2 does not answer (timed out)"
+        assert before.awaited == {2}
+        assert {one.heard for one in before.rows} == {(1, 3)}
+        began = time.monotonic()
+        last(watched, before)
+        assert time.monotonic() - began < ROLL_CALL
+
+    def test_after_its_time_it_is_not_awaited_any_more_and_rows_are_judged_anew(
+        self, cluster: FakeCluster
+    ) -> None:
+        cluster.story.fenced = {3}
+        for one in ORDERS:
+            cluster.story.states[one] = replace(
+                cluster.story.states[one], elr=(), assignment=(1, 2)
+            )
+        cluster.brokers[2].hung = True
+        with closing(watch_of(cluster, duration=1.5)) as watched:
+            before = last(watched)
+            assert before.awaited == {2}
+            assert not any(one.automatable for one in before.rows)
+            incident = before
+            give_up = time.monotonic() + PATIENCE
+            while incident.awaited:
+                assert time.monotonic() < give_up
+                incident = last(watched, incident)
+            assert all(one.automatable for one in incident.rows)
+
+    def test_a_broker_that_answers_again_is_read_by_itself(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        cluster.brokers[2].hung = True
+        incident = last(watched)
+        cluster.brokers[2].hung = False
+        give_up = time.monotonic() + PATIENCE
+        while incident.silent.keys() != {3}:
+            assert time.monotonic() < give_up
+            incident = last(watched, incident)
+        assert {one.heard for one in incident.rows} == {(2, 3)}
+        assert incident.complete
+
+    def test_a_broker_that_greets_and_then_fails_is_left_alone_for_a_while(
+        self, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def hang_up(_: object) -> None:
+            raise HangUp
+
+        monkeypatch.setattr(presence, "FIRST_PAUSE_SECONDS", 30.0)
+        monkeypatch.setattr(replicas, "GO_SECONDS", 0.5)
+        cluster.brokers[2].serve(ListOffsetsRequest, hang_up)
+        with closing(watch_of(cluster)) as watched:
+            incident = last(watched)
+            assert incident.silent.keys() == {2, 3}
+            requests = len(asked(cluster, 2))
+            for _ in range(3):
+                incident = last(watched, incident)
+            assert incident.silent.keys() == {2, 3}
+            assert len(asked(cluster, 2)) == requests
+
+
+class TestFailures:
+    def test_a_reading_that_fails_is_an_error_and_the_next_one_heals(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+
+        def hang_up(_: object) -> None:
+            raise HangUp
+
+        served = {}
+        for number in (1, 2):
+            broker = cluster.brokers[number]
+            served[number] = cluster.apis(number)[DescribeTopicPartitionsRequest]
+            broker.serve(DescribeTopicPartitionsRequest, hang_up)
+        with pytest.raises(Unreachable):
+            last(watched, before)
+        for number, answer in served.items():
+            cluster.brokers[number].serve(DescribeTopicPartitionsRequest, answer)
+        assert last(watched, before).rows is before.rows
+
+    def test_a_bootstrap_broker_that_hangs_is_left_for_another_in_the_same_reading(
+        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(watch, "GREETING_SECONDS", ROLL_CALL)
+        monkeypatch.setattr(describe_cluster, "QUORUM_SECONDS", ROLL_CALL)
+        monkeypatch.setattr(reassignments, "REASSIGNMENT_SECONDS", ROLL_CALL)
+        monkeypatch.setattr(sender, "KNOWN_BROKER_SECONDS", ROLL_CALL)
+        before = last(watched)
+        cluster.brokers[1].hung = True
+        assert last(watched, before).rows
+
+    def test_another_cluster_at_the_same_addresses_is_refused(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+        cluster.story.cluster_id = "another"
+        with pytest.raises(WrongCluster, match="lead to cluster another now"):
+            last(watched, before)
+
+
+class TestClosing:
+    def test_a_reading_that_waits_ends_at_once_and_without_an_error(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+        waiting = threading.Event()
+
+        def hang(_: object) -> None:
+            waiting.set()
+
+        for number in (1, 2):
+            cluster.brokers[number].serve(DescribeTopicPartitionsRequest, hang)
+        told: list[Incident] = []
+        reading = threading.Thread(target=lambda: told.extend(watched.read(before)), daemon=True)
+        reading.start()
+        assert waiting.wait(PATIENCE)
+        began = time.monotonic()
+        watched.close()
+        reading.join(PATIENCE)
+        assert time.monotonic() - began < 1.0
+        assert told == []
+
+    def test_a_reading_of_replicas_ends_at_once(self, cluster: FakeCluster, watched: Watch) -> None:
+        waiting = threading.Event()
+        cluster.brokers[2].serve(ListOffsetsRequest, lambda _: waiting.set())
+        told: list[Incident] = []
+        reading = threading.Thread(target=lambda: told.extend(watched.read()), daemon=True)
+        reading.start()
+        assert waiting.wait(PATIENCE)
+        began = time.monotonic()
+        watched.close()
+        reading.join(PATIENCE)
+        assert time.monotonic() - began < 1.0
+        assert [one.judged for one in told] in ([0], [0, 4])
+
+    def test_rows_that_are_judged_again_are_left_at_once(
+        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = last(watched)
+        again: list[Row] = []
+
+        def judged_once(row: Row, *_: object) -> Row:
+            again.append(row)
+            watched.close()
+            return row
+
+        monkeypatch.setattr(watch, "judged_again", judged_once)
+        cluster.story.quorum_leader = -1
+        assert list(watched.read(before)) == []
+        assert len(again) == 1
+
+    def test_a_watch_that_is_closed_tells_nothing(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        watched.close()
+        assert list(watched.read()) == []
+        assert cluster.brokers[1].requests(DescribeQuorumRequest) == []

@@ -1,0 +1,79 @@
+"""The controller quorum as DescribeQuorum tells it: who is behind, and who has gone silent."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+
+from services.kafka.cluster.describe_cluster import describe_quorum
+from services.kafka.wire.deadline import Deadline
+from services.model import Quorum, Unknown, Voter, known
+from tests.fake_cluster import FakeCluster
+
+NOW = 1_700_000_000_000
+VOTERS = {
+    101: {"log_end_offset": 90, "last_fetch_timestamp": -1, "last_caught_up_timestamp": NOW},
+    102: {"log_end_offset": 88, "last_fetch_timestamp": NOW - 400},
+    103: {"log_end_offset": 30, "last_fetch_timestamp": NOW - 60_000},
+    104: {"log_end_offset": -1, "last_fetch_timestamp": -1},
+}
+
+
+def told(leader: int, **changed: int) -> Quorum:
+    """What is made of an answer of four voters."""
+
+    def answer(_: Any) -> Any:
+        topic_class = DescribeQuorumResponse.TopicData
+        state = topic_class.PartitionData.ReplicaState
+        partition = topic_class.PartitionData(
+            partition_index=0,
+            leader_id=leader,
+            leader_epoch=7,
+            high_watermark=88,
+            current_voters=[
+                state(replica_id=one, **{**held, **changed}) for one, held in VOTERS.items()
+            ],
+            observers=[],
+        )
+        topic = topic_class(topic_name="__cluster_metadata", partitions=[partition])
+        return DescribeQuorumResponse(topics=[topic], nodes=[])
+
+    with FakeCluster(1) as cluster, closing(cluster.sender()) as sender:
+        cluster.brokers[1].serve(DescribeQuorumRequest, answer)
+        quorum = describe_quorum(sender, Deadline.after(10.0))
+    assert isinstance(quorum, Quorum)
+    return quorum
+
+
+def test_voters_tell_how_far_behind_they_are_and_how_long_they_have_been_silent() -> None:
+    quorum = told(101)
+    assert quorum.leader == 101
+    assert quorum.voters[:3] == (
+        Voter(101, 90, 0, 0),
+        Voter(102, 88, 2, 400),
+        Voter(103, 30, 60, 60_000),
+    )
+
+
+def test_a_voter_that_never_fetched_is_unknown_with_the_reason() -> None:
+    fourth = told(101).voters[3]
+    silent = Unknown("voter 104 has not fetched from the quorum leader")
+    assert fourth == Voter(104, silent, silent, silent)
+
+
+@pytest.mark.parametrize(
+    ("leader", "changed", "reason"),
+    [
+        (-1, {}, "the quorum has no leader that voters could fetch from"),
+        (101, {"last_caught_up_timestamp": -1}, "when voter 102 last fetched is not told"),
+    ],
+)
+def test_silence_that_cannot_be_measured_is_unknown(
+    leader: int, changed: dict[str, int], reason: str
+) -> None:
+    second = told(leader, **changed).voters[1]
+    assert not known(second.silent_ms)
+    assert second.silent_ms == Unknown(reason)

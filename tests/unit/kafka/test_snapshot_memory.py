@@ -1,0 +1,149 @@
+"""Snapshots taken again and again: what is told in the same bytes is the very same object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import DescribeTopicPartitionsResponse
+
+from services.kafka.cluster.snapshot_memory import SnapshotMemory
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.unchanged import Unchanged
+from services.model import ClusterSnapshot, Reassignment, TopicPartition
+from tests.fake_cluster import FakeCluster, partitions_of
+
+PATIENCE = 10.0
+PAGE = 5
+PARTITIONS = partitions_of("orders", 3 * PAGE)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """Three pages of offline partitions."""
+    with FakeCluster(3) as cluster:
+        for one in PARTITIONS:
+            cluster.story.offline(one)
+        cluster.story.page = PAGE
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[ReadClient]:
+    with closing(cluster.client()) as client:
+        yield client
+
+
+@pytest.fixture
+def memory() -> SnapshotMemory:
+    return SnapshotMemory()
+
+
+@pytest.fixture
+def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The versions of the pages that were decoded."""
+    pages: list[int] = []
+    decode = DescribeTopicPartitionsResponse.decode
+
+    def counted(*arguments: Any, version: int, header: bool) -> Any:
+        pages.append(version)
+        return decode(*arguments, version=version, header=header)
+
+    monkeypatch.setattr(DescribeTopicPartitionsResponse, "decode", counted)
+    return pages
+
+
+def taken(client: ReadClient, memory: SnapshotMemory) -> ClusterSnapshot:
+    return client.snapshot(Deadline.after(PATIENCE), memory=memory)
+
+
+def test_while_nothing_changes_partitions_and_settings_are_the_same_objects(
+    client: ReadClient, memory: SnapshotMemory, decoded: list[int]
+) -> None:
+    first, second = taken(client, memory), taken(client, memory)
+    assert second.partitions is first.partitions
+    assert second.settings["orders"] is first.settings["orders"]
+    assert second.observed_at_ms >= first.observed_at_ms
+    assert len(decoded) == len(PARTITIONS) / PAGE
+
+
+def test_only_the_page_that_changed_is_decoded(
+    cluster: FakeCluster, client: ReadClient, memory: SnapshotMemory, decoded: list[int]
+) -> None:
+    first = taken(client, memory)
+    decoded.clear()
+    changed = PARTITIONS[PAGE + 1]
+    cluster.story.states[changed] = replace(cluster.story.states[changed], leader_epoch=9)
+    second = taken(client, memory)
+    assert len(decoded) == 1
+    assert [one.leader_epoch for one in second.partitions if one.partition == changed] == [9]
+    same = [old is new for old, new in zip(first.partitions, second.partitions, strict=True)]
+    assert same == [True] * PAGE + [False] * PAGE + [True] * PAGE
+
+
+def test_a_partition_that_comes_back_is_told_and_one_that_is_deleted_is_gone(
+    cluster: FakeCluster, client: ReadClient, memory: SnapshotMemory
+) -> None:
+    taken(client, memory)
+    cluster.story.states[PARTITIONS[0]] = replace(cluster.story.states[PARTITIONS[0]], leader=1)
+    del cluster.story.states[PARTITIONS[7]]
+    second = taken(client, memory)
+    assert len(second.partitions) == len(PARTITIONS) - 1
+    assert [one.partition for one in second.offline] == [
+        one for one in PARTITIONS if one not in (PARTITIONS[0], PARTITIONS[7])
+    ]
+
+
+def test_a_reassignment_that_begins_changes_its_partition_alone(
+    cluster: FakeCluster, client: ReadClient, memory: SnapshotMemory
+) -> None:
+    first = taken(client, memory)
+    cluster.story.reassignments[PARTITIONS[3]] = Reassignment((4,), ())
+    second = taken(client, memory)
+    changed = [
+        new for old, new in zip(first.partitions, second.partitions, strict=True) if old is not new
+    ]
+    assert [(one.partition, one.reassignment) for one in changed] == [
+        (PARTITIONS[3], Reassignment((4,), ()))
+    ]
+    assert taken(client, memory).partitions is second.partitions
+
+
+def test_a_topic_that_goes_offline_has_its_settings_read(
+    cluster: FakeCluster, client: ReadClient, memory: SnapshotMemory
+) -> None:
+    taken(client, memory)
+    cluster.story.offline(TopicPartition("stock", 0))
+    assert set(taken(client, memory).settings) == {"orders", "stock"}
+
+
+def test_sets_of_brokers_that_are_alike_are_held_once(
+    client: ReadClient, memory: SnapshotMemory
+) -> None:
+    page = taken(client, memory).partitions[:PAGE]
+    assert len({id(one.assignment) for one in page}) == 1
+
+
+def test_an_answer_that_cannot_be_converted_is_not_kept() -> None:
+    class Answer:
+        name = "Answer"
+
+        @classmethod
+        def decode(cls, frame: bytes, *, version: int, header: bool) -> bytes:
+            return frame[4:]
+
+    def refuse_bad(body: bytes) -> bytes:
+        if body == b"bad":
+            raise ValueError("spoiled")
+        return body
+
+    held = Unchanged(Answer, refuse_bad)
+    good = held.decode(b"\0\0\0\1good", version=1, header=True)
+    with pytest.raises(ValueError, match="spoiled"):
+        held.decode(b"\0\0\0\2bad", version=1, header=True)
+    assert held.decode(b"\0\0\0\3good", version=1, header=True) is good
+    assert held.decode(b"\0\0\0\3good", version=2, header=True) is not good
