@@ -100,3 +100,14 @@ def require_consent(given: str | None, phrase: str) -> None:
         f"{phrase}",
         phrase,
     )
+
+
+def require_phrases(given: Sequence[str], groups: Iterable[ConsentGroup]) -> None:
+    """Return if the phrase of each of *groups* is among *given*.
+
+    Raises:
+        ConsentMissing: one is not; it carries the phrase.
+    """
+    for group in groups:
+        phrase = group.phrase
+        require_consent(phrase if phrase in given else next(iter(given), None), phrase)

@@ -19,6 +19,7 @@ from services.cluster_lock import ClusterLock, file_name, operator, private_fold
 from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
 from services.journal_view import SCHEMA, UNKNOWN, Items, JournalView, Kind, missing_field, read
 from services.model import TopicPartition, Unknown
+from services.state_folder import state_folder
 
 __all__ = [
     "UNKNOWN",
@@ -28,15 +29,7 @@ __all__ = [
     "UnreadableJournal",
     "list_journals",
     "read",
-    "state_folder",
 ]
-
-
-def state_folder() -> Path:
-    """The user's state folder."""
-    import platformdirs
-
-    return platformdirs.user_state_path("breakglass")
 
 
 class Journal:

@@ -196,6 +196,8 @@ def _entry(line: bytes, place: Place) -> Entry | MalformedInput:
         return place.malformed(error.msg, error.colno)
     except UnicodeDecodeError as error:
         return place.malformed("not UTF-8 text", error.start + 1)
+    except (ValueError, RecursionError):
+        return place.malformed("a number or a nesting too large to be read")
     if not isinstance(document, dict) or not isinstance(document.get("schema"), int):
         return place.malformed("not an entry of a journal")
     if document["schema"] != SCHEMA:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from services.errors import BreakglassError, OutcomeUnknown
-from services.journal_view import JournalView
+from services.journal_view import JournalView, Step
 from services.kafka.cluster.group_offsets import (
     GroupOffsets,
     describing,
@@ -26,6 +26,8 @@ from services.model import PartitionState, TopicPartition, Unknown
 from services.recovery.execution.record import Record
 
 STEP = "commit group offsets"
+RESTORE_STEP = "restore group offsets"
+"""Of a topic's restore, which may give a group its first offset there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,10 @@ class Move:
 
     group: str
     partition: TopicPartition
-    committed: int
-    """Where it stands; the move is refused when it stands elsewhere by then."""
-    to: int
+    committed: int | None
+    """Where it stands; the move is refused when it stands elsewhere by then. None: nowhere."""
+    to: int | None
+    """None: it is to stand nowhere, as before its first commit."""
 
     @property
     def back(self) -> Move:
@@ -91,14 +94,25 @@ def moves_past_end(standing: Standing, ends: Mapping[TopicPartition, int]) -> tu
 
 
 def moves_of(view: JournalView) -> tuple[Move, ...]:
-    """The moves that a journal says were made."""
+    """The moves that a journal says were made, or may have been."""
     return tuple(
-        Move(str(step.request.payload["group"]), partition, int(item["from"]), int(item["to"]))
+        Move(
+            str(step.request.payload["group"]),
+            partition,
+            None if item["from"] is None else int(item["from"]),
+            int(item["to"]),
+        )
         for step in view.steps
-        if step.name == STEP
+        if step.name in (STEP, RESTORE_STEP)
         for partition, item in step.items.items()
-        if partition in step.outcomes and step.outcomes[partition].result == MoveResult.MOVED
+        if _made(step, partition) and item["from"] != item["to"]
     )
+
+
+def _made(step: Step, partition: TopicPartition) -> bool:
+    """Whether the move was made, or may have been: then the group's own offset tells."""
+    outcome = step.outcomes.get(partition)
+    return outcome is None or outcome.result in (MoveResult.MOVED, MoveResult.UNKNOWN)
 
 
 def read_standing(
@@ -161,9 +175,12 @@ def carry_out(
         wanted = [move for move in moves if move.group == group]
         broker = coordinators.get(group)
         if broker is None:
-            done += [_changed(move, None) for move in wanted]
+            done += [_changed(move, Unknown("cannot be read")) for move in wanted]
             continue
         now = _committed(read, broker, wanted, seconds)
+        if isinstance(now, Unknown):
+            done += [_changed(move, now) for move in wanted]
+            continue
         changed = [move for move in wanted if now.get(move.partition) != move.committed]
         done += [_changed(move, now.get(move.partition)) for move in changed]
         ready = [move for move in wanted if move not in changed]
@@ -187,15 +204,14 @@ def _commit(
         group=group,
     )
     try:
-        offsets = {move.partition: move.to for move in moves}
-        errors = client.commit(coordinator, group, offsets, Deadline.after(seconds))
+        errors = _send(client, coordinator, moves, Deadline.after(seconds))
     except OutcomeUnknown as error:
         ended = [Moved(move, MoveResult.UNKNOWN, str(error)) for move in moves]
     except BreakglassError as error:
         ended = [Moved(move, MoveResult.FAILED, str(error)) for move in moves]
     else:
         now = _committed(read, coordinator, moves, seconds)
-        ended = [_ended(move, errors[move.partition], now.get(move.partition)) for move in moves]
+        ended = [_ended(move, errors[move.partition], now) for move in moves]
     journal.outcome(
         request,
         {one.move.partition: {"result": one.result.value, "reason": one.reason} for one in ended},
@@ -203,26 +219,40 @@ def _commit(
     return ended
 
 
+def _send(
+    client: GroupClient, coordinator: int, moves: Sequence[Move], deadline: Deadline
+) -> dict[TopicPartition, str]:
+    """Commit offsets, and remove those that are to be nowhere; an error in words for each."""
+    group = moves[0].group
+    commits = {move.partition: move.to for move in moves if move.to is not None}
+    removed = [move.partition for move in moves if move.to is None]
+    errors = client.commit(coordinator, group, commits, deadline) if commits else {}
+    return errors | (client.remove(coordinator, group, removed, deadline) if removed else {})
+
+
 def _committed(
     read: ReadClient, coordinator: int, moves: Sequence[Move], seconds: float
-) -> dict[TopicPartition, int]:
+) -> dict[TopicPartition, int] | Unknown:
     """Where the group of *moves* stands now, as far as its coordinator tells."""
     wanted = {move.partition for move in moves}
     told = read_group_offsets(read.sender, coordinator, wanted, Deadline.after(seconds))
     if isinstance(told, Unknown):
-        return {}
+        return told
     group = moves[0].group
     return {partition: groups[group] for partition, groups in told.items() if group in groups}
 
 
-def _changed(move: Move, now: int | None) -> Moved:
-    stands = "cannot be read" if now is None else f"stands at {now:,} now"
+def _changed(move: Move, now: int | None | Unknown) -> Moved:
+    if isinstance(now, Unknown):
+        stands = "cannot be read"
+    else:
+        stands = "is nowhere now" if now is None else f"stands at {now:,} now"
     return Moved(move, MoveResult.REFUSED, f"the group's offset {stands}: look again")
 
 
-def _ended(move: Move, error: str, now: int | None) -> Moved:
+def _ended(move: Move, error: str, now: Mapping[TopicPartition, int] | Unknown) -> Moved:
     if error:
         return Moved(move, MoveResult.FAILED, f"{error}: stop the group's consumers, then again")
-    if now != move.to:
+    if isinstance(now, Unknown) or now.get(move.partition) != move.to:
         return Moved(move, MoveResult.UNKNOWN, "accepted, and not seen in place: look again")
     return Moved(move, MoveResult.MOVED)

@@ -43,6 +43,8 @@ class Recovery:
     """None: what is cut off is lost (`--without-rescue`)."""
     limits: Limits = field(default_factory=Limits)
     stop: Callable[[], bool] = lambda: False
+    begin: Callable[[Sequence[Target]], None] = lambda _: None
+    """Told of each batch before anything is sent for it."""
 
     def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
         """Rescue and elect *targets*; yields the outcomes of each batch as it ends.
@@ -64,7 +66,12 @@ class Recovery:
 
     def _rescue_and_elect(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
         lost = {} if self.rescue is None else self.rescue.save(targets, self.journal)
-        held = tuple(_held(one, lost[one.partition]) for one in targets if one.partition in lost)
+        stopped = self.stop()
+        held = tuple(
+            _held(one, lost[one.partition], stopped=stopped)
+            for one in targets
+            if one.partition in lost
+        )
         if held:
             yield held
         execution = Execution(
@@ -74,11 +81,15 @@ class Recovery:
             self.journal,
             self.limits,
             self.stop,
+            begin=self.begin,
         )
         yield from execution.run([one for one in targets if one.partition not in lost])
 
 
-def _held(target: Target, reason: str) -> Outcome:
+def _held(target: Target, reason: str, *, stopped: bool) -> Outcome:
+    """What is not elected because its tail is not saved; one that was *stopped* can be resumed."""
+    if stopped:
+        return Outcome(target, Result.NOT_ATTEMPTED, f"not rescued: {reason}")
     told = f"not rescued: {reason}; put that right, or accept the loss with --without-rescue"
     return Outcome(target, Result.REFUSED, told)
 

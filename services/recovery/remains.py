@@ -120,11 +120,16 @@ def unless_dearer(found: Remains, evidence: Mapping[TopicPartition, PartitionEvi
 def consented(view: JournalView) -> bool:
     """Whether the plan of *view* was agreed to, by every phrase that it needed.
 
-    That counts for exactly its targets, at exactly its price (`unless_dearer`).
+    That counts for exactly its targets, at exactly its price (`unless_dearer`). Consents to undo
+    it, or to confirm what is led already, are not among them.
     """
     if view.plan is None:
         return False
-    given = [one for one in view.entries if one.kind is Kind.CONSENT and one.seq > view.plan.seq]
+    given = [
+        one
+        for one in view.entries
+        if one.kind is Kind.CONSENT and one.seq > view.plan.seq and one.payload.get("elects", True)
+    ]
     return len(given) >= int(view.plan.payload.get("consents", 1))
 
 
@@ -251,8 +256,12 @@ def _no_longer_ours(target: Target, state: PartitionState) -> str:
 
 
 def _seen_again(part: Part, evidence: PartitionEvidence | None) -> Part:
-    """*part* with the brokers that are live now, at whose price it is judged again."""
-    if evidence is None:
+    """*part* with the brokers that are live now, at whose price it is judged again.
+
+    One whose price was agreed to as unknown is not judged again: who came back since is a
+    stranger to that consent.
+    """
+    if evidence is None or not _priced(part):
         return part
     live = live_beside(evidence, part.target.designee)
     return replace(part, target=replace(part.target, live=live))
@@ -260,7 +269,7 @@ def _seen_again(part: Part, evidence: PartitionEvidence | None) -> Part:
 
 def _dearer(part: Part, evidence: PartitionEvidence | None) -> str:
     """Why *part* may not be elected on the old consent; empty where it may."""
-    if not part.price or part.price == "unknown":
+    if not _priced(part):
         return ""
     if evidence is None:
         return "its evidence could not be read again: resume once brokers answer"
@@ -272,6 +281,11 @@ def _dearer(part: Part, evidence: PartitionEvidence | None) -> str:
         f"electing b{part.target.designee} was agreed to at the price of {part.price} records and "
         f"would now lose {now}: plan again"
     )
+
+
+def _priced(part: Part) -> bool:
+    """Whether a number of records was agreed to be lost."""
+    return part.price not in ("", str(Price(Unknown(""))))
 
 
 def _settled(step: Step, partition: TopicPartition, state: PartitionState | None) -> str:

@@ -67,7 +67,7 @@ def survey(
         Unreachable: no broker serves the cluster's metadata.
         WrongCluster: the journal is of another cluster.
     """
-    snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), _topics(view))
+    snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics_of(view))
     left = remains(view, snapshot)
     wanted = {one.partition for one in left.targets}
     offline = [one for one in snapshot.offline if one.partition in wanted]
@@ -217,7 +217,8 @@ def _not_attempted(targets: Sequence[Target], reason: str) -> tuple[Outcome, ...
     return tuple(Outcome(one, Result.NOT_ATTEMPTED, reason) for one in targets)
 
 
-def _topics(view: JournalView) -> list[str]:
+def topics_of(view: JournalView) -> list[str]:
+    """The topics that *view* is about."""
     named = set(view.plan.items) if view.plan is not None else set()
     for step in view.steps:
         named.update(step.items)

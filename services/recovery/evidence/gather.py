@@ -5,11 +5,12 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from uuid import UUID
 
-from services.errors import BreakglassError, Unreachable
+from services.errors import BreakglassError
 from services.kafka.read_client import ReadClient
 from services.kafka.replicas.replica_reader import ReplicaReader
 from services.kafka.wire.broker_errors import unread
@@ -28,6 +29,7 @@ from services.recovery.evidence.assemble import BrokerAnswer, assemble
 from services.recovery.evidence.common_epoch import without_common_epoch
 from services.recovery.evidence.group_bounds import GroupBounds
 from services.recovery.evidence.missing_acls import missing_acls
+from services.recovery.evidence.silence import why_silent
 
 SETTLE_SECONDS = 1.0
 """Silence of some brokers after which the others' evidence is handed out."""
@@ -63,6 +65,9 @@ class Evidence:
         )
 
 
+_NOBODY: Mapping[int, str] = MappingProxyType({})
+
+
 def gather(
     client: ReadClient,
     snapshot: ClusterSnapshot,
@@ -70,6 +75,9 @@ def gather(
     deadline: Deadline,
     native: NativeRpc = STOCK,
     stop: Callable[[], bool] = lambda: False,
+    *,
+    unasked: Mapping[int, str] = _NOBODY,
+    groups: GroupBounds | None = None,
 ) -> Iterator[Evidence]:
     """Read every replica of *partitions*; yield evidence as it becomes worth reading.
 
@@ -78,8 +86,11 @@ def gather(
     broker has answered, failed for good or been fenced, or *deadline* has passed. Never
     raises for a broker: its replicas are Unknown with the reason. *stop* is asked every
     `RECHECK_SECONDS`: true ends the waiting.
+
+    Where partitions are gathered in several goes, brokers that stayed silent in an earlier one
+    are *unasked*, with the reason, and *groups* have been asked for all of them.
     """
-    gathering = _Gathering(client, snapshot, partitions, deadline, native, stop)
+    gathering = _Gathering(client, snapshot, partitions, deadline, native, stop, unasked, groups)
     yield from gathering.run()
 
 
@@ -102,28 +113,31 @@ class _Gathering:
         deadline: Deadline,
         native: NativeRpc,
         stop: Callable[[], bool],
+        unasked: Mapping[int, str],
+        groups: GroupBounds | None,
     ) -> None:
         self._client, self._snapshot, self._native = client, snapshot, native
         self._partitions, self._deadline, self._stop = partitions, deadline, stop
         wanted = [one.partition for one in partitions]
-        self._groups = GroupBounds(client, snapshot, wanted, deadline)
+        self._groups = groups or GroupBounds(client, snapshot, wanted, deadline, unasked)
+        self._groups_asked = groups is not None
         self._held: dict[int, dict[TopicPartition, UUID]] = {}
         for state in partitions:
             for broker in state.assignment:
                 self._held.setdefault(broker, {})[state.partition] = state.topic_id
-        self._running = set(self._held)
+        self._running = self._held.keys() - unasked.keys()
         self._answers: dict[int, BrokerAnswer] = {}
         self._readers: dict[int, ReplicaReader] = {}
         """They keep the epoch walks, to read histories further back."""
-        self._failures: dict[int, str] = {}
+        self._failures = dict(unasked)
         self._finished: queue.SimpleQueue[_Finished] = queue.SimpleQueue()
         self._brokers = snapshot.description
 
     def run(self) -> Iterator[Evidence]:
         settle = self._deadline.sooner(SETTLE_SECONDS)
-        for broker in self._held:
+        for broker in self._running:
             threading.Thread(target=self._read, args=(broker,), daemon=True).start()
-        if self._partitions:
+        if self._partitions and not self._groups_asked:
             self._groups.start()
         self._collect_until(settle)
         self._groups.wait(settle)
@@ -174,15 +188,8 @@ class _Gathering:
 
     def _take(self, finished: _Finished) -> None:
         self._running.discard(finished.broker)
-        if isinstance(finished.answer, Unreachable):
-            reason = finished.answer.reason
-            self._failures[finished.broker] = f"b{finished.broker} does not answer ({reason})"
-        elif isinstance(finished.answer, BreakglassError):
-            self._failures[finished.broker] = f"b{finished.broker}: {finished.answer}"
-        elif isinstance(finished.answer, Exception):
-            # Whatever a broker sends, the evidence of the others stands.
-            what = f"{type(finished.answer).__name__}: {finished.answer}"
-            self._failures[finished.broker] = f"b{finished.broker} answers unreadably ({what})"
+        if isinstance(finished.answer, Exception):
+            self._failures[finished.broker] = why_silent(finished.broker, finished.answer)
         else:
             self._answers[finished.broker] = finished.answer
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from services.errors import BreakglassError
 from services.kafka.cluster.group_offsets import Committed, GroupOffsets, describing, read_committed
@@ -28,10 +28,12 @@ class GroupBounds:
         snapshot: ClusterSnapshot,
         wanted: Collection[TopicPartition],
         deadline: Deadline,
+        unasked: Container[int] = (),
     ) -> None:
         self._client, self._snapshot, self._deadline = client, snapshot, deadline
         self._wanted = frozenset(wanted)
-        self._running = {one.id for one in snapshot.brokers if one.fenced is not True}
+        live = {one.id for one in snapshot.brokers if one.fenced is not True}
+        self._running = {one for one in live if one not in unasked}
         self._finished: queue.SimpleQueue[tuple[int, Committed]] = queue.SimpleQueue()
         self._told: list[Committed] = []
         self._offline: Unknown | None = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from services.errors import BreakglassError
 from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition
-from services.recovery.execution.confirm import POLL_SECONDS, Observer, by_designee
+from services.recovery.execution.confirm import POLL_SECONDS, Observer, States, by_designee
 from services.recovery.execution.target import Outcome, Result, Rung, Target
 
 LOOK_SECONDS = 2.0
@@ -60,28 +61,51 @@ def _look(
 ) -> dict[TopicPartition, Outcome]:
     try:
         states = observer.states([one.target for one in waiting], deadline)
-        marks = _high_watermarks(observer, waiting, deadline)
     except BreakglassError:
         return {}
+    return seen_in(observer, waiting, states, deadline)
+
+
+def seen_in(
+    observer: Observer, waiting: Sequence[Outcome], states: States, deadline: Deadline
+) -> dict[TopicPartition, Outcome]:
+    """Where each of *waiting* stands by *states* and its leader's own word.
+
+    Those whose leader does not tell before *deadline* are missing, as are those of no state.
+    """
+    marks = _high_watermarks(observer, waiting, deadline)
     return {
-        one.partition: one.with_rung(
-            rung(one.target, states[one.partition], marks.get(one.partition))
-        )
+        one.partition: one.with_rung(rung(one.target, states[one.partition], marks[one.partition]))
         for one in waiting
-        if one.partition in states
+        if one.partition in states and one.partition in marks
     }
 
 
 def _high_watermarks(
     observer: Observer, waiting: Sequence[Outcome], deadline: Deadline
-) -> Mapping[TopicPartition, int]:
-    """The leaders' high watermarks; a leader that may not tell yet answers error 78."""
-    marks: dict[TopicPartition, int] = {}
-    for broker, asked in by_designee([one.target for one in waiting]).items():
-        answers = list_offsets(
-            observer.client.sender, broker, asked, LATEST, deadline, replica_id=LEADER_ONLY
-        )
-        marks.update(
-            {one: held.offset for one, held in answers.items() if isinstance(held, ListedOffset)}
-        )
-    return marks
+) -> Mapping[TopicPartition, int | None]:
+    """The leaders' high watermarks: None where a leader may not tell yet (error 78).
+
+    Partitions of a broker that does not answer are missing; the others do not wait for it.
+    """
+    asked = by_designee([one.target for one in waiting])
+
+    def marks_on(broker: int) -> dict[TopicPartition, int | None]:
+        try:
+            answers = list_offsets(
+                observer.client.sender,
+                broker,
+                asked[broker],
+                LATEST,
+                deadline,
+                replica_id=LEADER_ONLY,
+            )
+        except BreakglassError:
+            return {}
+        return {
+            one: held.offset if isinstance(held, ListedOffset) else None
+            for one, held in answers.items()
+        }
+
+    with ThreadPoolExecutor(max(1, len(asked)), "high watermarks") as asking:
+        return {one: mark for marks in asking.map(marks_on, asked) for one, mark in marks.items()}

@@ -43,6 +43,8 @@ class Execution:
     stop: Callable[[], bool] = lambda: False
     """Asked between batches and before retries: true ends the run after what is under way."""
     pause: Callable[[float], None] = time.sleep
+    begin: Callable[[Sequence[Target]], None] = lambda _: None
+    """Told of each batch before anything is sent for it."""
 
     def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
         """Elect *targets*; yields the outcomes of each batch as it ends.
@@ -65,6 +67,7 @@ class Execution:
 
     def _batch(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
         """Elect *batch*, trying transient failures again, each time after a new look."""
+        self.begin(batch)
         outcomes: dict[TopicPartition, Outcome] = {}
         reordered: set[TopicPartition] = set()
         left, wait = list(batch), RETRY_SECONDS

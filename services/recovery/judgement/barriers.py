@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from services.model import Reassignment, Unknown
+from services.model import Forfeited, Reassignment, Unknown
 from services.recovery.judgement.case import Case, named
 from services.recovery.judgement.eligibility import Standing, answered, live
 from services.recovery.judgement.ranking import Candidate
@@ -80,5 +80,7 @@ def _of_replica(case: Case, candidate: Candidate) -> Iterator[str]:
             f"b{broker} is {ROLE_WORDS[replica.role]}, on a log directory that is offline: "
             "repaired with its data, it would bring everything back"
         )
+    if isinstance(replica.log_end, Forfeited):
+        yield f"keep b{broker} down: {replica.log_end.reason}"
     if broker in case.circumstances.ruled_out:
         yield f"b{broker}: {case.circumstances.ruled_out[broker]}"

@@ -31,6 +31,13 @@ class Circumstances:
     """
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """What of this stands in judgements: while it is the same, so are they."""
+        unknown = self.quorum.reason if isinstance(self.quorum, Unknown) else ""
+        ruled_out = [f"{broker} {why}" for broker, why in sorted(self.ruled_out.items())]
+        return (quorum_lost(self.quorum), unknown, *ruled_out)
+
+    @property
     def without_quorum(self) -> bool:
         """No controller can elect anybody (R20)."""
         return bool(quorum_lost(self.quorum))

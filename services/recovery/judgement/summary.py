@@ -10,6 +10,7 @@ from services.model import Denied, Quorum, Silent, Unknown
 from services.recovery.judgement.assessment import Assessment, Verb, Verdict
 from services.recovery.judgement.case import named
 from services.recovery.judgement.circumstances import quorum_lost
+from services.recovery.judgement.judged import Judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,17 +24,26 @@ class Summary:
     """What helps most, in one sentence."""
     alarm: str
     """What must be stopped at once; empty if nothing."""
+    danger: str = ""
+    """The same without its time: ``BOMB on 3: stop b4``."""
 
 
 def summarize(assessments: Iterable[Assessment], quorum: Quorum | Unknown | None = None) -> Summary:
     """Sum up *assessments*, made while *quorum* was what brokers told of the controllers."""
-    found = tuple(assessments)
+    return sum_up((Judged.of(one) for one in assessments), quorum)
+
+
+def sum_up(judged: Iterable[Judged], quorum: Quorum | Unknown | None = None) -> Summary:
+    """The same of conclusions alone."""
+    found = tuple(judged)
     counts = Counter(one.verdict for one in found)
     by_urgency = {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
-    return Summary(len(found), by_urgency, _headline(found, quorum), _alarm(found))
+    danger = _danger(found)
+    alarm = f"{danger}{_within(found)}." if danger else ""
+    return Summary(len(found), by_urgency, _headline(found, quorum), alarm, danger)
 
 
-def _headline(found: tuple[Assessment, ...], quorum: Quorum | Unknown | None) -> str:
+def _headline(found: tuple[Judged, ...], quorum: Quorum | Unknown | None) -> str:
     if not found:
         doubt = _doubt(quorum)
         so_far = f" as far as this broker knows; {doubt}" if doubt else ""
@@ -52,7 +62,7 @@ def _doubt(quorum: Quorum | Unknown | None) -> str:
     return quorum_lost(quorum) if quorum is not None else ""
 
 
-def _restoring(found: tuple[Assessment, ...]) -> str:
+def _restoring(found: tuple[Judged, ...]) -> str:
     """The broker whose start brings back most."""
     waiting = [one for one in found if one.action.verb in (Verb.START, Verb.RECONNECT)]
     if not waiting:
@@ -64,14 +74,14 @@ def _restoring(found: tuple[Assessment, ...]) -> str:
     return f"{verb} b{broker}: {whole:,} of {len(found):,} {_verb(whole, 'come')} back whole."
 
 
-def _returning(found: tuple[Assessment, ...]) -> str:
+def _returning(found: tuple[Judged, ...]) -> str:
     returning = sum(one.action.verb is Verb.AWAIT for one in found)
     if not returning:
         return ""
     return f"Wait: the controller brings back {returning:,} of {len(found):,} by itself."
 
 
-def _electing(found: tuple[Assessment, ...]) -> str:
+def _electing(found: tuple[Judged, ...]) -> str:
     safe = sum(one.verdict is Verdict.SAFE for one in found)
     losing = [one for one in found if one.verdict is Verdict.LOSS]
     kept = f"{safe:,} of {len(found):,} {_verb(safe, 'lose')} nothing that is readable"
@@ -81,11 +91,10 @@ def _electing(found: tuple[Assessment, ...]) -> str:
     return f"Elect: {before}{len(losing):,} {_verb(len(losing), 'lose')} {_price(losing)}."
 
 
-def _price(losing: list[Assessment]) -> str:
-    losses = [one.loss for one in losing if one.loss is not None]
-    totals = [loss.total for loss in losses]
+def _price(losing: list[Judged]) -> str:
+    totals = [one.loss for one in losing if one.loss is not None]
     records = sum(total for total in totals if isinstance(total, int))
-    about = "~" if any(loss.approximate for loss in losses) else ""
+    about = "~" if any(one.approximate for one in losing) else ""
     unknown = sum(isinstance(total, Unknown) for total in totals)
     if unknown == len(totals):
         return "an unknown number of records"
@@ -98,7 +107,7 @@ def _verb(number: int, plural: str) -> str:
     return f"{plural}s" if number == 1 else plural
 
 
-def _remaining(found: tuple[Assessment, ...]) -> str:
+def _remaining(found: tuple[Judged, ...]) -> str:
     forked = sum(one.verdict is Verdict.FORK for one in found)
     if forked:
         return f"Decide {forked:,} of {len(found):,}: committed records on both sides."
@@ -110,11 +119,15 @@ def _remaining(found: tuple[Assessment, ...]) -> str:
     return f"{len(stuck):,} of {len(found):,} {are} stuck: {causes}."
 
 
-def _alarm(found: tuple[Assessment, ...]) -> str:
+def _danger(found: tuple[Judged, ...]) -> str:
     bombs = [one for one in found if one.verdict is Verdict.BOMB]
     if not bombs:
         return ""
     brokers = sorted({one.action.broker for one in bombs if one.action.broker is not None})
-    moments = [one.forecast.within_s for one in bombs if one.forecast.within_s is not None]
-    within = f" within {min(moments)} s" if moments else ""
-    return f"BOMB on {len(bombs):,}: stop {named(brokers)}{within}."
+    return f"BOMB on {len(bombs):,}: stop {named(brokers)}"
+
+
+def _within(found: tuple[Judged, ...]) -> str:
+    bombs = [one for one in found if one.verdict is Verdict.BOMB]
+    moments = [one.within_s for one in bombs if one.within_s is not None]
+    return f" within {min(moments)} s" if moments else ""

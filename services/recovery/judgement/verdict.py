@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from services.model import PartitionEvidence, Reassignment, ReplicaLog, Unknown
+from services.model import Forfeited, PartitionEvidence, Reassignment, ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
 from services.recovery.judgement.barriers import barriers, remarks
 from services.recovery.judgement.case import Case, case_of, named
@@ -140,7 +140,9 @@ def _waiting(case: Case) -> _Finding | None:
     absent = [
         replica
         for replica in _inheriting(case.evidence)
-        if replica.broker not in ruled_out and replica.broker not in case.evidence.unregistered
+        if replica.broker not in ruled_out
+        and replica.broker not in case.evidence.unregistered
+        and not isinstance(replica.log_end, Forfeited)
     ]
     if not absent:
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from services.errors import WrongCluster
 from services.model import PartitionEvidence, Reassignment, ReplicaLog, TopicPartition, Unknown
@@ -14,7 +15,9 @@ from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.ranking import rank
 from services.recovery.judgement.replica_choice import refusal
 from services.recovery.judgement.succession import hazards
-from services.recovery.plan.document import PartitionRecord, Plan
+
+if TYPE_CHECKING:
+    from services.recovery.plan.document import PartitionRecord, Plan
 
 
 class CheckStatus(StrEnum):
@@ -86,7 +89,12 @@ def check(plan: Plan, fresh: Mapping[TopicPartition, PartitionEvidence]) -> tupl
 
 def check_one(record: PartitionRecord, leader: int, now: PartitionEvidence | None) -> Checked:
     """Hold the election of *leader* against what is known *now*; None: it does not exist."""
-    partition, then = record.partition, record.evidence
+    return check_evidence(record.evidence, leader, now)
+
+
+def check_evidence(then: PartitionEvidence, leader: int, now: PartitionEvidence | None) -> Checked:
+    """Hold the election of *leader* on the evidence of *then* against that of *now*, as above."""
+    partition = then.partition
     if now is None:
         return Checked(partition, leader, CheckStatus.GONE, "there is no such partition any more")
     if now.state.topic_id != then.state.topic_id:

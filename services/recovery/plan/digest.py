@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 
 _CONSONANTS = "bdfghjklmnprstvz"
 _VOWELS = "aiou"
@@ -11,12 +12,24 @@ SPOKEN_GROUPS = 3
 
 
 def digest_of(value: object) -> str:
-    """SHA-256, in hexadecimal, of *value* as canonical JSON.
+    """SHA-256, in hexadecimal, of *value* as canonical JSON."""
+    return digest_of_parts([canonical(value)])
+
+
+def digest_of_parts(parts: Iterable[str]) -> str:
+    """`digest_of` a value whose canonical JSON is *parts* one after the other."""
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(part.encode("ascii"))
+    return found.hexdigest()
+
+
+def canonical(value: object) -> str:
+    """*value* as the one JSON text that stands for it.
 
     Keys sorted, no blanks, ASCII: neither order of keys nor white space matters.
     """
-    canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode("ascii")).hexdigest()
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def spoken(digest: str) -> str:

@@ -8,17 +8,18 @@ where plans are used.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
+from unicodedata import normalize
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Assessment
-from services.recovery.judgement.loss import Loss
-from services.recovery.plan.digest import digest_of, spoken
+from services.recovery.judgement.loss import Loss, Unread, unread_bound
+from services.recovery.plan.digest import canonical, digest_of_parts, spoken
 
 SCHEMA = 1
 """Version of what stands under ``breakglass``; a greater one is refused."""
@@ -35,7 +36,7 @@ class Entry(_Frozen):
     number: int = Field(validation_alias="partition", serialization_alias="partition")
     leader: int = Field(validation_alias="designatedLeader", serialization_alias="designatedLeader")
 
-    @property
+    @cached_property
     def partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.number)
 
@@ -88,6 +89,39 @@ class PartitionRecord(_Frozen):
         moments = {"evidence": {"replicas": {"__all__": {"observed_at_ms"}}}}
         return self.model_dump(mode="json", exclude=moments)
 
+    @cached_property
+    def pieces(self) -> tuple[str, ...]:
+        """The facts as canonical JSON, cut where each of those stands that edits change.
+
+        It is most of the work of a digest, so it is done once: a copy under another decision
+        takes it along.
+        """
+        facts = self.facts()
+        pieces, before = [""], "{"
+        for name in sorted(facts):
+            pieces[-1] += f'{before}"{name}":'
+            if name in _DECIDED:
+                pieces.append("")
+            else:
+                pieces[-1] += canonical(facts[name])
+            before = ","
+        return (*pieces[:-1], pieces[-1] + "}")
+
+    @property
+    def canonical_facts(self) -> str:
+        """The facts as canonical JSON."""
+        first, second, third = self.pieces
+        return f"{first}{_canonical(self.chosen_by)}{second}{_canonical(self.left_out)}{third}"
+
+    @cached_property
+    def unread(self) -> Unread:
+        """What is known of records that only unread replicas can hold."""
+        return unread_bound(self.evidence)
+
+    def decided(self, chosen_by: ChosenBy | None, left_out: str) -> PartitionRecord:
+        """The same facts under another decision."""
+        return self.model_copy(update={"chosen_by": chosen_by, "left_out": left_out})
+
     def loss_of(self, broker: int) -> RecordedLoss:
         """The loss of electing *broker*; Unknown if its log could not be read."""
         for loss in self.losses:
@@ -97,6 +131,16 @@ class PartitionRecord(_Frozen):
         why = replica.log_end if replica is not None else None
         unknown = why if isinstance(why, Unknown) else Unknown(f"b{broker} was not read")
         return RecordedLoss(broker=broker, total=unknown, committed=unknown, uncommitted=unknown)
+
+
+_DECIDED = ("chosen_by", "left_out")
+"""What edits change of a record; everything else of it was found in the cluster."""
+
+
+@lru_cache(4096)
+def _canonical(value: str | None) -> str:
+    """`canonical` of what many records have alike: reasons, topics."""
+    return canonical(value)
 
 
 class Approval(_Frozen):
@@ -157,15 +201,19 @@ class Plan(_Frozen):
         Cluster id, partitions, leaders and the records of these partitions; neither time nor
         notes nor approvals, nor partitions that are left out, nor the order of entries.
         """
-        elections = [
-            [entry.topic, entry.number, entry.leader, self._recorded(entry.partition)]
-            for entry in sorted(self.entries, key=lambda entry: entry.partition)
-        ]
-        return digest_of({"cluster_id": self.cluster_id, "elections": elections})
+        return digest_of_parts(self._canonical_parts())
 
-    def _recorded(self, partition: TopicPartition) -> Any:
-        record = self.records.get(partition)
-        return None if record is None else record.facts()
+    def _canonical_parts(self) -> Iterator[str]:
+        """Canonical JSON: ``{"cluster_id", "elections": [[topic, partition, leader, facts]]}``."""
+        yield f'{{"cluster_id":{canonical(self.cluster_id)},"elections":['
+        comma = ""
+        for partition, leader in sorted(self.leaders.items()):
+            record = self.records.get(partition)
+            facts = "null" if record is None else record.canonical_facts
+            topic = _canonical(partition.topic)
+            yield f"{comma}[{topic},{partition.partition},{leader},{facts}]"
+            comma = ","
+        yield "]}"
 
     @property
     def spoken_digest(self) -> str:
@@ -179,9 +227,32 @@ class Plan(_Frozen):
 
     @property
     def approvals(self) -> tuple[Approval, ...]:
-        """Approvals of this very digest; an edit voids those before it."""
+        """Approvals of this very digest, one of each person; an edit voids those before it."""
         given = self.breakglass.approvals if self.breakglass else ()
-        return tuple(one for one in given if one.digest == self.digest)
+        valid: list[Approval] = []
+        for one in given:
+            if one.digest == self.digest and not any(same_person(one.by, it.by) for it in valid):
+                valid.append(one)
+        return tuple(valid)
+
+    def with_evidence(self, **changes: object) -> Plan:
+        """The same elections with *changes* of what stands under ``breakglass``, if it does."""
+        if self.breakglass is None:
+            return self
+        return Plan(entries=self.entries, breakglass=self.breakglass.model_copy(update=changes))
+
+    def packed(self) -> Plan:
+        """The same plan without all that was worked out from it, to be kept for later."""
+        return Plan(entries=self.entries, breakglass=self.breakglass)
+
+
+def same_person(one: str, other: str) -> bool:
+    """Whether two names are one person's, however they are written."""
+    return _person(one) == _person(other)
+
+
+def _person(name: str) -> str:
+    return " ".join(normalize("NFKC", name).casefold().split())
 
 
 def record_of(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from services.errors import Refused, UsageError
 from services.model import Broker, TopicPartition, Unknown
+from services.recovery.judgement.assessment import Verdict
 from services.recovery.judgement.case import named
 from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.precedence import recovery_order
@@ -17,7 +19,29 @@ from services.recovery.plan.document import ChosenBy, Entry, PartitionRecord, Pl
 Choice = Callable[[PartitionRecord, int], int | str | None]
 """A rule: from a record and its leader to another leader, a reason to leave it out, or None."""
 
+Partitions = Collection[TopicPartition] | None
+"""Those that a rule is for; None: all."""
+
 BY_HAND = "left out by hand"
+
+
+class Decision(NamedTuple):
+    """What becomes of one partition."""
+
+    leader: int | None
+    """None: it is left out."""
+    chosen_by: ChosenBy | None = None
+    left_out: str = ""
+
+
+def by_hand(broker: int) -> Decision:
+    """The operator elects *broker*."""
+    return Decision(broker, ChosenBy.HAND)
+
+
+def left_out(reason: str) -> Decision:
+    """Nobody is elected."""
+    return Decision(None, None, reason)
 
 
 def set_leader(plan: Plan, partition: TopicPartition, broker: int) -> Plan:
@@ -39,9 +63,7 @@ def set_leaders(plan: Plan, leaders: Mapping[TopicPartition, int]) -> Plan:
         reason = refusal(_record(plan, partition).evidence, broker)
         if reason:
             raise Refused(f"b{broker} cannot lead {partition}: {reason}.")
-    return _changed(
-        plan, {partition: (broker, ChosenBy.HAND, "") for partition, broker in leaders.items()}
-    )
+    return decide(plan, {one: by_hand(broker) for one, broker in leaders.items()})
 
 
 def exclude(plan: Plan, partition: TopicPartition, reason: str = BY_HAND) -> Plan:
@@ -56,11 +78,14 @@ def exclude_all(plan: Plan, partitions: Iterable[TopicPartition], reason: str = 
         UsageError: the plan does not know one of them.
     """
     known = [_record(plan, one).partition for one in partitions]
-    return _changed(plan, dict.fromkeys(known, (None, None, reason)))
+    return decide(plan, dict.fromkeys(known, left_out(reason)))
 
 
-def prefer(plan: Plan, brokers: Collection[int]) -> Plan:
-    """Elect one of *brokers* wherever its log is as good as the chosen one's and loses the same."""
+def prefer(plan: Plan, brokers: Collection[int], only: Partitions = None) -> Plan:
+    """Elect one of *brokers* wherever its log is as good as the chosen one's and loses the same.
+
+    A rule holds for the elections of *only*, by default for all.
+    """
 
     def choose(record: PartitionRecord, leader: int) -> int | None:
         if leader in brokers:
@@ -68,10 +93,10 @@ def prefer(plan: Plan, brokers: Collection[int]) -> Plan:
         wanted = (one for one in choices(record.evidence) if one in brokers)
         return next((one for one in wanted if _as_good(record, one, leader)), None)
 
-    return _apply(plan, choose)
+    return _apply(plan, choose, only)
 
 
-def never(plan: Plan, *brokers: int) -> Plan:
+def never(plan: Plan, *brokers: int, only: Partitions = None) -> Plan:
     """Elect the next best wherever one of *brokers* was chosen; leave out what only they could."""
 
     def choose(record: PartitionRecord, leader: int) -> int | str | None:
@@ -80,10 +105,10 @@ def never(plan: Plan, *brokers: int) -> Plan:
         others = [one for one in choices(record.evidence) if one not in brokers]
         return others[0] if others else f"{named(brokers)} must not lead and no other replica can"
 
-    return _apply(plan, choose)
+    return _apply(plan, choose, only)
 
 
-def least_loss(plan: Plan) -> Plan:
+def least_loss(plan: Plan, only: Partitions = None) -> Plan:
     """Elect the replica with the smallest known loss; among equals the best ranked (R9)."""
 
     def choose(record: PartitionRecord, _: int) -> int | None:
@@ -96,7 +121,18 @@ def least_loss(plan: Plan) -> Plan:
             return None
         return min(known, key=lambda pair: pair[0])[1]
 
-    return _apply(plan, choose)
+    return _apply(plan, choose, only)
+
+
+def without_waiting(plan: Plan, only: Partitions = None) -> Plan:
+    """Leave out what a broker's start would bring back whole, with the reason recorded for it."""
+
+    def choose(record: PartitionRecord, _: int) -> str | None:
+        if record.verdict != Verdict.WAIT.value:
+            return None
+        return record.reasons[0] if record.reasons else record.action
+
+    return _apply(plan, choose, only)
 
 
 def brokers_in_rack(brokers: Iterable[Broker], rack: str) -> frozenset[int]:
@@ -135,51 +171,53 @@ def _difference(before: Plan, after: Plan, partition: TopicPartition) -> Differe
         second,
         None if old is None or first is None else old.loss_of(first).total,
         None if new is None or second is None else new.loss_of(second).total,
-        old is not None and new is not None and _evidence(old) != _evidence(new),
+        old is not None and new is not None and not _same_evidence(old, new),
     )
 
 
-def _evidence(record: PartitionRecord) -> object:
-    return record.facts()["evidence"]
+def _same_evidence(one: PartitionRecord, other: PartitionRecord) -> bool:
+    """Alike but for the moments at which replicas were read."""
+    return one.evidence is other.evidence or one.facts()["evidence"] == other.facts()["evidence"]
 
 
-_Decision = tuple[int | None, ChosenBy | None, str]
-
-
-def _apply(plan: Plan, choose: Choice) -> Plan:
-    decisions: dict[TopicPartition, _Decision] = {}
+def _apply(plan: Plan, choose: Choice, only: Partitions) -> Plan:
+    decisions: dict[TopicPartition, Decision] = {}
     for partition, leader in plan.leaders.items():
+        if only is not None and partition not in only:
+            continue
         chosen = choose(_record(plan, partition), leader)
         if isinstance(chosen, str):
-            decisions[partition] = (None, None, chosen)
+            decisions[partition] = left_out(chosen)
         elif chosen is not None and chosen != leader:
-            decisions[partition] = (chosen, ChosenBy.RULE, "")
-    return _changed(plan, decisions)
+            decisions[partition] = Decision(chosen, ChosenBy.RULE)
+    return decide(plan, decisions)
 
 
-def _changed(plan: Plan, decisions: dict[TopicPartition, _Decision]) -> Plan:
-    """*plan* with *decisions* in place of what it had for these partitions."""
+def decide(plan: Plan, decisions: Mapping[TopicPartition, Decision]) -> Plan:
+    """*plan* with *decisions* in place of what it had for these partitions.
+
+    Whoever decides has looked at `refusal`. A bare plan stays as it is.
+    """
     evidence = plan.breakglass
     if evidence is None or not decisions:
         return plan
-    leaders: dict[TopicPartition, int | None] = {**plan.leaders}
-    leaders.update({partition: leader for partition, (leader, _, _) in decisions.items()})
-    records = tuple(
-        record
-        if record.partition not in decisions
-        else record.model_copy(
-            update=dict(
-                zip(("chosen_by", "left_out"), decisions[record.partition][1:], strict=True)
-            )
-        )
-        for record in evidence.records
-    )
-    entries = tuple(
-        Entry(topic=partition.topic, number=partition.partition, leader=leader)
-        for partition, leader in sorted(leaders.items(), key=lambda item: recovery_order(item[0]))
-        if leader is not None
-    )
-    return Plan(entries=entries, breakglass=evidence.model_copy(update={"records": records}))
+    records = tuple([_decided(record, decisions) for record in evidence.records])
+    kept = [entry for entry in plan.entries if entry.partition not in decisions]
+    new = [
+        Entry(topic=partition.topic, number=partition.partition, leader=decision.leader)
+        for partition, decision in decisions.items()
+        if decision.leader is not None
+    ]
+    entries = sorted((*kept, *new), key=lambda entry: recovery_order(entry.partition))
+    changed = evidence.model_copy(update={"records": records, "digest": ""})
+    return Plan(entries=tuple(entries), breakglass=changed)
+
+
+def _decided(
+    record: PartitionRecord, decisions: Mapping[TopicPartition, Decision]
+) -> PartitionRecord:
+    decision = decisions.get(record.partition)
+    return record if decision is None else record.decided(decision.chosen_by, decision.left_out)
 
 
 def _record(plan: Plan, partition: TopicPartition) -> PartitionRecord:

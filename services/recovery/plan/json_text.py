@@ -40,39 +40,45 @@ def parse_json(text: str, source: str, *, bare_keys: bool = False) -> object:
             that is none (NaN, Infinity) or has thousands of digits; nesting without end.
     """
     try:
-        return _load(text)
+        return load_json(text)
     except json.JSONDecodeError as error:
         if bare_keys:
             return _parse_bare_keys(text, source)
         raise _malformed(text, source, error.msg, error.pos) from error
-    except _Unreadable as error:
+    except Unreadable as error:
         raise MalformedInput(f"{source}: {error}: correct it and run again.") from error
 
 
 def _parse_bare_keys(text: str, source: str) -> object:
     quoted, inserted = _quote_keys(text)
     try:
-        return _load(quoted)
+        return load_json(quoted)
     except json.JSONDecodeError as error:
         position = error.pos - bisect_left(inserted, error.pos)
         raise _malformed(text, source, error.msg, position) from error
-    except _Unreadable as error:
+    except Unreadable as error:
         raise MalformedInput(f"{source}: {error}: correct it and run again.") from error
 
 
-class _Unreadable(Exception):
+class Unreadable(Exception):
     """JSON by its grammar, but not to be taken."""
 
 
-def _load(text: str) -> object:
+def load_json(text: str) -> object:
+    """The value of *text*.
+
+    Raises:
+        json.JSONDecodeError: not JSON.
+        Unreadable: JSON, but with a key twice, a number that is none, or nested without end.
+    """
     try:
         return json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant)
     except json.JSONDecodeError:
         raise
     except RecursionError as error:
-        raise _Unreadable("its values are nested without end") from error
+        raise Unreadable("its values are nested without end") from error
     except ValueError as error:
-        raise _Unreadable("a number in it has too many digits") from error
+        raise Unreadable("a number in it has too many digits") from error
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -80,12 +86,12 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise _Unreadable(f"the key {json.dumps(twice)} stands twice in one object")
+        raise Unreadable(f"the key {json.dumps(twice)} stands twice in one object")
     return found
 
 
 def _no_constant(name: str) -> object:
-    raise _Unreadable(f"{name} is not a number of JSON")
+    raise Unreadable(f"{name} is not a number of JSON")
 
 
 _STRING_OR_BARE_KEY = re.compile(

@@ -12,7 +12,6 @@ from services.recovery.judgement.assessment import Assessment, Verdict
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.judgement.replica_choice import own_consent, refusal
 from services.recovery.plan.document import (
-    Approval,
     ChosenBy,
     Entry,
     PartitionRecord,
@@ -76,19 +75,6 @@ def adopt(
         records.append(record_of(assessment, ChosenBy.RANK if best else ChosenBy.HAND))
         entries.append(entry)
     return _plan(entries, records, cluster_id, made_at_ms, ()), tuple(dismissed)
-
-
-def approve(plan: Plan, by: str, at_ms: int) -> Plan:
-    """*plan* with the agreement of *by* to its present digest.
-
-    Raises ValueError for a bare plan: there is no evidence to agree to.
-    """
-    if plan.breakglass is None:
-        raise ValueError("a bare plan has no evidence to approve")
-    approval = Approval(by=by, at_ms=at_ms, digest=plan.digest)
-    kept = (*plan.breakglass.approvals, approval)
-    evidence = plan.breakglass.model_copy(update={"approvals": kept})
-    return Plan(entries=plan.entries, breakglass=evidence)
 
 
 def consent_groups(plan: Plan) -> tuple[ConsentGroup, ...]:

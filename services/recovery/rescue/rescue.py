@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from services.kafka.wire.rate_limit import RateLimit
 from services.kafka.wire.retry import until
 from services.model import TopicPartition, Unknown
 from services.recovery.judgement.precedence import recovery_order
-from services.recovery.rescue.results import Rescued
+from services.recovery.rescue.results import Progress, Rescued
 from services.recovery.rescue.saver import Attempt, Saver
 from services.recovery.rescue.space import FreeBytes, free_bytes, without_room
 from services.recovery.rescue.spans import AtRisk, Share, shares_of
@@ -57,6 +57,8 @@ class Rescuer:
     stop: Callable[[], bool] = lambda: False
     """Asked now and then; once true, what is not saved by then is given up."""
     free: FreeBytes = free_bytes
+    progress: Callable[[Progress], None] = lambda _: None
+    """Told now and then, in the thread that rescues."""
 
     def rescue(self, at_risk: Sequence[AtRisk], folder: Path) -> tuple[Rescued, ...]:
         """Save into *folder* what electing each of *at_risk* cuts off; one result each.
@@ -91,37 +93,78 @@ class Rescuer:
         return refused
 
     def _save(self, shares: Sequence[Share], folder: Path) -> list[Attempt]:
-        stopped = threading.Event()
+        stopped, tally = threading.Event(), Tally(shares, folder)
+        self.progress(tally.progress)
         with self.connect() as client:
             deadline = Deadline.after(DESCRIBE_SECONDS)
             until(deadline, lambda: client.describe(deadline))
             brokers = sorted({one.replica.broker for one in shares})
-            savers = {broker: self._saver(client, broker, folder, stopped) for broker in brokers}
+            savers = {
+                broker: self._saver(client, broker, folder, stopped, tally) for broker in brokers
+            }
             with ThreadPoolExecutor(len(savers), "rescue") as pool:
                 work = [
                     pool.submit(_run, saver, [s for s in shares if s.replica.broker == broker])
                     for broker, saver in savers.items()
                 ]
-                self._watch(work, stopped)
+                self._watch(work, stopped, tally)
         return [attempt for done in work for attempt in done.result()]
 
     def _saver(
-        self, client: ReadClient, broker: int, folder: Path, stopped: threading.Event
+        self,
+        client: ReadClient,
+        broker: int,
+        folder: Path,
+        stopped: threading.Event,
+        tally: Tally,
     ) -> Saver:
         def pause(seconds: float) -> None:
             if stopped.wait(seconds):
-                raise Refused("stopped on request before it was saved: run the command again")
+                raise Refused("stopped on request before it was saved")
 
         root = folder / f"b{broker}"
-        return Saver(client.sender, broker, root, self.cluster_id, self.limit, pause, self.free)
+        return Saver(
+            client.sender,
+            broker,
+            root,
+            self.cluster_id,
+            self.limit,
+            pause,
+            self.free,
+            tally.add,
+        )
 
-    def _watch(self, work: Sequence[Future[list[Attempt]]], stopped: threading.Event) -> None:
+    def _watch(
+        self, work: Sequence[Future[list[Attempt]]], stopped: threading.Event, tally: Tally
+    ) -> None:
         """Wait for *work*, and let it end early when this is to stop."""
         try:
             while wait(work, STOP_LOOK_SECONDS).not_done and not self.stop():
-                pass
+                self.progress(tally.progress)
         finally:
             stopped.set()
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts what all brokers' threads have copied."""
+
+    shares: Sequence[Share]
+    folder: Path
+    copied: int = 0
+    _adding: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, records: int) -> None:
+        """Count *records* more."""
+        with self._adding:
+            self.copied += records
+
+    @property
+    def progress(self) -> Progress:
+        partitions = len({one.partition for one in self.shares})
+        return Progress(
+            self.folder, partitions, self.copied, sum(one.offsets for one in self.shares)
+        )
 
 
 def _run(saver: Saver, shares: Sequence[Share]) -> list[Attempt]:

@@ -1,4 +1,4 @@
-"""What became of a rescue."""
+"""What became of a rescue, and how far it is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,19 @@ from pathlib import Path
 
 from services.model import TopicPartition
 from services.recovery.rescue.spans import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a rescue is."""
+
+    folder: Path
+    partitions: int
+    """Something of each is to be saved."""
+    copied: int
+    """Records."""
+    at_most: int
+    """Offsets to be copied; fewer records where a log was compacted."""
 
 
 @dataclass(frozen=True, slots=True)

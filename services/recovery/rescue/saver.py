@@ -9,7 +9,13 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 
-from services.errors import BreakglassError, EvidenceChanged, StorageError, Unreachable
+from services.errors import (
+    BreakglassError,
+    ClusterError,
+    EvidenceChanged,
+    StorageError,
+    Unreachable,
+)
 from services.kafka.replicas.replica_records import CHUNK_BYTES, REQUEST_SECONDS, ReplicaRecords
 from services.kafka.wire.rate_limit import RateLimit
 from services.kafka.wire.sender import Sender
@@ -61,6 +67,8 @@ class Saver:
     pause: Callable[[float], None]
     """Waits so many seconds; raises once nobody wants the rescue any more."""
     free: FreeBytes = free_bytes
+    count: Callable[[int], None] = lambda _: None
+    """Told how many records were added, by several threads."""
     _gone: str = field(default="", init=False)
     """Why the broker was given up; what is left of it then fails at once."""
 
@@ -98,8 +106,9 @@ class Saver:
         try:
             partition = writer.partition(share.partition.partition)
             for span in share.spans:
-                for count in self._copy(partition, share, span):
-                    copied += count
+                for added in self._copy(partition, share, span):
+                    copied += added
+                    self.count(added)
         except BreakglassError as error:
             reason = str(error)
             if isinstance(error, Unreachable):
@@ -129,13 +138,17 @@ class Saver:
             request_seconds=REQUEST_SECONDS,
             go_on=lambda: self.pause(0),
         )
+        reached = span.start
         for chunk in log.chunks(span.start, span.end):
             require_reserve(self.root, self.free)
             for header in chunk.headers:
                 require_same_log(share, header, log.where)
+                require_no_hole(share, reached, header.base_offset, log.where)
                 batch = decode_batch(chunk.data, header, log.where)
                 yield partition.append_batch(clipped(batch, span))
+                reached = header.next_offset
             self.pause(self.limit.spend(len(chunk.data)))
+        require_no_hole(share, reached, span.end, log.where)
         compacted = share.evidence.settings.compacted is True
         partition.skip_to(span.end, GapReason.COMPACTION if compacted else GapReason.UNKNOWN)
 
@@ -172,6 +185,18 @@ def require_same_log(share: Share, header: BatchHeader, where: str) -> None:
         raise EvidenceChanged(
             f"the log of {where} was written anew from offset {header.base_offset} under leader "
             f"epoch {header.leader_epoch}: read it again"
+        )
+
+
+def require_no_hole(share: Share, start: int, end: int, where: str) -> None:
+    """Raise ClusterError where no batch holds offsets of a log that nothing has compacted.
+
+    What is not there cannot be saved, and must not be told as saved.
+    """
+    if start < end and share.evidence.settings.compacted is False:
+        raise ClusterError(
+            f"{where} tells of offsets {start} to {end - 1} but gives no records for them: check "
+            "its log segments with kafka-dump-log.sh"
         )
 
 

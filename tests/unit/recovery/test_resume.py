@@ -504,6 +504,19 @@ class TestWhatTheJournalSays:
         with resumed(bench) as journal:
             assert [one.result for one in journal.finish()] == [Result.ELECTED]
 
+    def test_r16_a_broker_that_came_back_since_is_no_part_of_a_loss_agreed_to_as_unknown(
+        self, bench: Bench
+    ) -> None:
+        (target,) = bench.offline()
+        unread = replace(target, log_end=None, live=())
+        plan(bench, [unread], price=str(Price(Unknown("b2 was unread"))))
+        bench.journal.close()
+        bench.cluster.hold(2, target.partition, (0, 100), (4, 35))
+        with resumed(bench) as journal:
+            (outcome,) = journal.finish()
+        assert outcome.result is Result.REFUSED
+        assert "b2 came back since the price was counted" in outcome.reason
+
 
 @dataclass
 class RescueOfAll:

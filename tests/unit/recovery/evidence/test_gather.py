@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from services.kafka.read_client import ReadClient
@@ -17,6 +18,7 @@ from services.kafka.wire.deadline import Deadline
 from services.model import EpochHistory, Role, TopicPartition, Unknown, known
 from services.recovery.evidence import gather as gathering
 from services.recovery.evidence.gather import Evidence, gather
+from services.recovery.evidence.group_bounds import GroupBounds
 from tests.fake_broker import Body
 from tests.fake_cluster import FakeCluster
 
@@ -292,3 +294,36 @@ def late(answer: Callable[[object], object], ready: Deadline) -> Callable[[objec
         return answer(request)
 
     return respond
+
+
+def test_a_broker_that_was_silent_in_an_earlier_go_is_not_asked_nor_waited_for(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    cluster.brokers[3].hung = True
+    snapshot = client.snapshot(Deadline.after(10.0))
+    before, asked = time.monotonic(), cluster.brokers[3].frames
+    reason = "b3 does not answer (timed out)"
+    (only,) = gather(
+        client, snapshot, snapshot.offline, Deadline.after(PATIENT), unasked={3: reason}
+    )
+    assert time.monotonic() - before < SETTLE
+    assert ends(only, ORDERS) == [None, 100, 70]
+    assert (only.silent, only.awaited) == ({3: reason}, frozenset())
+    assert cluster.brokers[3].frames == asked
+
+
+def test_groups_are_asked_once_for_several_goes(cluster: FakeCluster, client: ReadClient) -> None:
+    cluster.story.groups = {"billing": {ORDERS: 90, LEDGER: 4}}
+    snapshot = client.snapshot(Deadline.after(10.0))
+    soon = Deadline.after(PATIENT)
+    groups = GroupBounds(client, snapshot, [ORDERS, LEDGER], soon)
+    groups.start()
+    groups.wait(soon)
+    committed = []
+    for state in snapshot.offline:
+        *_, last = gather(client, snapshot, [state], soon, groups=groups)
+        committed += [
+            dict(one.group_offsets) for one in last.partitions if known(one.group_offsets)
+        ]
+    assert committed == [{"billing": 4}, {"billing": 90}]
+    assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1

@@ -56,6 +56,18 @@ def test_what_loses_is_rescued_before_it_is_elected(bench: Bench) -> None:
     assert (rescue.saved, rescue.online) == ([[one.partition for one in targets]], [set()])
 
 
+def test_what_a_stop_left_unsaved_was_not_attempted_and_can_be_resumed(bench: Bench) -> None:
+    held, free = bench.offline(count=2)
+    rescue = ScriptedRescue(fails={held.partition: "stopped on request before it was saved"})
+    rescue.watched, rescue.leader = (held, free), bench.leader
+    recovery = Recovery(
+        bench.elect, bench.journal, bench.choose_route, rescue, bench.limits, stop=lambda: True
+    )
+    ended = {one.partition: one for batch in recovery.run([held, free]) for one in batch}
+    assert {one.result for one in ended.values()} == {Result.NOT_ATTEMPTED}
+    assert "stopped on request before it was saved" in ended[held.partition].reason
+
+
 def test_a_failed_rescue_holds_that_election_and_no_other(bench: Bench) -> None:
     held, free = bench.offline(count=2)
     rescue = ScriptedRescue(fails={held.partition: "the disk is full"})

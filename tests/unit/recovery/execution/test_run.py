@@ -442,7 +442,7 @@ class TestLookingAgain:
     def test_a_bootstrap_broker_that_hangs_meanwhile_gives_way_to_another(
         self, bench: Bench
     ) -> None:
-        bench.limits = replace(bench.limits, read=3.0)
+        bench.limits = replace(bench.limits, read=6.0)
         wanted = bench.offline()
         bench.read.partitions(["orders"], Deadline.after(10.0))
         hang(bench, 2)

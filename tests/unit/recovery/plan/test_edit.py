@@ -17,8 +17,18 @@ from services.recovery.plan.edit import (
     prefer,
     set_leader,
     set_leaders,
+    without_waiting,
 )
-from tests.unit.recovery.plans import BOMB, FORK, HALF_READ, INTERNAL, LOSS, SAFE, planned
+from tests.unit.recovery.plans import (
+    BOMB,
+    FORK,
+    HALF_READ,
+    INTERNAL,
+    LOSS,
+    SAFE,
+    WAITING,
+    planned,
+)
 from tests.unit.recovery.replicas import log, offline
 
 EQUAL = offline(log(1, (0, 90)), log(2, (0, 90)), log(3, (0, 90)), number=2)
@@ -137,6 +147,28 @@ def test_r09_least_loss_may_choose_against_the_ranking() -> None:
     after = least_loss(planned(LOSS, SAFE))
     assert (after.leaders[LOSS.partition], after.leaders[SAFE.partition]) == (2, 2)
     assert after.records[SAFE.partition].chosen_by is ChosenBy.RANK
+
+
+def test_what_a_start_brings_back_whole_can_be_left_out_with_its_reason() -> None:
+    after = without_waiting(planned(SAFE, WAITING))
+    assert list(after.leaders) == [SAFE.partition]
+    assert "would bring it back whole" in after.left_out[0].left_out
+
+
+def test_a_rule_can_be_for_some_partitions_alone() -> None:
+    plan = planned(SAFE, EQUAL, LOSS, WAITING)
+    only = {SAFE.partition, WAITING.partition}
+    assert never(plan, 2, 1, only=only).leaders.keys() == {EQUAL.partition, LOSS.partition}
+    assert least_loss(plan, only) is plan
+    assert prefer(plan, {3}, only) is plan
+    assert WAITING.partition in without_waiting(plan, {SAFE.partition}).leaders
+
+
+def test_what_is_not_edited_is_kept_and_not_copied() -> None:
+    before = planned(SAFE, LOSS)
+    after = set_leader(before, LOSS.partition, 2)
+    assert after.records[SAFE.partition] is before.records[SAFE.partition]
+    assert after.entries[0] is before.entries[0]
 
 
 def test_a_difference_names_leaders_and_losses_of_both_plans() -> None:

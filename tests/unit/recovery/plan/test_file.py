@@ -12,11 +12,14 @@ from hypothesis import given
 from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
 from services.model import PartitionEvidence, TopicPartition
 from services.recovery.judgement.verdict import assess
+from services.recovery.plan.approvals import approve
+from services.recovery.plan.digest import digest_of
 from services.recovery.plan.document import SCHEMA, Entry, Plan
 from services.recovery.plan.edit import exclude, set_leader
 from services.recovery.plan.file import parse_plan, read_plan, render_plan, write_plan
-from services.recovery.plan.make import approve, make_plan
+from services.recovery.plan.make import make_plan
 from services.recovery.plan.partition_file import Election, read_elections
+from services.recovery.plan.recommendation import as_recommended
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.plans import CLUSTER, EVERY_KIND, FORK, LOSS, MADE_AT_MS, SAFE, planned
 from tests.unit.recovery.replicas import HEALTHY
@@ -254,3 +257,23 @@ def test_a_leader_changed_by_hand_in_the_file_is_taken_and_told() -> None:
     assert read.leaders[SAFE.partition] == 1
     assert read.altered
     assert not set_leader(planned(SAFE), SAFE.partition, 1).altered
+
+
+@given(partitions())
+def test_the_digest_is_that_of_the_whole_document_in_canonical_json(
+    evidence: PartitionEvidence,
+) -> None:
+    """However it is put together from what was worked out before."""
+    plan = make_plan([assess(evidence, HEALTHY)], CLUSTER, MADE_AT_MS)
+    edited = exclude(plan, evidence.partition, 'hostile "\x1b')
+    for one in (plan, as_recommended(edited)):
+        elections = [
+            [entry.topic, entry.number, entry.leader, one.records[entry.partition].facts()]
+            for entry in one.entries
+        ]
+        assert one.digest == digest_of({"cluster_id": CLUSTER, "elections": elections})
+
+
+def test_an_edit_of_a_plan_out_of_a_file_does_not_count_as_altered() -> None:
+    read = parse_plan(render_plan(planned(SAFE, LOSS)), "plan.json")
+    assert not exclude(read, SAFE.partition).altered

@@ -7,9 +7,10 @@ import pytest
 from services.consent import Price
 from services.model import TopicPartition, Unknown
 from services.recovery.judgement.verdict import assess
+from services.recovery.plan.approvals import approve
 from services.recovery.plan.document import ChosenBy, Entry, Plan
 from services.recovery.plan.edit import set_leader
-from services.recovery.plan.make import adopt, approve, consent_groups, make_plan, plan_price
+from services.recovery.plan.make import adopt, consent_groups, make_plan, plan_price
 from tests.unit.recovery.plans import (
     BOMB,
     CLUSTER,

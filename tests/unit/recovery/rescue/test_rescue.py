@@ -253,6 +253,22 @@ class TestAPartitionThatFails:
         assert "CRC differs" in result.reason
         assert records_in(saved_of(result)) == run(100, 120)
 
+    @pytest.mark.parametrize(
+        ("held", "hole"),
+        [
+            (batches(0, 110, 1) + batches(130, 150, 1), "offsets 110 to 129"),
+            (batches(0, 110, 1), "offsets 110 to 149"),
+            ([], "offsets 100 to 149"),
+        ],
+    )
+    def test_is_held_where_its_log_tells_of_records_that_the_broker_does_not_give(
+        self, bench: Bench, held: list[bytes], hole: str
+    ) -> None:
+        bench.hold(2, HeldLog(ORDERS, held, end=150))
+        result = bench.one(forked())
+        assert not result.whole
+        assert hole in result.reason
+
     def test_does_not_touch_what_another_broker_gives(self, bench: Bench) -> None:
         bench.cluster.brokers[2].stop()
         bench.hold(3, HeldLog(BILLS, batches(0, 110, 0)))

@@ -1,0 +1,1 @@
+"""An election under guard, from its price to its confirmation, for any front end."""

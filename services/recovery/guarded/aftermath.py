@@ -1,0 +1,57 @@
+"""What elections leave behind: open transactions (R18) and groups past the end (R19)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from services.errors import BreakglassError
+from services.kafka.cluster.open_transactions import OpenTransaction
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.model import PartitionEvidence, TopicPartition, Unknown
+from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.recover import (
+    AFTER_SECONDS,
+    GroupPastEnd,
+    groups_past_end,
+    open_transactions_after,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """What is still to be put right where leaders were elected."""
+
+    open_transactions: tuple[OpenTransaction, ...] | Unknown
+    """read_committed consumers stop there."""
+    groups_past_end: tuple[GroupPastEnd, ...]
+    """They meet OFFSET_OUT_OF_RANGE."""
+
+
+def look_after(
+    client: ReadClient,
+    outcomes: Sequence[Outcome],
+    evidence: Mapping[TopicPartition, PartitionEvidence],
+) -> Aftermath:
+    """What the elections of *outcomes* have left behind; *evidence* is that of before.
+
+    Never raises for a broker: what it does not tell is Unknown.
+    """
+    elected = [one.target for one in outcomes if one.result is Result.ELECTED]
+    if elected:
+        # Brokers are asked by their ids, which a new client cannot find yet.
+        with contextlib.suppress(BreakglassError):
+            client.describe(Deadline.after(AFTER_SECONDS))
+    known = [one for one in elected if one.partition in evidence]
+    return Aftermath(open_transactions_after(client, outcomes), past_end(known, evidence))
+
+
+def past_end(
+    targets: Iterable[Target], evidence: Mapping[TopicPartition, PartitionEvidence]
+) -> tuple[GroupPastEnd, ...]:
+    """Groups that the elections of *targets* leave with a committed offset past the end."""
+    chosen = list(targets)
+    committed = {one.partition: evidence[one.partition].group_offsets for one in chosen}
+    return groups_past_end(chosen, committed)

@@ -1,0 +1,143 @@
+"""Unknown outcomes looked up again: the cluster is only read, and the journal told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from services.errors import WrongCluster
+from services.journal import Journal, JournalView, read
+from services.journal_view import UNKNOWN
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.model import ClusterSnapshot, TopicPartition
+from services.recovery.execution.confirm import Observer
+from services.recovery.execution.limits import Limits
+from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.remains import Remains, confirmations, remains, settlements
+from services.recovery.resume import PARTLY_FAILED, SUCCEEDED, topics_of
+from services.recovery.timeline.ending import endings_of
+from services.recovery.triage import SNAPSHOT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the cluster says of a step whose outcome was unknown."""
+
+    step: str
+    partition: TopicPartition
+    result: str
+    """``unknown`` where it still does not tell."""
+    reason: str = ""
+
+    @property
+    def settled(self) -> bool:
+        return self.result != UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAgain:
+    """A journal after its unknown outcomes were looked up."""
+
+    view: JournalView
+    answers: tuple[Answer, ...]
+    """One for each step and partition that was unsettled, oldest first."""
+    remains: Remains
+    """What is left to be done, by a resume."""
+
+    @property
+    def unsettled(self) -> tuple[Answer, ...]:
+        """What is still unknown."""
+        return tuple(one for one in self.answers if not one.settled)
+
+
+def check_again(
+    client: ReadClient,
+    path: Path,
+    limits: Limits | None = None,
+    folder: Path | None = None,
+) -> CheckedAgain:
+    """Ask the cluster what became of the unsettled steps in the journal at *path*.
+
+    Nothing is elected and no order is put back: that is a resume's. A journal of settled steps
+    is left as it is. *folder* is the state folder, whose lock keeps others out meanwhile.
+
+    Raises:
+        WrongCluster: the journal is of another cluster.
+        AlreadyRunning: somebody changes this cluster from here.
+        Unreachable: no broker serves the cluster's metadata.
+        MalformedInput, UnsupportedSchema, StorageError: the journal cannot be read or written.
+    """
+    before = read(path)
+    snapshot = _snapshot(client, before)
+    if not before.unsettled:
+        return CheckedAgain(before, (), remains(before, snapshot))
+    journal, view = Journal.resume(path, folder)
+    with journal:
+        states = {one.partition: one for one in snapshot.partitions}
+        for request, items in settlements(view, states):
+            journal.outcome(request, items)
+        led = [one.target for one in remains(view, snapshot).led]
+        deadline = Deadline.after((limits or Limits()).confirmation)
+        confirmed = Observer(client).confirm(led, deadline) if led else {}
+        for request, items in confirmations(view, confirmed):
+            journal.outcome(request, items)
+        _close_again(journal, before.result, snapshot)
+        after = read(path)
+    return CheckedAgain(after, tuple(_answers(before, after)), remains(after, snapshot))
+
+
+def settled_by(found: CheckedAgain, unknown: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """What *found* says of those of *unknown* that are settled by now."""
+    told = {one.partition: one for one in found.answers if one.settled}
+    return tuple(_settled(one, told[one.partition]) for one in unknown if one.partition in told)
+
+
+def _settled(outcome: Outcome, answer: Answer) -> Outcome:
+    if answer.result == Result.ELECTED:
+        designee = outcome.target.designee
+        return replace(
+            outcome, result=Result.ELECTED, reason="", leader=designee, rung=Rung.SERVING
+        )
+    reason = f"when the cluster was asked again: {answer.result}"
+    return replace(outcome, result=Result.FAILED, reason=reason, rung=None)
+
+
+def _snapshot(client: ReadClient, view: JournalView) -> ClusterSnapshot:
+    deadline = Deadline.after(SNAPSHOT_SECONDS)
+    found = client.describe(deadline).cluster_id
+    if found != view.cluster_id:
+        raise WrongCluster(
+            f"journal {view.path} is of cluster {view.cluster_id} and this is {found}: connect to "
+            "the cluster that it was written for"
+        )
+    return client.snapshot(deadline, topics_of(view))
+
+
+def _close_again(journal: Journal, result: str | None, snapshot: ClusterSnapshot) -> None:
+    """Write down how it stands: done where nothing is left, else as it was.
+
+    An election that made another replica lead is never a success, though nothing is left of it.
+    """
+    now = read(journal.path)
+    found = remains(now, snapshot)
+    left = found.offline or found.led or found.left
+    missed = any(one.result == Result.ELECTED_ANOTHER for one in endings_of(now))
+    if not left and not missed:
+        journal.finish(SUCCEEDED)
+    elif not left or result is not None:
+        journal.finish(PARTLY_FAILED)
+
+
+def _answers(before: JournalView, after: JournalView) -> Iterator[Answer]:
+    now = {step.request.seq: step for step in after.steps}
+    for step in before.unsettled:
+        outcomes = now[step.request.seq].outcomes
+        for partition in step.unsettled:
+            if partition in outcomes:
+                told = outcomes[partition]
+                reason = str(told.details.get("reason", ""))
+                yield Answer(step.name, partition, told.result, reason)
+            else:
+                yield Answer(step.name, partition, UNKNOWN, "the cluster does not tell")

@@ -1,0 +1,93 @@
+"""Watches elected partitions climb: elected, serving, readable, writable, redundant (R7)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from services.errors import BreakglassError
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.model import TopicPartition
+from services.recovery.execution.confirm import Observer, States
+from services.recovery.execution.ladder import LOOK_SECONDS, seen_in
+from services.recovery.execution.target import Outcome, Result, Rung
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 2.0
+"""Between two looks; each pause is twice the one before it while nothing moves."""
+STOP_LOOK_SECONDS = 0.05
+
+
+def watch_ladder(
+    client: ReadClient,
+    outcomes: Sequence[Outcome],
+    stop: Callable[[], bool],
+    pause: Callable[[float], None] = time.sleep,
+) -> Iterator[tuple[Outcome, ...]]:
+    """Look at the elected ones of *outcomes* until each is at its top, or *stop*.
+
+    Yields what moved since the last look, if anything did. One that lost its leader again is
+    yielded last without a rung, with the reason. Each look is bounded; a broker that does not
+    answer leaves its partitions where they were.
+    """
+    observer = Observer(client)
+    watched = {one.partition: one for one in outcomes if _climbs(one)}
+    wait = FIRST_PAUSE_SECONDS
+    while watched and not stop():
+        moved = _moved(observer, watched)
+        for one in moved:
+            watched[one.partition] = one
+        watched = {name: one for name, one in watched.items() if _climbs(one)}
+        if moved:
+            yield moved
+        wait = FIRST_PAUSE_SECONDS if moved else min(wait * 2, LONGEST_PAUSE_SECONDS)
+        if watched:
+            _rest(wait, stop, pause)
+
+
+def _climbs(outcome: Outcome) -> bool:
+    """Whether there is a rung above: a partition of one replica never gets a second in sync."""
+    if outcome.result is not Result.ELECTED or outcome.rung is None:
+        return False
+    top = Rung.REDUNDANT if len(outcome.target.assignment) > 1 else Rung.WRITABLE
+    return outcome.rung < top
+
+
+def _moved(observer: Observer, watched: Mapping[TopicPartition, Outcome]) -> tuple[Outcome, ...]:
+    try:
+        targets = [one.target for one in watched.values()]
+        deadline = Deadline.after(LOOK_SECONDS)
+        # A leader may have come back elsewhere, and a new client knows no address yet.
+        observer.client.describe(deadline)
+        states = observer.states(targets, deadline)
+    except BreakglassError:
+        return ()
+    told = [one for one in watched.values() if _told(one, states)]
+    led = [one for one in told if states[one.partition].leader == one.target.designee]
+    now = [_lost(one, states) for one in told if one not in led]
+    if led:
+        now += seen_in(observer, led, states, Deadline.after(LOOK_SECONDS)).values()
+    return tuple(one for one in now if one != watched[one.partition])
+
+
+def _told(outcome: Outcome, states: States) -> bool:
+    """Whether *states* are of its election or later: a broker's metadata may lag behind."""
+    state = states.get(outcome.partition)
+    return state is not None and state.leader_epoch >= (outcome.leader_epoch or 0)
+
+
+def _lost(outcome: Outcome, states: States) -> Outcome:
+    leader = states[outcome.partition].leader
+    now = "it has no leader again" if leader is None else f"b{leader} leads it by now"
+    reason = f"b{outcome.target.designee} was elected, and {now}: read it again"
+    return replace(outcome, rung=None, reason=reason)
+
+
+def _rest(seconds: float, stop: Callable[[], bool], pause: Callable[[float], None]) -> None:
+    for _ in range(math.ceil(seconds / STOP_LOOK_SECONDS)):
+        if stop():
+            return
+        pause(STOP_LOOK_SECONDS)

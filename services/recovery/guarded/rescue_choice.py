@@ -1,0 +1,27 @@
+"""Whether and where elections save what they cut off. Light enough for any command to import."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RescueChoice:
+    """By default what is cut off is saved, in the user's state folder."""
+
+    without: bool = False
+    to: Path | None = None
+    """None: the user's state folder."""
+
+    @property
+    def folder(self) -> Path:
+        """Each rescue makes a folder of its own there."""
+        return self.to or default_folder()
+
+
+def default_folder() -> Path:
+    """Where rescues go unless told otherwise."""
+    from services.state_folder import state_folder
+
+    return state_folder() / "rescue"

@@ -1,0 +1,47 @@
+"""Who could lead one partition, at what loss, and why the others cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from services.consent import Price
+from services.recovery.judgement.replica_choice import own_consent, refusal
+
+if TYPE_CHECKING:
+    from services.model import ReplicaLog
+    from services.recovery.plan.document import PartitionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One replica of a partition, as a choice."""
+
+    replica: ReplicaLog
+    loses: Price
+    """Of electing it; unknown where its log could not be read."""
+    refusal: str = ""
+    """Why it cannot be elected; empty if it can."""
+    own_consent: str = ""
+    """Why its election needs a consent of its own; empty if it does not."""
+
+    @property
+    def broker(self) -> int:
+        return self.replica.broker
+
+    @property
+    def eligible(self) -> bool:
+        return not self.refusal
+
+
+def candidates(record: PartitionRecord) -> tuple[Candidate, ...]:
+    """Every replica of *record*, best ranked first."""
+    replicas = [record.evidence.replica(broker) for broker in record.ranking]
+    return tuple([_candidate(record, one) for one in replicas if one is not None])
+
+
+def _candidate(record: PartitionRecord, replica: ReplicaLog) -> Candidate:
+    loss = record.loss_of(replica.broker)
+    barred = refusal(record.evidence, replica.broker)
+    alone = "" if barred else own_consent(record.evidence, replica.broker)
+    return Candidate(replica, Price(loss.total, loss.approximate), barred, alone)

@@ -1,0 +1,40 @@
+"""What a whole plan does, in figures and in one line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from services.consent import Price
+from services.recovery.plan.make import plan_price
+from services.words.figures import partitions_text, unread_total
+
+if TYPE_CHECKING:
+    from services.recovery.plan.document import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """``elects 3 partitions, loses 50, unread >= 25``."""
+
+    elected: int
+    left_out: int
+    price: Price | None
+    """What it loses; None for a bare plan, of which that is not known."""
+    unread: str
+    """What only unread replicas may hold: ``0``, ``>= 25``, ``?``."""
+
+    def __str__(self) -> str:
+        counted = f"elects {partitions_text(self.elected)}"
+        if self.price is None or not self.elected:
+            return counted
+        return f"{counted}, loses {self.price}, unread {self.unread}"
+
+
+def totals_of(plan: Plan) -> Totals:
+    """Sum up *plan*."""
+    if plan.breakglass is None:
+        return Totals(len(plan.leaders), 0, None, "?")
+    bounds = [plan.records[one].unread for one in plan.leaders]
+    left = len(plan.records) - len(plan.leaders)
+    return Totals(len(plan.leaders), left, plan_price(plan), unread_total(bounds))

@@ -1,0 +1,167 @@
+"""The account that one journal gives: who, when, what, and how it stands. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+
+from services.journal_view import JournalView, Kind
+from services.recovery.execution.preferred import STEP as PREFERRED
+from services.recovery.execution.target import Result
+from services.recovery.group_reset import STEP as COMMIT
+from services.recovery.resume import SUCCEEDED, UNDONE
+from services.recovery.timeline.ending import Ending, endings_of
+from services.recovery.timeline.stake import Stake, stake_of
+
+
+class State(StrEnum):
+    """How an execution stands."""
+
+    RUNNING = "running"
+    """Somebody writes its journal right now."""
+    INTERRUPTED = "interrupted"
+    """It neither runs nor came to its end."""
+    ENDED = "ended"
+    """By itself; its result says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """A journal in a line: what is kept of the many that are not open."""
+
+    path: Path
+    cluster_id: str
+    who: str
+    resumed_by: tuple[str, ...]
+    opened_at_ms: int
+    last_at_ms: int
+    """When its last line was written."""
+    what: str
+    """``recovery of 1,876 partitions``."""
+    counts: Mapping[str, int]
+    """Partitions by how it ended for them, the most first."""
+    unknown: int
+    """Partitions with a step that may or may not have happened."""
+    stake: Stake
+    digest: str
+    ended: str | None
+    """``succeeded``, ``partly failed``, ``undone``; None while it has not come to its end."""
+    planned: bool
+    """It elects by a plan, so that it can be resumed."""
+    state: State
+
+    @property
+    def name(self) -> str:
+        """The file's name without suffix: the moment it was opened."""
+        return self.path.stem
+
+    @property
+    def result(self) -> str:
+        """How it ended; without an end ``running`` or ``interrupted``."""
+        return self.ended or str(self.state)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a resume would find elections to finish or to undo."""
+        done = self.ended in (SUCCEEDED, UNDONE)
+        return self.planned and not done and self.state is not State.RUNNING
+
+    @property
+    def checkable(self) -> bool:
+        """Whether unknown outcomes can be looked up again."""
+        return self.unknown > 0 and self.state is not State.RUNNING
+
+
+@dataclass(frozen=True)
+class Account:
+    """A journal with everything that it says."""
+
+    view: JournalView
+    state: State
+
+    @cached_property
+    def brief(self) -> Brief:
+        """The same in a line."""
+        view = self.view
+        resumed = (one for one in view.entries if one.kind is Kind.RESUMED)
+        return Brief(
+            view.path,
+            view.cluster_id,
+            view.who,
+            tuple(str(one.payload["who"]) for one in resumed),
+            view.opened_at_ms,
+            view.entries[-1].at_ms,
+            self._what(),
+            dict(Counter(one.result for one in self.endings).most_common()),
+            len({one for step in view.unsettled for one in step.unsettled}),
+            stake_of(one.price for one in self.endings),
+            "" if view.plan is None else str(view.plan.payload["digest"]),
+            view.result,
+            view.plan is not None,
+            self.state,
+        )
+
+    @cached_property
+    def endings(self) -> tuple[Ending, ...]:
+        """How it ended for each partition."""
+        return endings_of(self.view)
+
+    @cached_property
+    def topics(self) -> tuple[TopicAccount, ...]:
+        """The same by topic, in the order of their names."""
+        held: dict[str, list[Ending]] = {}
+        for one in self.endings:
+            held.setdefault(one.partition.topic, []).append(one)
+        return tuple(TopicAccount(topic, tuple(held[topic])) for topic in sorted(held))
+
+    def _what(self) -> str:
+        """What it set out to do."""
+        number = len(self.endings)
+        steps = {one.name for one in self.view.steps}
+        if self.view.plan is not None:
+            doing = "recovery"
+        elif COMMIT in steps:
+            doing = "group offsets"
+        elif PREFERRED in steps:
+            doing = "preferred election"
+        else:
+            return "nothing was begun" if not steps else ", ".join(sorted(steps))
+        return f"{doing} of {number:,} partition{'s' * (number != 1)}"
+
+
+@dataclass(frozen=True)
+class TopicAccount:
+    """What was done to one topic."""
+
+    topic: str
+    endings: tuple[Ending, ...]
+    """At least one."""
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        return dict(Counter(one.result for one in self.endings).most_common())
+
+    @property
+    def stake(self) -> Stake:
+        return stake_of(one.price for one in self.endings)
+
+    @cached_property
+    def leaders(self) -> Mapping[int, int]:
+        """Partitions by the broker that was elected for them, the most first."""
+        elected = str(Result.ELECTED)
+        led = (one.leader for one in self.endings if one.result == elected)
+        return dict(Counter(one for one in led if one is not None).most_common())
+
+    @property
+    def rescued(self) -> int:
+        """Records that were saved."""
+        return sum(saved.records for one in self.endings for saved in one.rescued)
+
+
+def words_of(counts: Mapping[str, int]) -> str:
+    """``1,874 elected, 2 unknown``."""
+    return ", ".join(f"{number:,} {word}" for word, number in counts.items())

@@ -1,0 +1,111 @@
+"""Journals as JSON: in brief, or with every partition and step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.journal import UnreadableJournal
+from services.journal_view import Step
+from services.model import TopicPartition
+from services.recovery.timeline.account import Account, Brief
+from services.recovery.timeline.ending import Ending, result_of
+from services.recovery.timeline.moments import moments_of
+
+SCHEMA = 1
+
+
+def list_document(journals: list[Brief | UnreadableJournal]) -> dict[str, Any]:
+    """All of *journals*, newest first."""
+    return {"schema": SCHEMA, "journals": [_listed(one) for one in journals]}
+
+
+def account_document(account: Account) -> dict[str, Any]:
+    """One journal: how it ended for each partition, and each step."""
+    return {
+        "schema": SCHEMA,
+        **brief_document(account.brief),
+        "partitions": [_ending(one) for one in account.endings],
+        "steps": [_step(one) for one in account.view.steps],
+    }
+
+
+def timeline_document(accounts: list[Account]) -> dict[str, Any]:
+    """The timelines of *accounts*."""
+    return {
+        "schema": SCHEMA,
+        "timelines": [
+            {
+                **brief_document(one.brief),
+                "moments": list(moments_of(one.view)),
+                "topics": [
+                    {
+                        "topic": topic.topic,
+                        "partitions": [ending.partition.partition for ending in topic.endings],
+                        "outcomes": topic.counts,
+                        "stake": topic.stake,
+                        "records_rescued": topic.rescued,
+                    }
+                    for topic in one.topics
+                ],
+            }
+            for one in accounts
+        ],
+    }
+
+
+def brief_document(brief: Brief) -> dict[str, Any]:
+    """A journal in a line."""
+    return {
+        "journal": brief.path,
+        "cluster_id": brief.cluster_id,
+        "who": brief.who,
+        "resumed_by": brief.resumed_by,
+        "opened_at_ms": brief.opened_at_ms,
+        "last_at_ms": brief.last_at_ms,
+        "what": brief.what,
+        "result": brief.result,
+        "outcomes": brief.counts,
+        "unknown": brief.unknown,
+        "stake": brief.stake,
+        "digest": brief.digest,
+        "resumable": brief.resumable,
+    }
+
+
+def _listed(journal: Brief | UnreadableJournal) -> dict[str, Any]:
+    if isinstance(journal, UnreadableJournal):
+        return {"journal": journal.path, "unreadable": journal.reason}
+    return brief_document(journal)
+
+
+def _ending(one: Ending) -> dict[str, Any]:
+    return {
+        **_named(one.partition),
+        "result": one.result,
+        "reason": one.reason,
+        "leader": one.leader,
+        "leader_epoch": one.leader_epoch,
+        "rung": one.rung,
+        "price": one.price,
+        "order_kept": one.order_kept,
+        "rescued": [
+            {"broker": saved.broker, "records": saved.records, "path": saved.path}
+            for saved in one.rescued
+        ],
+    }
+
+
+def _step(one: Step) -> dict[str, Any]:
+    outcomes = {partition: result_of(one, partition) for partition in one.items}
+    return {
+        "step": one.name,
+        "at_ms": one.request.at_ms,
+        "partitions": [
+            {**_named(partition), **told.details, "result": told.result}
+            for partition, told in outcomes.items()
+        ],
+    }
+
+
+def _named(partition: TopicPartition) -> dict[str, Any]:
+    return {"topic": partition.topic, "partition": partition.partition}

@@ -1,0 +1,136 @@
+"""How it ended for one partition: the word of the last step that decides. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+from services.journal_view import UNKNOWN, Details, JournalView, Outcome, Step
+from services.model import TopicPartition
+from services.recovery.execution.preferred import STEP as PREFERRED
+from services.recovery.execution.restore_order import RESTORE
+from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
+from services.recovery.execution.target import Result
+from services.recovery.execution.undo_order import UNDO
+from services.recovery.group_reset import STEP as COMMIT
+from services.recovery.rescue.journalled import STEP as RESCUE
+
+NOTHING_SENT = "nothing sent"
+"""In the plan, and no step of it was announced: refused, left out, or not come to."""
+NOT_ELECTED = "order written, not elected"
+ACCEPTED = "accepted"
+
+_DECIDING = (REORDER, ELECT, DESIGNATE, PREFERRED, UNDO, COMMIT)
+_WORDS = {(REORDER, ACCEPTED): NOT_ELECTED, (UNDO, ACCEPTED): str(Result.UNDONE)}
+"""What the journal's word for a step means for its partition, where that differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rescued:
+    """Records of one replica that were saved."""
+
+    partition: TopicPartition
+    broker: int
+    records: int
+    path: PurePath
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """One partition as the journal leaves it."""
+
+    partition: TopicPartition
+    result: str
+    """``elected``, ``unknown``, ``refused``, ``moved``, ...; `NOTHING_SENT` without any step."""
+    reason: str = ""
+    leader: int | None = None
+    """Who was seen to lead; else the broker that was to."""
+    leader_epoch: int | None = None
+    rung: str = ""
+    price: str = ""
+    """What was agreed to be lost, as the journal has it."""
+    rescued: tuple[Rescued, ...] = ()
+    order_kept: bool = False
+    """Its assignment was written in another order, and that was not seen to be put back."""
+
+
+def endings_of(view: JournalView) -> tuple[Ending, ...]:
+    """How it ended for each partition of *view*, in the order of its plan or requests."""
+    planned = view.plan.items if view.plan is not None else {}
+    steps: dict[TopicPartition, list[Step]] = {one: [] for one in planned}
+    for step in view.steps:
+        for partition in step.items:
+            steps.setdefault(partition, []).append(step)
+    return tuple(_ending(one, planned.get(one, {}), held) for one, held in steps.items())
+
+
+def result_of(step: Step, partition: TopicPartition) -> Outcome:
+    """What became of *step* for *partition*; `UNKNOWN` as long as nobody knows."""
+    return step.outcomes.get(partition) or Outcome(UNKNOWN, {"reason": "no answer was noted"})
+
+
+def _ending(partition: TopicPartition, planned: Details, steps: Sequence[Step]) -> Ending:
+    price, rescued = str(planned.get("price", "")), _rescued(partition, steps)
+    deciding = [one for one in steps if one.name in _DECIDING]
+    if not deciding:
+        why = _why_not(partition, steps)
+        return Ending(partition, NOTHING_SENT, why, price=price, rescued=rescued)
+    last = deciding[-1]
+    outcome = result_of(last, partition)
+    told = outcome.details
+    seen, designee = _number(told.get("leader")), _number(last.items[partition].get("designee"))
+    return Ending(
+        partition,
+        _WORDS.get((last.name, outcome.result), outcome.result),
+        str(told.get("reason") or ""),
+        designee if seen is None else seen,
+        _number(told.get("leader_epoch")),
+        str(told.get("rung") or ""),
+        price,
+        rescued,
+        _order_kept(partition, steps),
+    )
+
+
+def _why_not(partition: TopicPartition, steps: Sequence[Step]) -> str:
+    """Why nothing was sent, as far as the journal tells: its rescue failed."""
+    rescues = [result_of(one, partition) for one in steps if one.name == RESCUE]
+    return str(rescues[-1].details.get("reason") or "") if rescues else ""
+
+
+def _rescued(partition: TopicPartition, steps: Sequence[Step]) -> tuple[Rescued, ...]:
+    """What the journal says was saved; malformed entries of a foreign hand are left out."""
+    places: list[Rescued | None] = []
+    for step in steps:
+        if step.name == RESCUE and partition in step.outcomes:
+            saved = step.outcomes[partition].details.get("saved")
+            listed = saved if isinstance(saved, list) else ()
+            places += [_place(partition, one) for one in listed]
+    return tuple(one for one in places if one is not None)
+
+
+def _place(partition: TopicPartition, saved: Any) -> Rescued | None:
+    try:
+        broker, records = int(saved["broker"]), int(saved["records"])
+        return Rescued(partition, broker, records, PurePath(str(saved["path"])))
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _order_kept(partition: TopicPartition, steps: Sequence[Step]) -> bool:
+    """Whether another order may still stand."""
+    kept = False
+    for step in steps:
+        item, result = step.items[partition], result_of(step, partition).result
+        if step.name == REORDER:
+            same = item.get("order") == item.get("assignment")
+            kept = kept or (not same and result in (ACCEPTED, UNKNOWN))
+        elif step.name in (RESTORE, UNDO) and result == ACCEPTED:
+            kept = False
+    return kept
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) else None

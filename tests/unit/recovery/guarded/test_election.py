@@ -1,0 +1,183 @@
+"""A guarded election: what it asks for, what it tells, and that it runs once."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from services.cluster_lock import ClusterLock
+from services.errors import AlreadyRunning, ConsentMissing, WrongCluster
+from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from services.recovery.execution.target import Result
+from services.recovery.guarded.events import (
+    Armed,
+    BatchBegun,
+    Finished,
+    JournalOpened,
+    OutcomesTold,
+    RescueEnded,
+    RescueProgressed,
+)
+from services.recovery.guarded.rescue_choice import RescueChoice
+from tests.fake_controller import after
+from tests.fake_metadata import CLUSTER_ID
+from tests.unit.kafka.replicas.held_log import HeldLog
+from tests.unit.recovery.guarded.conftest import Session
+from tests.unit.topic_backup.batch_bytes import batch
+from tests.unit.topic_backup.shapes import run
+
+PHRASE = "3 partitions lose 0"
+
+
+def test_everything_that_happens_is_told_in_order(session: Session) -> None:
+    session.offline(count=3)
+    outcomes = session.election(session.wanted()).run([PHRASE], session.told.append)
+    assert [one.result for one in outcomes] == [Result.ELECTED] * 3
+    assert [type(one) for one in session.told] == [
+        Armed,
+        JournalOpened,
+        BatchBegun,
+        OutcomesTold,
+        BatchBegun,
+        OutcomesTold,
+        Finished,
+    ]
+    batches = [len(one.partitions) for one in session.told if isinstance(one, BatchBegun)]
+    assert batches == [1, 2], "the canary first"
+    assert session.told[-1] == Finished("succeeded")
+    assert session.leaders() == {1}
+
+
+def test_the_journal_that_is_told_holds_plan_and_consent(session: Session) -> None:
+    session.offline(count=3)
+    session.election(session.wanted(), digest="abc").run([PHRASE], session.told.append)
+    (journal,) = session.journals()
+    (opened,) = (one for one in session.told if isinstance(one, JournalOpened))
+    assert (opened.path, journal.result) == (journal.path, "succeeded")
+    assert journal.plan is not None
+    assert journal.plan.payload["digest"] == "abc"
+    assert journal.consent is not None
+    assert journal.consent.payload["phrase"] == PHRASE
+
+
+@pytest.mark.parametrize("given", [(), ("3 partitions lose 1",), ("orders-0 lose 0",)])
+def test_without_the_phrase_nothing_exists_and_nothing_is_sent(
+    session: Session, given: tuple[str, ...]
+) -> None:
+    session.offline(count=3)
+    election = session.election(session.wanted())
+    with pytest.raises(ConsentMissing) as refused:
+        election.run(given, session.told.append)
+    assert refused.value.phrase == PHRASE
+    assert (session.told, session.journals(), session.controller.steps) == ([], [], [])
+
+
+def test_each_group_needs_its_own_phrase(session: Session) -> None:
+    session.offline(count=2)
+    session.offline("__consumer_offsets")
+    election = session.election(session.wanted())
+    phrases = [one.phrase for one in election.groups]
+    assert phrases == ["__consumer_offsets-0 lose 0", "2 partitions lose 0"]
+    with pytest.raises(ConsentMissing):
+        election.run(phrases[1:], session.told.append)
+    assert len(election.run(phrases, session.told.append)) == 3
+
+
+def test_a_consent_is_good_for_one_run(session: Session) -> None:
+    session.offline(count=3)
+    election = session.election(session.wanted())
+    election.run([PHRASE], session.told.append)
+    sent = session.controller.steps
+    with pytest.raises(AlreadyRunning, match="a consent is good for one run"):
+        election.run([PHRASE], session.told.append)
+    assert session.controller.steps == sent
+
+
+def test_a_second_attempt_while_one_runs_is_refused(session: Session) -> None:
+    """Two elections of the same partitions, agreed to apart: the cluster's lock is held."""
+    session.offline(count=3)
+    wanted = session.wanted()
+    refused: list[BaseException] = []
+
+    def again() -> None:
+        try:
+            session.election(wanted).run([PHRASE], lambda _: None)
+        except AlreadyRunning as error:
+            refused.append(error)
+
+    def meanwhile() -> None:
+        other = threading.Thread(target=again)
+        other.start()
+        other.join(10)
+
+    session.controller.next(ElectLeadersRequest, after(meanwhile))
+    session.election(wanted).run([PHRASE], session.told.append)
+    assert len(refused) == 1
+    assert session.controller.steps.count("elect") == 2, "the canary and the rest"
+
+
+def test_another_process_at_work_is_told(session: Session) -> None:
+    session.offline()
+    wanted = session.wanted()
+    lock = ClusterLock.acquire(CLUSTER_ID, session.state / "locks")
+    try:
+        with pytest.raises(AlreadyRunning, match="has been changing cluster"):
+            session.election(wanted).run(["orders-0 lose 0"], session.told.append)
+    finally:
+        lock.release()
+    assert session.controller.steps == []
+
+
+def test_addresses_that_lead_elsewhere_by_now_elect_nothing(session: Session) -> None:
+    session.offline()
+    wanted = session.wanted()
+    session.cluster.story.cluster_id = "another"
+    with pytest.raises(WrongCluster):
+        session.election(wanted).run(["orders-0 lose 0"], session.told.append)
+    assert session.controller.steps == []
+
+
+def test_asked_to_stop_it_ends_after_the_batch_and_can_be_resumed(session: Session) -> None:
+    session.offline(count=3)
+    wanted = session.wanted()
+    asked: list[bool] = []
+    session.stop = lambda: bool(asked)
+    session.controller.next(ElectLeadersRequest, after(lambda: asked.append(True)))
+    outcomes = session.election(wanted).run([PHRASE], session.told.append)
+    assert [one.result for one in outcomes] == [
+        Result.ELECTED,
+        Result.NOT_ATTEMPTED,
+        Result.NOT_ATTEMPTED,
+    ]
+    assert session.told[-1] == Finished(None)
+    (journal,) = session.journals()
+    assert journal.result is None
+    assert journal.unsettled == ()
+
+
+def test_what_ends_badly_is_partly_failed(session: Session) -> None:
+    session.offline()
+    wanted = session.wanted()
+    session.cluster.story.fenced = {1, 3}
+    outcomes = session.election(wanted).run(["orders-0 lose 0"], session.told.append)
+    assert [one.result for one in outcomes] == [Result.REFUSED]
+    assert session.told[-1] == Finished("partly failed")
+
+
+def test_a_rescue_tells_its_progress_and_its_results(session: Session) -> None:
+    (partition,) = session.offline()
+    session.cluster.hold(2, partition, (0, 100))
+    session.cluster.hold(1, partition, (0, 100), (4, 20))
+    wanted = session.wanted(designee=2)
+    logs = [batch(run(n, n + 10), epoch=0 if n < 100 else 4) for n in range(0, 120, 10)]
+    HeldLog(partition, logs).serve(session.cluster.brokers[1])
+    rescue = RescueChoice(to=session.state / "rescue")
+    election = session.election(wanted, rescue=rescue)
+    election.run([one.phrase for one in election.groups], session.told.append)
+    progress = [one.progress for one in session.told if isinstance(one, RescueProgressed)]
+    (ended,) = (one for one in session.told if isinstance(one, RescueEnded))
+    assert (progress[0].partitions, progress[0].copied, progress[0].at_most) == (1, 0, 20)
+    assert progress[0].folder.is_relative_to(session.state / "rescue")
+    assert [one.records for one in ended.results] == [20]
+    assert session.leaders() == {2}

@@ -1,0 +1,127 @@
+"""Watching elected partitions climb (R7), until each is at its top or nobody looks any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from services.model import TopicPartition
+from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.guarded import ladder_watch
+from services.recovery.guarded.ladder_watch import watch_ladder
+from tests.unit.recovery.guarded.conftest import Session
+from tests.unit.recovery.plans import named
+
+
+def elected(session: Session) -> tuple[Outcome, ...]:
+    """Elect b1 wherever nobody leads."""
+    election = session.election(session.wanted())
+    return election.run([one.phrase for one in election.groups], session.told.append)
+
+
+def in_sync(session: Session, partition: TopicPartition, *brokers: int) -> None:
+    state = session.cluster.story.states[partition]
+    session.cluster.story.states[partition] = replace(state, isr=brokers)
+
+
+def watching(
+    session: Session, outcomes: tuple[Outcome, ...], *changes: Callable[[], object]
+) -> Iterator[tuple[Outcome, ...]]:
+    """Watch without waiting; each of *changes* happens at one pause, the watch stops after all."""
+    left = list(changes)
+
+    def pause(_: float) -> None:
+        if left:
+            left.pop(0)()
+
+    looks = iter(range(50))
+    return watch_ladder(
+        session.read, outcomes, lambda: not left and next(looks, None) is None, pause
+    )
+
+
+def rungs(moved: tuple[Outcome, ...]) -> list[tuple[str, Rung | None]]:
+    return list(
+        zip(named(one.partition for one in moved), (one.rung for one in moved), strict=True)
+    )
+
+
+def test_each_partition_is_told_when_it_moves_until_all_are_redundant(session: Session) -> None:
+    first, second = session.offline(count=2)
+    outcomes = elected(session)
+    assert {one.rung for one in outcomes} == {Rung.WRITABLE}
+    told = watching(session, outcomes, lambda: in_sync(session, second, 1, 2))
+    assert rungs(next(told)) == [("orders-1", Rung.REDUNDANT)]
+    in_sync(session, first, 1, 2)
+    assert [rungs(one) for one in told] == [[("orders-0", Rung.REDUNDANT)]]
+
+
+def test_one_whose_high_watermark_is_behind_serves_and_then_is_writable(session: Session) -> None:
+    session.offline()
+    outcomes = elected(session)
+    behind = tuple(one.with_rung(Rung.SERVING) for one in outcomes)
+    assert [rungs(one) for one in watching(session, behind)] == [[("orders-0", Rung.WRITABLE)]]
+
+
+def test_one_replica_alone_is_at_its_top_when_it_is_writable(session: Session) -> None:
+    session.offline()
+    (outcome,) = elected(session)
+    alone = replace(outcome, target=replace(outcome.target, assignment=(1,)))
+    assert list(watching(session, (alone,))) == []
+
+
+def test_a_leader_that_is_lost_again_is_told_with_the_reason(session: Session) -> None:
+    (partition,) = session.offline()
+    outcomes = elected(session)
+
+    def lose() -> None:
+        state = session.cluster.story.states[partition]
+        lost = replace(state, leader=None, leader_epoch=state.leader_epoch + 1)
+        session.cluster.story.states[partition] = lost
+
+    ((moved,),) = watching(session, outcomes, lose)
+    assert (moved.rung, moved.result) == (None, Result.ELECTED)
+    assert moved.reason == "b1 was elected, and it has no leader again: read it again"
+
+
+def test_metadata_of_before_the_election_takes_no_leader_away(session: Session) -> None:
+    (partition,) = session.offline()
+    outcomes = elected(session)
+    state = session.cluster.story.states[partition]
+    session.cluster.story.states[partition] = replace(state, leader=None, leader_epoch=5)
+    assert list(watching(session, outcomes)) == []
+
+
+def test_a_hung_leader_keeps_its_rung_and_hides_no_other(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ladder_watch, "LOOK_SECONDS", 0.4)
+    _, alive = session.offline(count=2)
+    outcomes = elected(session)
+    other = replace(outcomes[1].target, designee=2)
+    state = session.cluster.story.states[alive]
+    session.cluster.story.states[alive] = replace(state, leader=2)
+    outcomes = (outcomes[0], replace(outcomes[1], target=replace(other, log_end=70)))
+    session.cluster.brokers[1].hung = True
+    in_sync(session, alive, 2, 1)
+    read = session.cluster.client(2)
+    try:
+        told = watch_ladder(read, outcomes, lambda: False, lambda _: None)
+        assert rungs(next(told)) == [("orders-1", Rung.REDUNDANT)]
+    finally:
+        read.close()
+
+
+def test_what_was_not_elected_is_not_watched(session: Session) -> None:
+    session.offline()
+    (outcome,) = elected(session)
+    told = watching(session, (replace(outcome, result=Result.ALREADY_ONLINE),))
+    assert list(told) == []
+
+
+def test_it_ends_as_soon_as_it_is_asked_to(session: Session) -> None:
+    session.offline()
+    outcomes = elected(session)
+    assert list(watch_ladder(session.read, outcomes, lambda: True)) == []

@@ -1,0 +1,137 @@
+"""The look between consent and execution: what it lets through, and what it stops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from services.errors import EvidenceChanged, WrongCluster
+from services.recovery.execution.target import Result
+from services.recovery.guarded.priced import Priced
+from services.recovery.guarded.reread import Reread, reread
+from services.recovery.guarded.rescue_choice import RescueChoice
+from services.recovery.guarded.rescue_size import rescue_size
+from services.recovery.plan.check import CheckStatus
+from services.recovery.triage import Triage
+from tests.fake_metadata import CLUSTER_ID
+from tests.unit.recovery.guarded.conftest import Session
+
+
+def again(session: Session, wanted: tuple[Priced, ...]) -> Reread:
+    return reread(session.read, CLUSTER_ID, wanted, 2.0)
+
+
+def test_what_has_not_changed_goes_on_as_it_was_agreed_to(session: Session) -> None:
+    session.offline(count=2)
+    wanted = session.wanted()
+    found = again(session, wanted)
+    found.require_unchanged()
+    assert [one.status for one in found.checked] == [CheckStatus.UNCHANGED] * 2
+    assert [one.target for one in found.wanted] == [one.target for one in wanted]
+
+
+def test_a_replica_that_grew_is_told_and_stops_it(session: Session) -> None:
+    first, second = session.offline(count=2)
+    wanted = session.wanted()
+    session.cluster.hold(2, second, (0, 100), (4, 35))
+    found = again(session, wanted)
+    (changed,) = found.changed
+    assert changed.partition == second
+    assert "the log end of b2 was 70 and is 135" in changed.reason
+    with pytest.raises(EvidenceChanged, match="orders-1: the log end of b2 was 70 and is 135"):
+        found.require_unchanged()
+    prices = {one.partition: str(one.stake.price) for one in found.wanted}
+    assert prices == {first: "0", second: "35"}, "what consenting anew would cost"
+
+
+def test_many_changes_are_told_by_the_first_and_their_number(session: Session) -> None:
+    partitions = session.offline(count=3)
+    wanted = session.wanted()
+    for one in partitions:
+        session.cluster.hold(1, one, (0, 40))
+    with pytest.raises(EvidenceChanged, match=r"^orders-0: .* \(and 2 more changed\)"):
+        again(session, wanted).require_unchanged()
+
+
+def test_a_partition_that_is_led_meanwhile_stops_nobody(session: Session) -> None:
+    healed, _ = session.offline(count=2)
+    wanted = session.wanted()
+    state = session.cluster.story.states[healed]
+    session.cluster.story.states[healed] = replace(state, leader=3, leader_epoch=6)
+    found = again(session, wanted)
+    found.require_unchanged()
+    assert [one.status for one in found.checked] == [CheckStatus.ONLINE, CheckStatus.UNCHANGED]
+    assert found.wanted[0].target == wanted[0].target, "the run finds it online"
+    assert found.wanted[0].stake == wanted[0].stake, "at the price that was agreed to"
+
+
+def test_all_of_them_may_be_led_by_now(session: Session) -> None:
+    (healed,) = session.offline()
+    wanted = session.wanted()
+    state = session.cluster.story.states[healed]
+    session.cluster.story.states[healed] = replace(state, leader=3, leader_epoch=6)
+    (led,) = again(session, wanted).wanted
+    assert (led.target, led.stake) == (wanted[0].target, wanted[0].stake)
+
+
+def test_nothing_is_to_be_rescued_of_what_is_led_meanwhile(session: Session) -> None:
+    """Its replicas follow a leader by now: what was to be saved may be cut off already."""
+    (healed,) = session.offline()
+    session.cluster.hold(1, healed, (0, 100), (2, 25))
+    session.cluster.hold(2, healed, (0, 100), (1, 50))
+    wanted = session.wanted()
+    state = session.cluster.story.states[healed]
+    session.cluster.story.states[healed] = replace(state, leader=3, leader_epoch=6)
+    found = again(session, wanted)
+    assert (rescue_size(wanted).records, rescue_size(found.wanted).records) == (50, 0)
+    rescue = RescueChoice(to=session.state / "rescue")
+    (outcome,) = session.election(found.wanted, rescue=rescue).run(["orders-0 lose 50"], print)
+    assert outcome.result is Result.ALREADY_ONLINE
+
+
+def test_a_leader_epoch_that_moved_ranks_it_anew_and_goes_on(session: Session) -> None:
+    (partition,) = session.offline()
+    wanted = session.wanted()
+    state = session.cluster.story.states[partition]
+    session.cluster.story.states[partition] = replace(state, leader_epoch=9)
+    found = again(session, wanted)
+    found.require_unchanged()
+    (now,) = found.wanted
+    assert (wanted[0].target.leader_epoch, now.target.leader_epoch) == (5, 9)
+
+
+def test_a_deleted_topic_stops_it_and_can_not_be_agreed_to_anew(session: Session) -> None:
+    (partition,) = session.offline()
+    wanted = session.wanted()
+    del session.cluster.story.states[partition]
+    found = again(session, wanted)
+    assert [one.status for one in found.changed] == [CheckStatus.GONE]
+    assert found.wanted == ()
+
+
+def test_a_designee_that_was_fenced_stops_it(session: Session) -> None:
+    session.offline()
+    wanted = session.wanted()
+    session.cluster.story.fenced = {1, 3}
+    found = again(session, wanted)
+    assert "b1 was eligible and is barred" in found.changed[0].reason
+    assert found.wanted == ()
+
+
+def test_another_cluster_is_refused(session: Session) -> None:
+    session.offline()
+    wanted = session.wanted()
+    session.cluster.story.cluster_id = "another"
+    with pytest.raises(WrongCluster, match="lead to cluster another now"):
+        again(session, wanted)
+
+
+def test_who_is_waited_for_is_told(session: Session) -> None:
+    session.offline()
+    wanted = session.wanted()
+    session.cluster.brokers[2].hung = True
+    told: list[Triage] = []
+    found = reread(session.read, CLUSTER_ID, wanted, 1.5, told=told.append)
+    assert told[0].evidence.awaited == {2}
+    assert "the log end of b2 was 70 and is unknown" in found.changed[0].reason

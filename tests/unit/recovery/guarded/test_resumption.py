@@ -1,0 +1,129 @@
+"""A journal taken up again: what it needs, what it tells, and what it never does twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from services.errors import AlreadyRunning, ConsentMissing, EvidenceChanged
+from services.journal import Journal, read
+from services.kafka.election_client import ElectionClient
+from services.recovery.execution.target import Result
+from services.recovery.guarded.events import Armed, BatchBegun, Finished, JournalOpened
+from services.recovery.guarded.rescue_choice import RescueChoice
+from services.recovery.guarded.resumption import GuardedResume, open_journals
+from services.recovery.remains import consented
+from services.recovery.resume import survey
+from tests.fake_metadata import CLUSTER_ID
+from tests.unit.recovery.guarded.conftest import Session
+
+PHRASE = "2 partitions lose 0"
+
+
+class Killed(BaseException):
+    """Ends the session as kill -9 would, as far as its files are concerned."""
+
+
+def die(*_: object, **__: object) -> NoReturn:
+    raise Killed
+
+
+def killed(session: Session, monkeypatch: pytest.MonkeyPatch, owner: type, step: str) -> Path:
+    """The journal of an election of two partitions that ended when it came to *step*."""
+    session.offline(count=2)
+    wanted = session.wanted()
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, step, die)
+        with pytest.raises(Killed):
+            session.election(wanted).run([PHRASE], session.told.append)
+    session.told.clear()
+    (journal,) = session.journals()
+    return journal.path
+
+
+def resume(session: Session, path: Path, *, undo: bool = False) -> GuardedResume:
+    found = survey(session.read, read(path), 2.0)
+    return GuardedResume(
+        session.power, found, undo, RescueChoice(without=True), lambda: False, session.state
+    )
+
+
+def test_what_was_agreed_to_is_finished_without_another_phrase(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = killed(session, monkeypatch, ElectionClient, "elect")
+    resumed = resume(session, path)
+    assert resumed.groups == ()
+    outcomes = resumed.run((), session.told.append)
+    assert [one.result for one in outcomes] == [Result.ELECTED] * 2
+    kinds = [type(one) for one in session.told]
+    assert kinds[:3] == [Armed, JournalOpened, BatchBegun]
+    assert session.told[-1] == Finished("succeeded")
+
+
+def test_what_was_not_agreed_to_needs_its_phrase(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = killed(session, monkeypatch, Journal, "consent")
+    resumed = resume(session, path)
+    assert [one.phrase for one in resumed.groups] == [PHRASE]
+    with pytest.raises(ConsentMissing):
+        resumed.run((), session.told.append)
+    assert session.controller.steps == []
+    assert len(resumed.run((PHRASE,), session.told.append)) == 2
+
+
+def test_a_consent_to_undo_is_none_to_elect(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = killed(session, monkeypatch, Journal, "consent")
+    resume(session, path, undo=True).run(("undo 2 partitions",), session.told.append)
+    view = read(path)
+    assert (view.result, consented(view)) == ("undone", False)
+    assert [one.phrase for one in resume(session, path).groups] == [PHRASE]
+
+
+def test_orders_are_put_back_where_nobody_leads(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = killed(session, monkeypatch, ElectionClient, "elect")
+    resumed = resume(session, path, undo=True)
+    assert (resumed.groups, resumed.wanted) == ((), ())
+    outcomes = resumed.run((), session.told.append)
+    assert {one.result for one in outcomes} == {Result.UNDONE}
+    assert session.told[-1] == Finished("undone")
+
+
+def test_a_resume_runs_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    resumed = resume(session, killed(session, monkeypatch, ElectionClient, "elect"))
+    resumed.run((), session.told.append)
+    with pytest.raises(AlreadyRunning):
+        resumed.run((), session.told.append)
+
+
+def test_a_journal_that_went_on_since_is_looked_at_again(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = killed(session, monkeypatch, ElectionClient, "elect")
+    first, second = resume(session, path), resume(session, path)
+    first.run((), session.told.append)
+    sent = session.controller.steps
+    with pytest.raises(EvidenceChanged, match="went on meanwhile"):
+        second.run((), session.told.append)
+    assert session.controller.steps == sent
+
+
+def test_only_elections_that_are_not_done_are_open(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = killed(session, monkeypatch, ElectionClient, "elect")
+    with Journal.open(CLUSTER_ID, session.state) as other:
+        other.note("no election")
+    (session.state / "journal" / f"cluster-{CLUSTER_ID}" / "broken.jsonl").write_text("{}\n")
+    views, unreadable = open_journals(CLUSTER_ID, session.state)
+    assert [one.path for one in views] == [path]
+    assert [one.path.name for one in unreadable] == ["broken.jsonl"]
+    resume(session, path).run((), session.told.append)
+    assert open_journals(CLUSTER_ID, session.state)[0] == []

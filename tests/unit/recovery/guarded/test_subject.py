@@ -1,0 +1,105 @@
+"""What an election is about, frozen: prices, what stands alone, what is left out, what is saved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from services.consent import Price
+from services.model import LogDir, PartitionEvidence, ReplicaLog, Unknown
+from services.recovery.guarded.priced import frozen
+from services.recovery.guarded.rescue_size import RescueSize, rescue_size
+from services.recovery.guarded.subject import Subject, subject_of
+from services.recovery.judgement.verdict import assess
+from tests.unit.recovery.plans import (
+    BOMB,
+    CLUSTER,
+    FORK,
+    INTERNAL,
+    LOSS,
+    SAFE,
+    UNPROVEN,
+    WAITING,
+    named,
+)
+from tests.unit.recovery.replicas import HEALTHY, log, offline
+
+
+def about(*evidence: PartitionEvidence) -> Subject:
+    return subject_of(
+        CLUSTER, [one.partition for one in evidence], [assess(one, HEALTHY) for one in evidence]
+    )
+
+
+def test_the_recommended_replica_of_each_is_elected_internal_topics_first() -> None:
+    found = about(LOSS, SAFE, INTERNAL)
+    assert named(one.partition for one in found.wanted) == [
+        "__consumer_offsets-0",
+        "orders-1",
+        "orders-3",
+    ]
+    assert [one.target.designee for one in found.wanted] == [1, 2, 1]
+
+
+def test_what_only_the_operator_can_decide_is_left_with_the_reason() -> None:
+    found = about(FORK, BOMB, SAFE)
+    assert named(one.partition for one in found.wanted) == ["orders-1"]
+    reasons = {str(one.partition): one.reason for one in found.left}
+    assert reasons["orders-5"].startswith("FORK decide: ")
+    assert reasons["orders-8"].startswith("BOMB stop b4: ")
+
+
+def test_what_is_online_or_unread_is_left() -> None:
+    found = subject_of(CLUSTER, [SAFE.partition], [])
+    assert found.wanted == ()
+    assert "not offline any more, or was not read yet" in found.left[0].reason
+
+
+def test_losses_are_summed_apart_from_those_that_are_not_known() -> None:
+    found = about(LOSS, SAFE, UNPROVEN)
+    assert (found.known_loss, found.unknown_losses) == (Price(50), 1)
+
+
+def test_each_that_stands_alone_says_why() -> None:
+    found = about(SAFE, UNPROVEN, INTERNAL)
+    assert sorted(named(found.why_alone)) == ["__consumer_offsets-0", "orders-6"]
+    assert [one.phrase for one in found.groups] == [
+        "__consumer_offsets-0 lose 0",
+        "orders-6 lose unknown",
+        "orders-1 lose 0",
+    ]
+
+
+def test_a_start_that_would_spare_an_election_is_known() -> None:
+    found = about(WAITING, SAFE)
+    assert found.spared == {WAITING.partition: "start b3"}
+
+
+def test_without_some_the_others_stay_as_they_were() -> None:
+    found = about(LOSS, SAFE).without({LOSS.partition}, "left out by you")
+    assert named(one.partition for one in found.wanted) == ["orders-1"]
+    assert [(str(one.partition), one.reason) for one in found.left] == [
+        ("orders-3", "left out by you")
+    ]
+    assert found.known_loss == Price(0)
+
+
+def sized(replica: ReplicaLog, size: int) -> ReplicaLog:
+    return replace(replica, log_dir=LogDir("/logs", online=True, size=size))
+
+
+def test_what_a_rescue_saves_is_counted_in_records_and_bytes() -> None:
+    evidence = offline(
+        log(1, (0, 100), (2, 125), hw=100), sized(log(2, (0, 100), (1, 150), hw=100), 15_000)
+    )
+    size = rescue_size([frozen(evidence, 1)])
+    assert size == RescueSize(1, 50, 5_000 + 50 * 64)
+
+
+def test_a_size_that_is_not_told_is_unknown_and_the_records_are_still_counted() -> None:
+    size = rescue_size([frozen(LOSS, 1)])
+    assert (size.partitions, size.records) == (1, 50)
+    assert isinstance(size.size, Unknown)
+
+
+def test_nothing_is_saved_where_nothing_is_cut_off() -> None:
+    assert rescue_size([frozen(SAFE, 2)]) == RescueSize(0, 0, 0)

@@ -1,0 +1,53 @@
+"""Persons who agree to a plan: each once, and to one digest."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.errors import UsageError
+from services.recovery.plan.approvals import approve, voided
+from services.recovery.plan.document import Approval, Entry, Plan
+from services.recovery.plan.edit import set_leader
+from tests.unit.recovery.plans import LOSS, SAFE, planned
+
+
+def test_two_persons_agree_to_one_digest() -> None:
+    plan = approve(approve(planned(SAFE, LOSS), "ada", 5), "grace", 6)
+    assert [(one.by, one.at_ms, one.digest) for one in plan.approvals] == [
+        ("ada", 5, plan.digest),
+        ("grace", 6, plan.digest),
+    ]
+
+
+@pytest.mark.parametrize("again", ["ada", "Ada", " ADA ", "\uff41\uff44\uff41"])
+def test_one_person_counts_once_however_the_name_is_written(again: str) -> None:
+    plan = approve(planned(SAFE), "ada", 5)
+    assert approve(plan, again, 6) is plan
+
+
+def test_a_file_that_names_a_person_twice_counts_her_once() -> None:
+    plan = approve(planned(SAFE), "ada", 5)
+    twice = Approval(by="Ada", at_ms=6, digest=plan.digest)
+    assert plan.breakglass is not None
+    forged = plan.with_evidence(approvals=(*plan.breakglass.approvals, twice))
+    assert [one.by for one in forged.approvals] == ["ada"]
+
+
+def test_an_edit_voids_approvals_and_a_new_one_ends_that() -> None:
+    approved = approve(planned(SAFE, LOSS), "ada", 5)
+    edited = set_leader(approved, LOSS.partition, 2)
+    assert (edited.approvals, voided(edited)) == ((), ("ada",))
+    assert voided(approve(edited, "Ada", 6)) == ()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\x1b[31m", "a\u202eb", "x" * 101])
+def test_a_name_is_one_that_can_be_read(name: str) -> None:
+    with pytest.raises(UsageError, match="printable characters"):
+        approve(planned(SAFE), name, 5)
+
+
+def test_a_bare_plan_has_nothing_to_approve() -> None:
+    bare = Plan(entries=(Entry(topic="orders", number=1, leader=2),))
+    assert voided(bare) == ()
+    with pytest.raises(ValueError, match="no evidence"):
+        approve(bare, "ada", 5)

@@ -1,0 +1,35 @@
+"""Who could lead a partition, and why the others cannot."""
+
+from __future__ import annotations
+
+from services.model import PartitionEvidence, Unknown
+from services.recovery.plan.candidates import Candidate, candidates
+from tests.unit.recovery.plans import BOMB, HALF_READ, INTERNAL, LOSS, planned
+
+
+def of(evidence: PartitionEvidence) -> list[Candidate]:
+    return list(candidates(planned(evidence).records[evidence.partition]))
+
+
+def test_every_replica_is_listed_best_first_with_its_loss_or_why_it_cannot_lead() -> None:
+    assert [(one.broker, str(one.loses), one.refusal) for one in of(LOSS)] == [
+        (1, "50", ""),
+        (2, "25", ""),
+        (3, "unknown", "b3 is fenced"),
+    ]
+
+
+def test_one_that_could_not_be_read_can_be_chosen_and_says_that_its_loss_is_unknown() -> None:
+    silent = of(HALF_READ)[1]
+    assert silent.eligible
+    assert isinstance(silent.loses.records, Unknown)
+    assert silent.own_consent == "loss unknown: b2 does not answer (connection refused)"
+
+
+def test_a_consent_of_its_own_is_named_beforehand() -> None:
+    assert of(INTERNAL)[0].own_consent == "it is an internal topic"
+    assert of(LOSS)[0].own_consent == ""
+
+
+def test_nobody_can_lead_while_the_controller_would_elect_another() -> None:
+    assert [one.eligible for one in of(BOMB) if one.broker == 2] == [False]

@@ -1,0 +1,315 @@
+"""A plan edited as a text: what comes back, and where it is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.model import PartitionEvidence, TopicPartition
+from services.recovery.judgement.replica_choice import refusal
+from services.recovery.judgement.verdict import assess
+from services.recovery.plan.document import ChosenBy, Plan
+from services.recovery.plan.edit import BY_HAND, exclude, set_leader
+from services.recovery.plan.edit_form import render_form
+from services.recovery.plan.make import make_plan
+from services.recovery.plan.notes import NOTES, add_note, notes_of, with_notes
+from services.recovery.plan.partition_file import Election, elections_of
+from services.recovery.plan.read_back import LARGEST_FORM, Problem, read_back
+from tests.unit.recovery.partitions import partitions
+from tests.unit.recovery.plans import CLUSTER, EVERY_KIND, FORK, LOSS, MADE_AT_MS, SAFE, planned
+from tests.unit.recovery.replicas import HEALTHY
+
+PLAN = add_note(planned(SAFE, LOSS, FORK), "ask ada")
+
+
+def edited(text: str, plan: Plan = PLAN) -> Plan:
+    read = read_back(text, plan)
+    assert isinstance(read, Plan), read
+    return read
+
+
+def wrong(text: str, plan: Plan = PLAN) -> list[str]:
+    read = read_back(text, plan)
+    assert not isinstance(read, Plan)
+    return list(map(str, read))
+
+
+def form(change: Any = None, plan: Plan = PLAN) -> str:
+    text = render_form(plan)
+    if change is None:
+        return text
+    document = json.loads(text)
+    change(document)
+    return json.dumps(document, indent=1)
+
+
+def test_the_form_has_a_line_for_each_election_with_what_helps_to_decide() -> None:
+    line = next(one for one in form().splitlines() if '"partition": 3' in one)
+    assert json.loads(line.rstrip(",")) == {
+        "topic": "orders", "partition": 3, "designatedLeader": 1, "verdict": "LOSS",
+        "loses": "50", "unread": "?", "recommended": 1, "canLead": {"1": "50", "2": "25"},
+    }  # fmt: skip
+
+
+def test_the_form_is_the_document_of_the_kip() -> None:
+    assert elections_of(json.loads(form()), "the form") == (
+        Election(TopicPartition("orders", 1), 2),
+        Election(TopicPartition("orders", 3), 1),
+    )
+
+
+def test_a_leader_is_changed_in_its_line() -> None:
+    after = edited(form().replace('"partition": 3, "designatedLeader": 1',
+                                  '"partition": 3, "designatedLeader": 2'))  # fmt: skip
+    assert after.leaders == {SAFE.partition: 2, LOSS.partition: 2}
+    assert after.records[LOSS.partition].chosen_by is ChosenBy.HAND
+    assert after.records[SAFE.partition] is PLAN.records[SAFE.partition]
+
+
+def test_a_line_that_is_deleted_leaves_its_partition_out() -> None:
+    lines = [one for one in form().splitlines() if '"partition": 1' not in one]
+    after = edited("\n".join(lines))
+    assert list(after.leaders) == [LOSS.partition]
+    assert after.records[SAFE.partition].left_out == BY_HAND
+
+
+def move(document: Any, number: int, source: str, target: str, **fields: object) -> None:
+    document[target].append({**document[source].pop(number), **fields})
+
+
+def test_a_line_is_moved_to_what_is_left_out_with_a_reason() -> None:
+    after = edited(form(lambda it: move(it, 0, "partitions", "leftOut", why="its owner decides")))
+    assert after.records[SAFE.partition].left_out == "its owner decides"
+
+
+def test_a_line_is_moved_back_with_a_leader() -> None:
+    after = edited(form(lambda it: move(it, 0, "leftOut", "partitions", designatedLeader=1)))
+    assert after.leaders[FORK.partition] == 1
+    assert after.records[FORK.partition].left_out == ""
+
+
+def test_the_reason_of_what_is_left_out_can_be_changed() -> None:
+    after = edited(form(lambda it: it["leftOut"][0].update(why="ask the owners")))
+    assert after.records[FORK.partition].left_out == "ask the owners"
+
+
+def test_notes_are_edited() -> None:
+    after = edited(form(lambda it: it.update(notes=["ask grace", "[bold]\x1b[31m"])))
+    assert notes_of(after) == ("ask grace", "[bold]\x1b[31m")
+    assert after.digest == PLAN.digest
+
+
+def test_what_is_for_reading_may_be_changed_or_dropped_without_effect() -> None:
+    def change(document: Any) -> None:
+        for key in ("help", "cluster_id", "digest", "notes"):
+            del document[key]
+        document["leftOut"] = []
+        document["partitions"][0].update(loses="9", canLead={})
+
+    assert edited(form(change)) is PLAN
+
+
+def test_a_record_keeps_its_evidence_whatever_is_edited() -> None:
+    after = edited(form(lambda it: it.update(partitions=[])))
+    assert after.leaders == {}
+    assert all(after.records[one].evidence is PLAN.records[one].evidence for one in PLAN.records)
+
+
+@given(partitions())
+def test_any_plan_that_is_not_edited_comes_back_as_itself(evidence: PartitionEvidence) -> None:
+    plan = make_plan([assess(evidence, HEALTHY)], CLUSTER, MADE_AT_MS)
+    assert read_back(render_form(plan), plan) is plan
+
+
+@given(st.data())
+def test_any_valid_edit_comes_back_as_it_was_meant(data: st.DataObject) -> None:
+    plan = planned(*EVERY_KIND)
+    wanted: dict[TopicPartition, int | None] = {}
+    for partition, record in plan.records.items():
+        able = [one for one in record.ranking if not refusal(record.evidence, one)]
+        wanted[partition] = data.draw(st.sampled_from([None, *able]))
+    notes = data.draw(st.lists(st.text("ab[]\x1b\u202e\né", min_size=1).filter(str.strip)))
+    expected = plan
+    for partition, leader in wanted.items():
+        if leader is None and partition in plan.leaders:
+            expected = exclude(expected, partition)
+        elif leader is not None and leader != plan.leaders.get(partition):
+            expected = set_leader(expected, partition, leader)
+    after = edited(render_form(with_notes(expected, notes)).replace(
+        expected.spoken_digest, plan.spoken_digest), plan)  # fmt: skip
+    assert after.leaders == expected.leaders
+    assert after.digest == expected.digest
+    assert notes_of(after) == tuple(one.strip() for one in notes)
+
+
+@given(st.text(max_size=60), st.integers(0, 900), st.integers(0, 30))
+def test_no_text_makes_it_stumble(scrap: str, at: int, cut: int) -> None:
+    text = form()
+    read = read_back(text[:at] + scrap + text[at + cut :], PLAN)
+    assert isinstance(read, Plan) or all(isinstance(one, Problem) for one in read)
+
+
+KEYS = ("topic", "partition", "partitions", "leftOut", "notes", "designatedLeader", "why", "digest")
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(KEYS), inner),
+)
+
+
+@given(documents)
+def test_no_document_makes_it_stumble(document: Any) -> None:
+    read = read_back(json.dumps(document), PLAN)
+    assert isinstance(read, Plan) or read
+
+
+def _leader(value: object) -> Any:
+    return lambda it: it["partitions"][1].update(designatedLeader=value)
+
+
+@pytest.mark.parametrize(
+    ("change", "messages"),
+    [
+        pytest.param(_leader(3), ["b3 cannot lead orders-3: b3 is fenced"], id="fenced"),
+        pytest.param(
+            _leader(7),
+            ["b7 cannot lead orders-3: b7 is not in the assignment 2, 1, 3"],
+            id="not assigned",
+        ),
+        pytest.param(
+            _leader("2"), ['"designatedLeader" must be a whole number, not "2"'], id="a text"
+        ),
+        pytest.param(
+            _leader(True), ['"designatedLeader" must be a whole number, not true'], id="a bool"
+        ),
+        pytest.param(
+            lambda it: it["partitions"][1].pop("designatedLeader"),
+            ['"designatedLeader" is missing'],
+            id="no leader",
+        ),
+        pytest.param(
+            lambda it: it["partitions"][0].update(topic="carts"),
+            ["the plan has no evidence for carts-1: make a plan that includes it"],
+            id="unknown partition",
+        ),
+        pytest.param(
+            lambda it: it["partitions"].append("orders-3"),
+            ['this must be an object {"topic": ...}'],
+            id="no object",
+        ),
+        pytest.param(lambda it: it.update(leftOut={}), ['"leftOut" must be a list'], id="no list"),
+        pytest.param(
+            lambda it: it.update(notes="x"), ['"notes" must be a list of texts'], id="one note"
+        ),
+        pytest.param(
+            lambda it: it.update(notes=["x", 5, " "]),
+            ["a note must be a text", "a note has no words: write some or drop it"],
+            id="no notes",
+        ),
+        pytest.param(
+            lambda it: it.update(notes=["x"] * (NOTES + 1)),
+            ["there are 101 notes and 100 are kept: remove some"],
+            id="too many notes",
+        ),
+        pytest.param(
+            lambda it: it["leftOut"][0].update(why="x" * 1001),
+            ["the reason has 1,001 characters and may have 1,000: shorten it"],
+            id="long reason",
+        ),
+        pytest.param(
+            lambda it: it.pop("partitions"), ['there is no list "partitions"'], id="no partitions"
+        ),
+        pytest.param(
+            lambda it: it.update(digest="lusab-babad-gutih"),
+            [f"this is another plan: the one being edited is {PLAN.spoken_digest}"],
+            id="another plan",
+        ),
+    ],
+)
+def test_each_fault_is_named_with_its_line(change: Any, messages: list[str]) -> None:
+    text = form(change)
+    found = read_back(text, PLAN)
+    assert not isinstance(found, Plan)
+    assert [one.what for one in found] == messages
+    for one in found:
+        line = text.splitlines()[one.line - 1]
+        assert line[one.column - 1 :].strip(), "it points at something"
+
+
+def test_a_fault_is_pointed_at_by_line_and_column() -> None:
+    text = form().replace(
+        '"partition": 3, "designatedLeader": 1', '"partition": 3, "designatedLeader": 3'
+    )
+    line = next(n for n, one in enumerate(text.splitlines(), 1) if '"designatedLeader": 3' in one)
+    column = text.splitlines()[line - 1].index('"designatedLeader"') + 1
+    assert wrong(text) == [f"line {line}, column {column}: b3 cannot lead orders-3: b3 is fenced"]
+
+
+def test_what_stands_twice_names_the_line_where_it_stands_first() -> None:
+    text = form(lambda it: it["partitions"].append(dict(it["partitions"][0])))
+    (said,) = wrong(text)
+    first = next(n for n, one in enumerate(text.splitlines(), 1) if '"topic"' in one)
+    assert said.endswith(f"orders-1 stands twice, first on line {first - 1}")
+
+
+def test_a_partition_is_not_elected_and_left_out_at_once() -> None:
+    assert "orders-1 stands twice" in wrong(
+        form(lambda it: it["leftOut"].append(dict(it["partitions"][0])))
+    )[0]  # fmt: skip
+
+
+def test_all_faults_are_told_at_once_in_the_order_of_the_text() -> None:
+    def change(document: Any) -> None:
+        document["partitions"][0]["designatedLeader"] = 9
+        document["partitions"][1]["designatedLeader"] = None
+        document["notes"] = [""]
+
+    assert [one.split(": ")[1][:12] for one in wrong(form(change))] == [
+        "a note has n", "b9 cannot le", '"designatedL',
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "line 1, column 1: this is not JSON: expecting value"),
+        ('{"partitions": [\n {"topic" "a"}]}', "line 2, column 11: this is not JSON: expecting"),
+        ("[]", 'line 1, column 1: the text must be an object {"partitions": [...]}'),
+        (
+            '{"partitions": [],\n "partitions": []}',
+            'line 2, column 2: the key "partitions" stands twice in one object',
+        ),
+        ('{"partitions": [],\n "a": NaN}', "line 2, column 7: NaN is not a number of JSON"),
+        ('{"a": "NaN",\n "b": -Infinity}', "line 2, column 7: -Infinity is not a number"),
+        ('{"a": 1, "a": 2,\n b}', "line 2, column 2: this is not JSON"),
+        ('{"a":\n' + "9" * 5000 + "}", "line 2, column 1: a number in it has too many digits"),
+        ("[" * 200_000, "line 1, column 1: its values are nested without end"),
+        ("x" * (LARGEST_FORM + 1), "line 1, column 1: the text has 64,000,001 characters"),
+    ],
+    ids=["empty", "syntax", "array", "twice", "nan", "infinity", "both", "digits", "deep", "large"],
+)
+def test_what_is_not_json_is_pointed_at(text: str, said: str) -> None:
+    assert wrong(text)[0].startswith(said)
+
+
+def test_hostile_notes_are_inert_in_the_form() -> None:
+    text = form(plan=add_note(planned(SAFE), "\x1b]0;gone\x07 \u202e né 日本 \U000e0001"))
+    assert "né 日本" in text
+    assert all(one.isprintable() for one in text.replace("\n", ""))
+
+
+def test_a_leader_that_was_refused_before_is_not_held_against_another_edit() -> None:
+    """A hand wrote the file; the check against the cluster tells it."""
+    forged = PLAN.model_copy(
+        update={
+            "entries": tuple(
+                one.model_copy(update={"leader": 3}) if one.number == 3 else one
+                for one in PLAN.entries
+            )
+        }
+    ).packed()
+    after = edited(form(lambda it: it.update(notes=[]), forged), forged)
+    assert (after.leaders[LOSS.partition], notes_of(after)) == (3, ())

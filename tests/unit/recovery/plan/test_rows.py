@@ -1,0 +1,68 @@
+"""A plan as rows."""
+
+from __future__ import annotations
+
+from services.recovery.plan.check import Checked, CheckStatus
+from services.recovery.plan.document import Entry, Plan
+from services.recovery.plan.edit import exclude, least_loss, set_leader
+from services.recovery.plan.rows import plan_rows
+from tests.unit.recovery.plans import EVERY_KIND, FORK, INTERNAL, LOSS, SAFE, planned
+
+
+def test_every_partition_has_a_row_in_the_order_of_recovery_elected_or_not() -> None:
+    rows = plan_rows(planned(*EVERY_KIND))
+    assert [(str(one.partition), one.leader) for one in rows] == [
+        ("__consumer_offsets-0", 1),
+        ("orders-1", 2),
+        ("orders-3", 1),
+        ("orders-4", 2),
+        ("orders-5", None),
+        ("orders-6", None),
+        ("orders-7", 1),
+        ("orders-8", None),
+    ]
+
+
+def test_a_row_says_what_its_election_loses_and_why_it_is_held() -> None:
+    (row,) = plan_rows(planned(LOSS))
+    assert (row.verdict, row.action, row.unread, row.chosen_by) == ("LOSS", "elect b1", "?", "rank")
+    assert str(row.loses) == "50"
+    assert row.why == "electing b1 loses 50 records"
+
+
+def test_a_row_says_where_it_departs_from_the_recommendation() -> None:
+    rows = plan_rows(set_leader(exclude(planned(SAFE, LOSS, INTERNAL), SAFE.partition),
+                                LOSS.partition, 2))  # fmt: skip
+    assert [(str(one.partition), one.departs) for one in rows] == [
+        ("__consumer_offsets-0", False),
+        ("orders-1", True),
+        ("orders-3", True),
+    ]
+    assert [one.why for one in rows[1:]] == [
+        "left out by hand",
+        "over b1, which ranks first and loses 50",
+    ]
+    assert rows[1].loses is None
+
+
+def test_a_rule_that_chose_the_best_says_so() -> None:
+    """Least loss after a choice by hand leads back to who ranks first."""
+    (row,) = plan_rows(least_loss(set_leader(planned(SAFE), SAFE.partition, 1)))
+    assert (row.leader, row.chosen_by, row.why) == (2, "rule", "b2 ranks first")
+
+
+def test_a_check_of_another_leader_than_the_plans_is_disregarded() -> None:
+    plan = planned(LOSS)
+    of_b1 = {LOSS.partition: Checked(LOSS.partition, 1, CheckStatus.UNCHANGED)}
+    assert plan_rows(plan, of_b1)[0].checked is of_b1[LOSS.partition]
+    assert plan_rows(set_leader(plan, LOSS.partition, 2), of_b1)[0].checked is None
+
+
+def test_a_bare_plan_has_rows_of_which_nothing_is_known() -> None:
+    (row,) = plan_rows(Plan(entries=(Entry(topic="orders", number=1, leader=2),)))
+    assert (row.leader, row.loses, row.unread, row.departs) == (2, None, "?", False)
+
+
+def test_what_is_left_out_has_no_loss() -> None:
+    (row,) = plan_rows(planned(FORK))
+    assert (row.leader, row.loses, row.recommended) == (None, None, None)

@@ -1,0 +1,223 @@
+"""What a journal tells of itself: in a line, and by partition."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+
+import pytest
+
+from services.cluster_lock import operator
+from services.journal import Journal, UnreadableJournal
+from services.model import TopicPartition
+from services.recovery.execution.routes import ELECT, REORDER
+from services.recovery.execution.undo_order import UNDO
+from services.recovery.rescue.journalled import STEP as RESCUE
+from services.recovery.timeline.account import Account, Brief, State, words_of
+from services.recovery.timeline.ending import NOT_ELECTED, NOTHING_SENT, Ending, Rescued
+from services.recovery.timeline.moments import partition_numbers
+from services.recovery.timeline.shelf import Shelf, account_of, being_written
+from services.recovery.timeline.stake import Stake, stake_of
+from tests.unit.recovery.timeline import journals
+from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step
+
+
+def ending(account: Account, partition: TopicPartition) -> Ending:
+    return next(one for one in account.endings if one.partition == partition)
+
+
+def only(told: list[Brief | UnreadableJournal]) -> Brief:
+    (brief,) = told
+    assert isinstance(brief, Brief)
+    return brief
+
+
+def test_a_recovery_is_told_in_a_line(tmp_path: Path) -> None:
+    brief = account_of(journals.recovery(tmp_path)).brief
+    assert brief.what == "recovery of 4 partitions"
+    assert brief.result == "partly failed"
+    assert words_of(brief.counts) == "3 elected, 1 unknown"
+    assert (brief.cluster_id, brief.who, brief.resumed_by) == (CLUSTER, operator(), ())
+    assert (brief.unknown, str(brief.stake), brief.digest) == (1, "50", DIGEST)
+    assert brief.resumable
+    assert brief.checkable
+
+
+def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
+    tmp_path: Path,
+) -> None:
+    account = account_of(journals.recovery(tmp_path))
+    path = PurePath("rescues/prod-eu-1/topics/ledger/3")
+    assert ending(account, LEDGER) == Ending(
+        LEDGER, "elected", "", 1, 6, "redundant", "50", (Rescued(LEDGER, 2, 50, path),), False
+    )
+    lost = ending(account, ORDERS[2])
+    assert (lost.result, lost.reason, lost.leader) == ("unknown", journals.TIMED_OUT, 1)
+    assert lost.order_kept
+
+
+def test_topics_are_told_apart(tmp_path: Path) -> None:
+    ledger, orders = account_of(journals.recovery(tmp_path)).topics
+    assert (ledger.topic, str(ledger.stake), ledger.rescued) == ("ledger", "50", 50)
+    assert (orders.topic, str(orders.stake), orders.rescued) == ("orders", "0", 0)
+    assert words_of(orders.counts) == "2 elected, 1 unknown"
+
+
+def test_a_step_that_nothing_was_noted_of_is_unknown(tmp_path: Path) -> None:
+    account = account_of(journals.interrupted(tmp_path))
+    assert account.state is State.INTERRUPTED
+    assert account.brief.result == "interrupted"
+    assert account.brief.counts == {"unknown": 3}
+    assert account.brief.resumable
+
+
+def test_a_reset_of_offsets_cannot_be_resumed_and_cost_nothing(tmp_path: Path) -> None:
+    brief = account_of(journals.group_reset(tmp_path)).brief
+    assert brief.what == "group offsets of 1 partition"
+    assert (brief.counts, str(brief.stake)) == ({"moved": 1}, "-")
+    assert not brief.resumable
+    assert not brief.checkable
+
+
+def test_what_was_planned_and_never_sent_says_so_with_the_reason_of_its_rescue(
+    tmp_path: Path,
+) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        plan(journal, {LEDGER: "50", ORDERS[0]: "0"})
+        step(journal, RESCUE, {LEDGER: {"result": "not saved", "reason": "no space", "saved": []}})
+    account = account_of(journal.path)
+    assert (ending(account, LEDGER).result, ending(account, LEDGER).reason) == (
+        NOTHING_SENT,
+        "no space",
+    )
+    assert ending(account, ORDERS[0]).result == NOTHING_SENT
+
+
+def test_an_order_that_was_written_and_not_put_back_is_told_until_it_is(tmp_path: Path) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        plan(journal, {ORDERS[0]: "0"})
+        step(journal, REORDER, {ORDERS[0]: "accepted"})
+        written = ending(account_of(journal.path), ORDERS[0])
+        step(journal, UNDO, {ORDERS[0]: "accepted"})
+    undone = ending(account_of(journal.path), ORDERS[0])
+    assert (written.result, written.order_kept) == (NOT_ELECTED, True)
+    assert (undone.result, undone.order_kept) == ("undone", False)
+
+
+def test_a_later_attempt_decides(tmp_path: Path) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        plan(journal, {ORDERS[0]: "0"})
+        step(journal, ELECT, {ORDERS[0]: "failed"})
+        step(journal, ELECT, {ORDERS[0]: journals.elected(leader=2)})
+    told = ending(account_of(journal.path), ORDERS[0])
+    assert (told.result, told.leader) == ("elected", 2)
+
+
+@pytest.mark.parametrize("saved", [7, "text", {}, [{"broker": "seven"}, {"path": "x"}, None]])
+def test_a_rescue_entry_of_a_foreign_hand_is_left_out(tmp_path: Path, saved: object) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        plan(journal, {LEDGER: "50"})
+        step(journal, RESCUE, {LEDGER: {"result": "saved", "saved": saved}})
+    assert ending(account_of(journal.path), LEDGER).rescued == ()
+
+
+@pytest.mark.parametrize("line", [b'{"schema": 1' + 5_000 * b"1" + b"}", 99_999 * b"[" + b"\n"])
+def test_a_line_too_large_to_be_read_makes_an_unreadable_journal(
+    tmp_path: Path, line: bytes
+) -> None:
+    path = journals.group_reset(tmp_path)
+    path.write_bytes(line.rstrip() + b"\n")
+    (told,) = Shelf(tmp_path).briefs([CLUSTER])
+    assert isinstance(told, UnreadableJournal)
+    assert "too large to be read" in told.reason
+
+
+class TestShelf:
+    def test_journals_are_listed_newest_first(self, tmp_path: Path) -> None:
+        older, newer = journals.recovery(tmp_path), journals.group_reset(tmp_path)
+        told = Shelf(tmp_path).briefs([CLUSTER])
+        assert [one.path for one in told] == [newer, older]
+
+    def test_clusters_are_found_by_their_folders(self, tmp_path: Path) -> None:
+        journals.group_reset(tmp_path, "a/b")
+        journals.group_reset(tmp_path, "c")
+        assert Shelf(tmp_path).clusters() == ["a/b", "c"]
+        assert Shelf(tmp_path / "none").clusters() == []
+
+    def test_a_journal_that_cannot_be_read_is_listed_with_the_reason(self, tmp_path: Path) -> None:
+        path = journals.recovery(tmp_path)
+        path.write_text("nothing\n")
+        (told,) = Shelf(tmp_path).briefs([CLUSTER])
+        assert isinstance(told, UnreadableJournal)
+        assert "line 1" in told.reason
+
+    def test_one_that_is_being_written_is_running_until_its_writer_is_gone(
+        self, tmp_path: Path
+    ) -> None:
+        shelf = Shelf(tmp_path)
+        with Journal.open(CLUSTER, tmp_path) as journal:
+            plan(journal, {LEDGER: "50"})
+            assert being_written(journal.path)
+            running = only(shelf.briefs([CLUSTER]))
+            assert (running.result, running.resumable) == ("running", False)
+        assert only(shelf.briefs([CLUSTER])).result == "interrupted"
+
+    def test_one_that_went_on_is_read_again(self, tmp_path: Path) -> None:
+        path, shelf = journals.interrupted(tmp_path), Shelf(tmp_path)
+        assert only(shelf.briefs([CLUSTER])).result == "interrupted"
+        journal, _ = Journal.resume(path, tmp_path)
+        with journal:
+            journal.finish("succeeded")
+        told = only(shelf.briefs([CLUSTER]))
+        assert (told.result, told.resumed_by) == ("succeeded", (operator(),))
+
+    def test_one_that_is_unchanged_is_not_read_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        journals.recovery(tmp_path)
+        shelf = Shelf(tmp_path)
+        told = shelf.briefs([CLUSTER])
+        monkeypatch.setattr("services.recovery.timeline.shelf.account_of", None)
+        assert shelf.briefs([CLUSTER]) == told
+
+    def test_one_that_was_removed_is_gone(self, tmp_path: Path) -> None:
+        path, shelf = journals.recovery(tmp_path), Shelf(tmp_path)
+        assert shelf.briefs([CLUSTER])
+        path.unlink()
+        assert shelf.briefs([CLUSTER]) == []
+
+
+@pytest.mark.parametrize(
+    ("prices", "expected"),
+    [
+        ([], "-"),
+        ([None, ""], "-"),
+        (["0", "0"], "0"),
+        (["50", "1,874"], "1,924"),
+        (["50", "~3"], "~53"),
+        (["50", "unknown", "[7]"], "50 + ? (2)"),
+        (["unknown"], "0 + ? (1)"),
+        (["9" * 5_000], "0 + ? (1)"),
+    ],
+)
+def test_prices_are_summed_and_unknown_ones_never_added_up(
+    prices: list[object], expected: str
+) -> None:
+    assert str(stake_of(prices)) == expected
+
+
+def test_a_price_that_no_journal_names_is_not_zero() -> None:
+    assert Stake().said == 0
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ([], ""),
+        ([3], "3"),
+        ([2, 0, 1, 7], "0-2, 7"),
+        (range(100_000), "0-99999"),
+        (range(0, 40, 2), "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22 and 8 more"),
+    ],
+)
+def test_partitions_are_named_in_ranges(numbers: list[int], expected: str) -> None:
+    assert partition_numbers(numbers) == expected

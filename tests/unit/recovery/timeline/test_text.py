@@ -1,0 +1,159 @@
+"""The timeline that is pasted: complete for an incident, bounded and inert for anything."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.output import print_json
+from services.cluster_lock import operator
+from services.errors import StorageError
+from services.journal import Journal
+from services.model import TopicPartition
+from services.recovery.execution.restore_order import RESTORE
+from services.recovery.execution.routes import ELECT, REORDER
+from services.recovery.timeline.account import Account, State
+from services.recovery.timeline.document import account_document, timeline_document
+from services.recovery.timeline.saving import save_timeline
+from services.recovery.timeline.shelf import account_of
+from services.recovery.timeline.text import SAID, timeline_text
+from tests.unit.recovery.timeline import journals
+from tests.unit.recovery.timeline.journals import CLUSTER, LEDGER, plan, step, timed
+
+
+def told(path: Path, seconds: float = 1.0) -> list[str]:
+    return timeline_text([Account(timed(path, seconds), State.ENDED)]).splitlines()
+
+
+def test_a_recovery_is_told_from_its_consent_to_its_end(tmp_path: Path) -> None:
+    path = journals.recovery(tmp_path)
+    assert told(path) == [
+        "Recovery of 4 partitions: partly failed",
+        "Cluster  prod-eu-1",
+        "When     2023-11-14 22:13:20Z to 2023-11-14 22:13:31Z (UTC)",
+        f"Who      {operator()}",
+        "Loses    50 records, as agreed to",
+        f"Digest   {journals.DIGEST}",
+        f"Journal  {path}",
+        "",
+        f"22:13:20  begun by {operator()}",
+        "22:13:21  plan of 4 partitions of ledger, orders, digest nusus-babab-babab",
+        f"22:13:22  {operator()} agreed: 4 partitions lose 50",
+        "22:13:23  rescue: ledger-3",
+        "22:13:24  rescue: 1 saved",
+        "22:13:25  reorder: 4 partitions of ledger, orders",
+        "22:13:26  reorder: 4 accepted",
+        "22:13:27  elect: 4 partitions of ledger, orders",
+        "22:13:28  elect: 3 elected, 1 unknown",
+        "22:13:29  restore order: 3 partitions of ledger, orders",
+        "22:13:30  restore order: 3 accepted",
+        "22:13:31  ended: partly failed",
+        "",
+        "ledger [3]: 1 elected, led by b1, loses 50, 50 records rescued",
+        "orders [0-2]: 2 elected, 1 unknown, led by b1, loses 0",
+        "",
+        "Not as it was meant to be:",
+        "  orders [2] unknown: the controller did not answer in time",
+        "",
+        "Rescued records (print them with `breakglass backup cat FOLDER`):",
+        "  ledger-3 b2: 50 records in rescues/prod-eu-1/topics/ledger/3",
+    ]
+
+
+def test_the_date_is_said_where_it_is_another(tmp_path: Path) -> None:
+    assert told(journals.group_reset(tmp_path), seconds=7_200)[6:9] == [
+        f"22:13:20  begun by {operator()}",
+        f"2023-11-15 00:13:20Z  {operator()} agreed: billing lose 0",
+        "2023-11-15 02:13:20Z  commit group offsets of group billing: ledger-3",
+    ]
+
+
+def test_a_journal_of_many_requests_is_told_by_kind_and_stays_short(tmp_path: Path) -> None:
+    partitions = [TopicPartition(f"topic-{number:03}", 0) for number in range(200)]
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        plan(journal, dict.fromkeys(partitions, "0"))
+        for one in partitions:
+            step(journal, REORDER, {one: "accepted"})
+            step(journal, ELECT, {one: journals.elected(leader=1 + (one == partitions[0]))})
+        step(journal, RESTORE, dict.fromkeys(partitions, "accepted"))
+        journal.finish("succeeded")
+    lines = told(journal.path)
+    assert "22:13:23  reorder, from here on in 200 requests: 200 accepted" in lines
+    assert "22:13:25  elect, from here on in 200 requests: 200 elected" in lines
+    assert "topic-000 [0]: 1 elected, led by b2, loses 0" in lines
+    assert lines[-1] == "and 150 more topics"
+    assert len(lines) < 80
+
+
+def test_the_same_reason_is_one_line_and_many_reasons_are_cut(tmp_path: Path) -> None:
+    partitions = [TopicPartition("orders", number) for number in range(100)]
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        plan(journal, dict.fromkeys(partitions, "0"))
+        refused = {"result": "refused", "reason": "it has a leader"}
+        step(journal, ELECT, dict.fromkeys(partitions[:60], refused))
+        each = {one: {"result": "failed", "reason": f"why {one}"} for one in partitions[60:]}
+        step(journal, ELECT, each)
+    lines = told(journal.path)
+    assert "  orders [0-59] refused: it has a leader" in lines
+    assert lines[-1] == "  and 21 more lines"
+
+
+def test_replicas_past_the_first_are_named_by_their_folder(tmp_path: Path) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        partitions = [TopicPartition("orders", number) for number in range(30)]
+        plan(journal, dict.fromkeys(partitions, "1"))
+        places = {one: journals.saved(2, 1, f"r/orders/{one.partition}") for one in partitions}
+        step(journal, "rescue", places)
+    assert told(journal.path)[-1] == "  and of 10 more replicas below r"
+
+
+def test_hostile_text_is_inert_and_bounded(tmp_path: Path) -> None:
+    text = timeline_text([account_of(journals.hostile(tmp_path))])
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert all(len(line) <= SAID + 20 for line in text.split("\n"))
+    assert "[b]refused[/]" in text
+
+
+def test_a_path_is_never_cut(tmp_path: Path) -> None:
+    path = f"{900 * 'deep/'}{LEDGER.topic}/3"[-1_500:]
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        plan(journal, {LEDGER: "50"})
+        step(journal, "rescue", {LEDGER: journals.saved(2, 50, path)})
+    assert told(journal.path)[-1].endswith(path)
+
+
+def test_several_journals_are_told_oldest_first(tmp_path: Path) -> None:
+    accounts = [account_of(make(tmp_path)) for make in (journals.recovery, journals.group_reset)]
+    text = timeline_text(reversed(accounts))
+    assert text.index("Recovery of 4") < text.index("\n\nGroup offsets of 1 partition: succeeded")
+
+
+def test_documents_are_json_and_hold_every_partition_and_step(tmp_path: Path, capsys: Any) -> None:
+    account = account_of(journals.recovery(tmp_path))
+    print_json(account_document(account))
+    print_json(timeline_document([account]))
+    one, timeline = map(json.loads, capsys.readouterr().out.splitlines())
+    assert [step["step"] for step in one["steps"]] == [
+        "rescue",
+        "reorder",
+        "elect",
+        "restore order",
+    ]
+    assert one["partitions"][0]["rescued"][0]["records"] == 50
+    assert one["steps"][2]["partitions"][3]["result"] == "unknown"
+    assert timeline["timelines"][0]["topics"][1]["outcomes"] == {"elected": 2, "unknown": 1}
+    assert timeline["timelines"][0]["moments"][0]["says"].startswith("begun by")
+
+
+def test_a_timeline_is_written_for_its_owner_alone_in_place_of_an_older_one(tmp_path: Path) -> None:
+    folder = tmp_path / "timelines"
+    for text in ("an older and longer one", "text"):
+        path = save_timeline(text, folder, "20231114T221320.000000Z")
+    assert path.read_text() == "text\n"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(StorageError, match="cannot be written"):
+        save_timeline("text", path, "below a file")
