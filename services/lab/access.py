@@ -128,18 +128,7 @@ def revoke(cluster: Cluster, *acls: Acl) -> None:
     """
     from kafka.protocol.admin import DeleteAclsRequest, DeleteAclsResponse
 
-    filters = [
-        DeleteAclsRequest.DeleteAclsFilter(
-            resource_type_filter=int(acl.resource),
-            resource_name_filter=acl.name,
-            pattern_type_filter=LITERAL,
-            principal_filter=acl.principal,
-            host_filter=ANY_HOST,
-            operation=int(acl.operation),
-            permission_type=int(acl.permission),
-        )
-        for acl in acls
-    ]
+    filters = [DeleteAclsRequest.DeleteAclsFilter(**_filter(acl)) for acl in acls]
     answer = cluster.command(DeleteAclsRequest(filters=filters), DeleteAclsResponse)
     for result in answer.filter_results:
         _check("remove an ACL", result)
@@ -155,18 +144,23 @@ def _hold(node: Conversation, acls: Any) -> bool:
 def _holds(node: Conversation, acl: Acl) -> bool:
     from kafka.protocol.admin import DescribeAclsRequest, DescribeAclsResponse
 
-    request = DescribeAclsRequest(
-        resource_type_filter=int(acl.resource),
-        resource_name_filter=acl.name,
-        pattern_type_filter=LITERAL,
-        principal_filter=acl.principal,
-        host_filter=ANY_HOST,
-        operation=int(acl.operation),
-        permission_type=int(acl.permission),
-    )
+    request = DescribeAclsRequest(**_filter(acl))
     answer = node.ask(request, DescribeAclsResponse)
     _check("read the ACLs", answer)
     return any(resource.acls for resource in answer.resources)
+
+
+def _filter(acl: Acl) -> dict[str, Any]:
+    """What requests that look for *acl* say of it."""
+    return {
+        "resource_type_filter": int(acl.resource),
+        "resource_name_filter": acl.name,
+        "pattern_type_filter": LITERAL,
+        "principal_filter": acl.principal,
+        "host_filter": ANY_HOST,
+        "operation": int(acl.operation),
+        "permission_type": int(acl.permission),
+    }
 
 
 def _mechanisms_of(node: Conversation, user: str) -> list[int]:

@@ -34,7 +34,7 @@ from services.model import PartitionState, TopicPartition
 T = TypeVar("T")
 
 UP_SECONDS = 60.0
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 ASK_SECONDS = 2.0
 POLL_SECONDS = 0.05
 

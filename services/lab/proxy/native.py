@@ -7,17 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from services.kafka.wire.messages.elect_leaders import (
-    DESIGNATED_SINCE,
     ElectionType,
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
-from services.kafka.wire.messages.replica_log_info import (
-    DEFAULT_API_KEY,
-    MAX_PARTITIONS,
-    Form,
-    replica_log_info,
-)
+from services.kafka.wire.messages.native import DEFAULT_API_KEY, DESIGNATED_SINCE, MAX_PARTITIONS
+from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
 from services.lab.layout import Address
 from services.lab.proxy.designation import (
     INVALID_REQUEST,

@@ -44,15 +44,25 @@ def _script(stage: Stage) -> list[Expectation]:
 
 
 def _commit(stage: Stage, partition: TopicPartition, offset: int) -> None:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, KafkaException
     from confluent_kafka import TopicPartition as Position
 
     consumer = Consumer(
         {"bootstrap.servers": stage.cluster.lab_bootstrap, "group.id": GROUP}, logger=logger
     )
+    position = Position(partition.topic, partition.partition, offset)
+
+    def committed() -> bool:
+        try:
+            consumer.commit(offsets=[position], asynchronous=False)
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+            return False
+        return True
+
     try:
-        position = Position(partition.topic, partition.partition, offset)
-        consumer.commit(offsets=[position], asynchronous=False)
+        stage.cluster.wait_until(committed, f"the coordinator of group {GROUP} to have loaded it")
     finally:
         consumer.close()
 
