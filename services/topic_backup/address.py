@@ -1,69 +1,45 @@
-"""Backups by the address an operator types: ``FOLDER/TOPIC/PARTITION``, or the same as file URL."""
+"""Backups by the address an operator types: ``URL/TOPIC/PARTITION``."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from services.errors import UsageError
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import listing, topic_path
+from services.topic_backup.folder import Folder
+from services.topic_backup.layout import listing
 from services.topic_backup.manifest import read_manifest
 from services.topic_backup.reader import PartitionReader
 from services.topic_backup.record import MAX_RECORD_BYTES
 from services.topic_backup.reindex import Reindexed, reindex
+from services.topic_backup.store.form import has_manifest
+from services.topic_backup.store.key import Key
+from services.topic_backup.store.store import Store, open_store
 from services.topic_backup.summary import PartitionSummary
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 
-def local_path(address: str) -> Path:
-    """The path that *address* stands for: a path, or a URL of scheme ``file``.
-
-    Raises:
-        UsageError: a URL of another scheme or another machine.
-    """
-    if not _SCHEME.match(address):
-        return Path(address)
-    url = urlsplit(address)
-    if url.scheme.lower() != "file" or url.netloc not in ("", "localhost"):
-        raise UsageError(f"{address} is not on this machine: name a folder or a file:/// URL.")
-    return Path(unquote(url.path))
-
-
-def topic_folder(path: Path) -> LocalFolder:
-    """The existing folder of a topic.
-
-    Raises:
-        UsageError: there is none at *path*, or its name is no topic's.
-    """
-    folder = topic_path(path.parent, path.name)
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder: name the backup's folder and the topic.")
-    return LocalFolder(folder)
-
-
-def partition_of(address: str, max_record_bytes: int = MAX_RECORD_BYTES) -> PartitionReader:
+def partition_of(
+    address: str, max_record_bytes: int = MAX_RECORD_BYTES, key: Key | None = None
+) -> PartitionReader:
     """A reader of the partition at *address*.
 
     Raises:
-        UsageError: nothing is backed up there.
+        UsageError: nothing is backed up there, or it is encrypted and there is no *key*.
         MalformedInput, UnsupportedSchema: the topic's manifest cannot be read.
         DamagedBackup: a committed segment is missing.
     """
-    path = local_path(address)
-    if not _NUMBER.fullmatch(path.name):
+    topic, last = _split(address)
+    if not _NUMBER.fullmatch(last):
         raise UsageError(f"{address} does not end with a partition: add its number, as in /0.")
-    folder, number = topic_folder(path.parent), int(path.name)
-    held = listing(folder.names())
+    folder, number = _topic_folder(topic, key), int(last)
+    manifest = read_manifest(folder)
+    held = _partitions(folder)
     if number not in held:
         raise UsageError(
             f"{folder.where()} holds nothing of partition {number}, only of: {_list(held)}."
         )
-    manifest = read_manifest(folder)
     committed = None
     if manifest is not None:
         nothing = PartitionSummary(number, None, ())
@@ -71,18 +47,18 @@ def partition_of(address: str, max_record_bytes: int = MAX_RECORD_BYTES) -> Part
     return PartitionReader(folder, number, committed, max_record_bytes=max_record_bytes)
 
 
-def reindex_all(address: str) -> tuple[Reindexed, ...]:
+def reindex_all(address: str, key: Key | None = None) -> tuple[Reindexed, ...]:
     """Rebuild the indexes of the topic at *address*, or of its one partition named there.
 
     Raises:
-        UsageError: nothing is backed up there.
+        UsageError: nothing is backed up there, or it is encrypted and there is no *key*.
         AlreadyRunning: a backup writes there.
         StorageError: an index cannot be written.
     """
-    path = local_path(address)
-    one = int(path.name) if _NUMBER.fullmatch(path.name) and not _holds_segments(path) else None
-    folder = topic_folder(path if one is None else path.parent)
-    held = listing(folder.names())
+    topic, last = _split(address)
+    one = int(last) if _NUMBER.fullmatch(last) and not _holds_topic(address, key) else None
+    folder = _topic_folder(address if one is None else topic, key)
+    held = _partitions(folder)
     numbers = [number for number in held if one is None or number == one]
     if not numbers:
         raise UsageError(
@@ -92,9 +68,44 @@ def reindex_all(address: str) -> tuple[Reindexed, ...]:
         return tuple(result for number in numbers for result in reindex(folder, number))
 
 
-def _holds_segments(path: Path) -> bool:
-    """Whether *path* is a topic's folder, for a topic's name may be a number."""
-    return path.is_dir() and bool(listing(LocalFolder(path).names()))
+def _split(address: str) -> tuple[str, str]:
+    """What stands before the last slash, and behind it."""
+    before, slash, last = address.rstrip("/").rpartition("/")
+    return (before or slash or "."), last
+
+
+def _place(address: str, key: Key | None) -> tuple[Store, str]:
+    """The store and the name of the folder at *address*."""
+    root, name = _split(address)
+    return open_store(root, key), name
+
+
+def _topic_folder(address: str, key: Key | None) -> Folder:
+    """The existing folder of a topic.
+
+    Raises:
+        UsageError: there is none at *address*, or its name is no topic's.
+    """
+    store, name = _place(address, key)
+    if not store.names(name):
+        raise UsageError(
+            f"{store.where(name)} is no folder: name the backup's folder and the topic."
+        )
+    return store.folder(name)
+
+
+def _partitions(folder: Folder) -> list[int]:
+    """The partitions that a folder holds something of."""
+    manifest = None if folder.original else read_manifest(folder)
+    committed = {one.partition for one in manifest.partitions} if manifest else set()
+    return sorted(committed.union(listing(folder.names())))
+
+
+def _holds_topic(address: str, key: Key | None) -> bool:
+    """Whether a topic's folder lies at *address*, for a topic's name may be a number."""
+    store, name = _place(address, key)
+    names = store.names(name)
+    return has_manifest(names) or bool(listing(names))
 
 
 def _list(partitions: Iterable[int]) -> str:

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from services.errors import DamagedBackup
 from services.topic_backup.batches import Batch
-from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.folder import AppendFolder, Folder, storage_errors
 from services.topic_backup.layout import batch_log_name
 from services.topic_backup.summary import BatchLogSummary
 
@@ -66,7 +66,7 @@ class BatchLog:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: AppendFolder,
         partition: int,
         committed: BatchLogSummary | None,
         next_offset: int | None,

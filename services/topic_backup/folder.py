@@ -1,7 +1,8 @@
 """Where a topic's files lie: the few operations the format needs, and a local folder.
 
-This is the seam for other stores. Whatever implements `Folder` promises: what `replace` wrote
-is there wholly or not at all, and what `sync` returned from survives a power cut.
+Whatever implements `Folder` promises: what `replace` wrote is there wholly or not at all, and what
+`sync` returned from survives a power cut. Only an `AppendFolder` can have files written on; the
+others are in `topic_backup.store`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import fcntl
 import os
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, ClassVar, Protocol
 
 from services.errors import AlreadyRunning, StorageError
+from services.topic_backup.layout import MANIFEST
 
 TEMPORARY = (".breakglass-", ".tmp")
 """How the name of a file begins and ends that was not yet put in place."""
@@ -54,8 +57,25 @@ class AppendFile(Protocol):
     def close(self) -> None: ...
 
 
+class NewFile(Protocol):
+    """A file that one writer makes from its beginning to its end."""
+
+    def write(self, data: memoryview) -> None:
+        """Append *data*, which may be used for something else afterwards."""
+
+    def close(self) -> None:
+        """Return when the file is there under its name and survives a power cut."""
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+
+
 class Folder(Protocol):
-    """The files of one topic."""
+    """The files of one topic. Can be sent to other processes."""
+
+    @property
+    def original(self) -> bool:
+        """Whether its files are laid out as the original's readers want them."""
 
     def where(self, name: str = "") -> str:
         """The full address of a file, or of the folder, for messages."""
@@ -68,20 +88,46 @@ class Folder(Protocol):
     def open(self, name: str) -> BinaryIO:
         """A file for reading, seekable."""
 
-    def append(self, name: str, at: int) -> AppendFile:
-        """A file to be written on from byte *at*; what lies behind is cut off. 0 creates it."""
-
     def replace(self, name: str, chunks: Iterable[bytes]) -> None:
         """Put a whole file in place, atomically and durably."""
+
+    def begin(self, name: str) -> NewFile:
+        """A new file of that name, which no other writer uses. Raises OSError."""
 
     def remove(self, name: str) -> None: ...
 
     def sync(self) -> None:
         """Make created and removed names durable."""
 
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep every other writer out, where that can be.
+
+        Raises:
+            AlreadyRunning: another process writes here.
+        """
+
+    def manifest(self) -> str | None:
+        """The name of the last commit's manifest; None where there is none."""
+
+    def commit(self, version: int, content: bytes, /) -> None:
+        """Put the manifest of the next commit in place, atomically and durably.
+
+        Raises:
+            AlreadyRunning: another process has made that commit.
+        """
+
+
+class AppendFolder(Folder, Protocol):
+    """One whose files can be written on."""
+
+    def append(self, name: str, at: int) -> AppendFile:
+        """A file to be written on from byte *at*; what lies behind is cut off. 0 creates it."""
+
 
 class LocalFolder:
-    """A folder of this machine."""
+    """A folder of this machine, laid out as the original's."""
+
+    original: ClassVar[bool] = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -129,6 +175,14 @@ class LocalFolder:
                 raise
         self.sync()
 
+    def begin(self, name: str) -> NewFile:
+        return LocalNewFile(self.path / name)
+
+    def rename(self, old: str, new: str) -> None:
+        """Put the file *old* in the place of *new*; durable after `sync`."""
+        with storage_errors(self.where(new)):
+            (self.path / old).replace(self.path / new)
+
     def remove(self, name: str) -> None:
         with storage_errors(self.where(name)):
             (self.path / name).unlink()
@@ -136,6 +190,13 @@ class LocalFolder:
     def sync(self) -> None:
         with storage_errors(self.where()):
             _sync_directory(self.path)
+
+    def manifest(self) -> str | None:
+        return MANIFEST if self.size(MANIFEST) is not None else None
+
+    def commit(self, _: int, content: bytes, /) -> None:
+        """Put the manifest in place of the last one: the lock keeps others out."""
+        self.replace(MANIFEST, [content])
 
     def remove_leftovers(self) -> None:
         """Remove the temporary files of a writer that was killed. Only under `lock`."""
@@ -201,6 +262,27 @@ class LocalAppendFile:
             descriptor, self._descriptor = self._descriptor, -1
             with storage_errors(str(self._path)):
                 os.close(descriptor)
+
+
+class LocalNewFile:
+    """Grows under its name: who looks sees how far it is."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        # Unbuffered: what comes are whole buffers of megabytes.
+        self._file = FileIO(path, "x")
+
+    def write(self, data: memoryview) -> None:
+        while data:
+            data = data[self._file.write(data) or 0 :]
+
+    def close(self) -> None:
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def abandon(self) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
 
 
 def _take(descriptor: int, where: str) -> None:

@@ -25,7 +25,8 @@ _SEGMENT_FILE = re.compile(
 )
 _PARTITION_INDEX = re.compile(r"index_partition_([0-9]{1,20})", re.ASCII)
 _CONSUMER_OFFSETS = re.compile(r"consumer_offsets_partition_([0-9]{1,20})", re.ASCII)
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}(~[1-9][0-9]{0,8})?", re.ASCII)
+"""A topic's folder, or that of a later generation of it: no topic's name has a tilde."""
 
 
 def segment_prefix(partition: int, start_offset: int) -> str:
@@ -64,9 +65,24 @@ def topic_path(root: Path, topic: str) -> Path:
     Raises:
         UsageError: the name is none that Kafka allows, so it could lead anywhere.
     """
+    return root / require_folder_name(topic)
+
+
+def require_folder_name(topic: str) -> str:
+    """The name, if it is one of a topic or of a generation of it.
+
+    Raises:
+        UsageError: as `topic_path`.
+    """
     if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
         raise UsageError(f"{topic!r} is not a topic name that Kafka allows: check the spelling.")
-    return root / topic
+    return topic
+
+
+def segment_of(name: str) -> tuple[int, int, str] | None:
+    """Partition, start offset and kind (records, index) of a segment's file; None for others."""
+    match = _SEGMENT_FILE.fullmatch(name)
+    return (int(match[2]), int(match[3]), match[4]) if match else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ last and atomically: what it does not name was not backed up.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,7 +17,6 @@ from uuid import UUID
 
 from services.errors import MalformedInput, UnsupportedSchema
 from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.layout import MANIFEST
 from services.topic_backup.summary import PartitionSummary
 
 if TYPE_CHECKING:
@@ -77,14 +77,14 @@ def read_manifest(folder: Folder) -> TopicManifest | None:
         UnsupportedSchema: a newer release wrote it.
         MalformedInput: it is no manifest.
     """
-    size = folder.size(MANIFEST)
-    if size is None:
+    name = folder.manifest()
+    if name is None:
         return None
-    where = folder.where(MANIFEST)
-    if size > MAX_MANIFEST_BYTES:
-        raise MalformedInput(f"{where}: {size} bytes is no manifest; {_MOVE_AWAY}")
-    with folder.open(MANIFEST) as file, storage_errors(where):
-        content = file.read()
+    where = folder.where(name)
+    with folder.open(name) as file, storage_errors(where):
+        content = file.read(MAX_MANIFEST_BYTES + 1)
+    if len(content) > MAX_MANIFEST_BYTES:
+        raise MalformedInput(f"{where}: over {MAX_MANIFEST_BYTES} bytes; {_MOVE_AWAY}")
     return decode(content, where)
 
 
@@ -126,9 +126,32 @@ def _check_schema(content: bytes, where: str) -> None:
         )
 
 
+def next_manifest(
+    before: TopicManifest | None,
+    identity: TopicIdentity,
+    changed: Mapping[int, PartitionSummary],
+) -> TopicManifest:
+    """The commit after *before*: its partitions, but for those of *changed*."""
+    partitions = {one.partition: one for one in before.partitions} if before else {}
+    partitions.update(changed)
+    return TopicManifest(
+        schema=SCHEMA,
+        tool_version=tool_version(),
+        commit=before.commit + 1 if before else 1,
+        committed_at_ms=time.time_ns() // 1_000_000,
+        identity=identity,
+        partitions=tuple(partitions[number] for number in sorted(partitions)),
+    )
+
+
 def write_manifest(folder: Folder, manifest: TopicManifest) -> None:
-    """Commit: put *manifest* in place, atomically and durably."""
-    folder.replace(MANIFEST, [_adapter().dump_json(manifest, indent=1), b"\n"])
+    """Commit: put *manifest* in place, atomically and durably.
+
+    Raises:
+        AlreadyRunning: another process has made that commit.
+        StorageError: it cannot be put in place.
+    """
+    folder.commit(manifest.commit, _adapter().dump_json(manifest, indent=1) + b"\n")
 
 
 @cache

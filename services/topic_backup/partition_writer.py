@@ -16,7 +16,7 @@ from services.topic_backup import partition_index
 from services.topic_backup.batch_log import BatchLog, BatchState
 from services.topic_backup.batches import Batch
 from services.topic_backup.extent import Extent
-from services.topic_backup.folder import Folder
+from services.topic_backup.folder import AppendFolder
 from services.topic_backup.layout import (
     PartitionFiles,
     batch_log_name,
@@ -42,7 +42,7 @@ class PartitionWriter:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: AppendFolder,
         partition: TopicPartition,
         committed: PartitionSummary | None,
         *,

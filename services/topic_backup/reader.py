@@ -7,7 +7,7 @@ fits, to its last whole record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from services.errors import DamagedBackup
@@ -51,12 +51,18 @@ class PartitionReader:
         self.left_out: list[LeftOut] = []
         self._folder = folder
         self._max_record_bytes = max_record_bytes
-        files = listing(folder.names()).get(partition)
+        names = folder.names()
+        files = listing(names).get(partition)
         found = files.segments if files else []
         if committed is None:
             self._extents = [self._indexed(one) for one in found if one.has_records]
         else:
-            self._extents = list(self._committed(found, committed))
+            self._extents = list(self._committed(names, found, committed))
+
+    @property
+    def extents(self) -> Sequence[Extent]:
+        """How far each segment is read, by offset."""
+        return self._extents
 
     def records(self, start: int = 0, end: int | None = None) -> Iterator[Record]:
         """The records with offsets in ``[start, end)``.
@@ -76,11 +82,17 @@ class PartitionReader:
                 return
             yield record
 
-    def _committed(self, found: Sequence[Segment], committed: PartitionSummary) -> Iterator[Extent]:
-        names = {one.start_offset: one.prefix for one in found if one.has_records}
+    def _committed(
+        self, names: Collection[str], found: Sequence[Segment], committed: PartitionSummary
+    ) -> Iterator[Extent]:
+        there = set(names)
+        flat = {one.start_offset: one.prefix for one in found if one.has_records}
         begun = False
         for segment in committed.segments:
-            prefix = names.pop(segment.start_offset, None)
+            if "/" in segment.prefix:
+                prefix = segment.prefix if records_name(segment.prefix) in there else None
+            else:
+                prefix = flat.pop(segment.start_offset, None)
             if prefix is not None:
                 self._note_tail(prefix, segment.records_bytes, "not committed")
                 yield Extent(prefix, segment.start_offset, segment.records_bytes)
@@ -90,7 +102,7 @@ class PartitionReader:
                 raise DamagedBackup(where, 0, "the manifest has this segment, the folder has not")
             else:
                 self._note(segment.prefix, 0, segment.records_bytes, "deleted")
-        for prefix in names.values():
+        for prefix in flat.values():
             self._note_tail(prefix, 0, "not committed")
 
     def _indexed(self, segment: Segment) -> Extent:

@@ -9,12 +9,12 @@ from services.errors import DamagedBackup
 from services.topic_backup import partition_index
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import (
-    Segment,
     listing,
     partition_index_name,
     records_name,
     segment_index_name,
 )
+from services.topic_backup.manifest import read_manifest
 from services.topic_backup.record import MAX_RECORD_BYTES
 from services.topic_backup.segment_index import Entry, encode_entry
 from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, Placed, read_segment
@@ -49,19 +49,37 @@ def reindex(
         DamagedBackup: a records file is empty or its segment has two names.
         UnsupportedSchema: a records file of another version.
     """
-    files = listing(folder.names()).get(partition)
-    segments = [one for one in files.segments if one.has_records] if files else []
-    rebuilt = tuple(_rebuild(folder, segment, max_record_bytes) for segment in segments)
-    write_partition_index(
-        folder, partition, ((segment.prefix, segment.start_offset) for segment in segments)
-    )
+    segments = _segments(folder, partition)
+    rebuilt = tuple(_rebuild(folder, partition, one[0], max_record_bytes) for one in segments)
+    write_partition_index(folder, partition, segments)
     return rebuilt
+
+
+def _segments(folder: Folder, partition: int) -> list[tuple[str, int]]:
+    """Name and start offset of each segment with records."""
+    names = folder.names()
+    files = listing(names).get(partition)
+    found = files.segments if files else []
+    flat = [(one.prefix, one.start_offset) for one in found if one.has_records]
+    manifest = None if folder.original else read_manifest(folder)
+    held = manifest.partition(partition) if manifest else None
+    if held is None:
+        return flat
+    there = set(names)
+    return [
+        (one.prefix, one.start_offset) for one in held.segments if records_name(one.prefix) in there
+    ]
 
 
 def write_partition_index(
     folder: Folder, partition: int, segments: Iterable[tuple[str, int]]
 ) -> None:
-    """Put a whole partition index in place, for *segments* by name and start offset."""
+    """Put a whole partition index in place, for *segments* by name and start offset.
+
+    Only where the original's readers would look for it.
+    """
+    if not folder.original:
+        return
     entries = (partition_index.Entry(*segment) for segment in segments)
     folder.replace(partition_index_name(partition), [partition_index.encode(entries)])
 
@@ -77,13 +95,13 @@ def _index_chunks(placed: Iterable[Placed]) -> Iterator[bytes]:
         yield encode_entry(Entry.of(one))
 
 
-def _rebuild(folder: Folder, segment: Segment, max_record_bytes: int) -> Reindexed:
-    walk = _Walk(folder, segment.prefix, max_record_bytes)
-    write_segment_index(folder, segment.prefix, walk)
-    size = folder.size(records_name(segment.prefix)) or 0
+def _rebuild(folder: Folder, partition: int, prefix: str, max_record_bytes: int) -> Reindexed:
+    walk = _Walk(folder, prefix, max_record_bytes)
+    write_segment_index(folder, prefix, walk)
+    size = folder.size(records_name(prefix)) or 0
     return Reindexed(
-        partition=segment.partition,
-        prefix=segment.prefix,
+        partition=partition,
+        prefix=prefix,
         entries=walk.count,
         end=walk.end,
         left_out=size - walk.end,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from services.errors import BreakglassError, DamagedBackup
 from services.topic_backup import partition_index
-from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.folder import AppendFolder, storage_errors
 from services.topic_backup.layout import Segment, records_name, segment_index_name
 from services.topic_backup.record import encode
 from services.topic_backup.reindex import write_partition_index, write_segment_index
@@ -67,7 +67,7 @@ class Resumed:
 
 
 def resume(
-    folder: Folder,
+    folder: AppendFolder,
     partition: int,
     committed: PartitionSummary | None,
     segments: Sequence[Segment],
@@ -84,7 +84,9 @@ def resume(
 
 
 class _Resume:
-    def __init__(self, folder: Folder, partition: int, committed: PartitionSummary | None) -> None:
+    def __init__(
+        self, folder: AppendFolder, partition: int, committed: PartitionSummary | None
+    ) -> None:
         self._folder = folder
         self._partition = partition
         self._committed = committed
@@ -151,7 +153,7 @@ class _Tail:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: AppendFolder,
         segment: Segment,
         size: int,
         done: SegmentSummary | None,
@@ -260,7 +262,7 @@ def _covers(index: SegmentIndex, done: SegmentSummary | None) -> bool:
     return len(index) >= done.count and index[done.count - 1].end == done.records_bytes
 
 
-def _check_order(folder: Folder, summaries: Sequence[SegmentSummary]) -> None:
+def _check_order(folder: AppendFolder, summaries: Sequence[SegmentSummary]) -> None:
     """Offsets have to rise from segment to segment."""
     latest = -1
     for segment in summaries:

@@ -96,13 +96,25 @@ class SegmentIndex:
             raise DamagedBackup(self._where, position, "the file was cut while it was read")
         return Entry(*ENTRY.unpack(content))
 
+    def some(self, start: int, end: int) -> bytes:
+        """The entries number *start* to *end*, as they lie there."""
+        with storage_errors(self._where):
+            position = self._file.seek(FIRST_POSITION + start * ENTRY.size)
+            content = self._file.read((end - start) * ENTRY.size)
+        if len(content) < (end - start) * ENTRY.size:
+            raise DamagedBackup(self._where, position, "the file was cut while it was read")
+        return content
+
     @property
     def last(self) -> Entry | None:
         return self[self._count - 1] if self._count else None
 
-    def first_from(self, offset: int) -> int:
-        """The number of the first entry at or after *offset*, if entries rise as they should."""
-        return bisect_left(self, offset, key=lambda entry: entry.offset)
+    def first_from(self, offset: int, low: int = 0, high: int | None = None) -> int:
+        """The number of the first entry at or after *offset*, if entries rise as they should.
+
+        It is known to be between *low* and *high*.
+        """
+        return bisect_left(self, offset, low, high, key=lambda entry: entry.offset)
 
     def count_within(self, size: int) -> int:
         """How many entries' records lie in the first *size* bytes of the records file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from services.topic_backup.folder import Folder
+from services.topic_backup.folder import AppendFolder
 from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from services.topic_backup.record import Record, encode
 from services.topic_backup.segment_index import ENTRY, Entry, encode_entry
@@ -30,7 +30,7 @@ class SegmentWriter:
 
     def __init__(
         self,
-        folder: Folder,
+        folder: AppendFolder,
         prefix: str,
         start_offset: int,
         resumed: SegmentSummary | None = None,
@@ -52,7 +52,7 @@ class SegmentWriter:
             self._waiting_index += MAGIC
 
     @classmethod
-    def create(cls, folder: Folder, partition: int, start_offset: int) -> SegmentWriter:
+    def create(cls, folder: AppendFolder, partition: int, start_offset: int) -> SegmentWriter:
         """A new, empty segment."""
         return cls(folder, segment_prefix(partition, start_offset), start_offset)
 

@@ -100,6 +100,8 @@ class PartitionSummary:
     """Everything before it is in the backup or accounted for by a gap; None: nothing was read."""
     segments: tuple[SegmentSummary, ...]
     batch_log: BatchLogSummary | None = None
+    end_epoch: int | None = None
+    """Leader epoch that wrote the offset before *next_offset*, where that is known."""
 
     def segment(self, start_offset: int) -> SegmentSummary | None:
         """The committed segment of that start offset."""

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import threading
-import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
-from services.errors import UsageError, WrongCluster
 from services.model import TopicPartition
-from services.topic_backup.folder import LocalFolder
-from services.topic_backup.layout import PartitionFiles, listing, topic_path
+from services.topic_backup.layout import PartitionFiles, topic_path
 from services.topic_backup.manifest import (
-    SCHEMA,
     TopicIdentity,
     TopicManifest,
-    read_manifest,
-    tool_version,
+    next_manifest,
     write_manifest,
 )
 from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES, PartitionWriter
 from services.topic_backup.summary import GapReason, PartitionSummary
+from services.topic_backup.topic_claim import claim
 
 
 class TopicWriter:
@@ -55,14 +50,9 @@ class TopicWriter:
         self._finished: dict[int, PartitionSummary] = {}
         self._begun: set[int] = set()
         with ExitStack() as stack:
-            self._folder = LocalFolder.create(topic_path(root, identity.topic))
-            stack.enter_context(self._folder.lock())
-            self._folder.remove_leftovers()
-            self._committed = read_manifest(self._folder)
-            _check_same(self._folder, self._committed, identity)
-            self._identity = _merged(self._committed, identity)
-            # Once for all partitions: a listing for each would take the square of their number.
-            self._found = listing(self._folder.names())
+            claimed = stack.enter_context(claim(topic_path(root, identity.topic), identity))
+            self._folder, self._committed = claimed.folder, claimed.committed
+            self._identity, self._found = claimed.identity, claimed.found
             self._resources = stack.pop_all()
 
     def __enter__(self) -> TopicWriter:
@@ -154,48 +144,5 @@ class TopicWriter:
         return GapReason.COMPACTION if compacted else GapReason.UNKNOWN
 
     def _next_manifest(self) -> TopicManifest:
-        before = self._committed
-        partitions = {one.partition: one for one in before.partitions} if before else {}
-        partitions |= self._finished
-        partitions |= {number: writer.summary() for number, writer in self._open.items()}
-        return TopicManifest(
-            schema=SCHEMA,
-            tool_version=tool_version(),
-            commit=before.commit + 1 if before else 1,
-            committed_at_ms=time.time_ns() // 1_000_000,
-            identity=self._identity,
-            partitions=tuple(partitions[number] for number in sorted(partitions)),
-        )
-
-
-def _check_same(
-    folder: LocalFolder, committed: TopicManifest | None, identity: TopicIdentity
-) -> None:
-    """The folder has to be of the same topic of the same cluster, as far as both are known."""
-    held = committed.identity if committed else identity
-    if _differ(held.cluster_id, identity.cluster_id):
-        raise WrongCluster(
-            f"{folder.where()} is a backup of cluster {held.cluster_id}, this is cluster "
-            f"{identity.cluster_id}: choose another folder."
-        )
-    if held.topic != identity.topic or _differ(held.topic_id, identity.topic_id):
-        raise UsageError(
-            f"{folder.where()} is a backup of topic {held.topic} with id {held.topic_id}, this is "
-            f"{identity.topic} with id {identity.topic_id}, created anew: choose another folder."
-        )
-
-
-def _merged(committed: TopicManifest | None, identity: TopicIdentity) -> TopicIdentity:
-    """*identity*, with the ids that were known before where it does not know them."""
-    if committed is None:
-        return identity
-    held = committed.identity
-    return replace(
-        identity,
-        cluster_id=identity.cluster_id or held.cluster_id,
-        topic_id=identity.topic_id or held.topic_id,
-    )
-
-
-def _differ(one: object, other: object) -> bool:
-    return one is not None and other is not None and one != other
+        written = {number: writer.summary() for number, writer in self._open.items()}
+        return next_manifest(self._committed, self._identity, {**self._finished, **written})

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from services.errors import UsageError
-from services.topic_backup.address import local_path, partition_of, reindex_all
+from services.topic_backup.address import partition_of, reindex_all
 from services.topic_backup.manifest import TopicIdentity
+from services.topic_backup.store.store import ObjectStore, local_path, open_store
 from services.topic_backup.topic_writer import TopicWriter
 from tests.unit.topic_backup.backups import ORDERS, back_up
 from tests.unit.topic_backup.shapes import plain, run
@@ -27,10 +28,19 @@ def test_folders_and_file_urls_are_taken(address: str, path: str) -> None:
     assert local_path(address) == Path(path)
 
 
-@pytest.mark.parametrize("address", ["s3://bucket/orders/0", "file://elsewhere/b", "http://x"])
-def test_other_places_are_refused(address: str) -> None:
+def test_a_file_of_another_machine_is_refused() -> None:
     with pytest.raises(UsageError, match="not on this machine"):
-        local_path(address)
+        open_store("file://elsewhere/b")
+
+
+def test_other_urls_are_those_of_stores() -> None:
+    assert open_store("s3://bucket/prefix/") == ObjectStore("s3://bucket/prefix")
+
+
+def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
+    with pytest.raises(UsageError, match="with credentials in it") as refused:
+        open_store("s3://AKIA:hidden@bucket/prefix")
+    assert "hidden" not in str(refused.value)
 
 
 def test_a_partition_is_read(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_it_is_json_that_a_person_can_read(tmp_path: Path) -> None:
             "origin": {"rescued from broker": "2"},
         },
     }
-    assert partition == {"partition": 0, "next_offset": 4, "batch_log": None}
+    assert partition == {"partition": 0, "next_offset": 4, "batch_log": None, "end_epoch": None}
     assert segment["epochs"] == [{"epoch": 9, "offset": 3}]
     assert len(segment["sha256"]) == 64
 

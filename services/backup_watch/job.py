@@ -1,0 +1,246 @@
+"""Jobs tell other processes of this account how far they are: a small file each.
+
+It is replaced as a whole. Beside it lies a lock that the kernel frees when the job's process ends,
+however it ends. What is told is a word of comfort: a job goes on where it cannot be written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from services.cluster_lock import operator, private_folder
+from services.errors import StorageError
+from services.state_folder import state_folder
+
+FOLDER = "backup-jobs"
+SCHEMA = 1
+KINDS = ("backup", "restore")
+BEAT_SECONDS = 1.0
+SILENT_MS = 15_000
+"""A job that has told nothing for so long is stopped, or its machine is not there."""
+FORGET_MS = 24 * 3_600_000
+"""What a dead job left is removed by the next one after so long."""
+MAX_BYTES = 64 * 1024
+_FILE, _LOCK = ".json", ".lock"
+
+
+class JobProgress(Protocol):
+    """How far a copy is, as services/pipeline/report.py tells it."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def done(self) -> int: ...
+    @property
+    def total(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a job tells of itself."""
+
+    kind: str
+    """One of `KINDS`."""
+    url: str
+    """Of the backup, as `services.backup_watch.location.full_address` writes it."""
+    who: str
+    host: str
+    pid: int
+    began_at_ms: int
+    told_at_ms: int
+    topic: str = ""
+    """What is copied now; empty before the first copy."""
+    done: int = 0
+    """Offsets copied or accounted for, of all topics."""
+    total: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    """Of copying."""
+
+    @property
+    def bytes_a_second(self) -> float:
+        return self.bytes / self.seconds if self.seconds > 0 else 0.0
+
+    def with_progress(self, now: JobProgress) -> Job:
+        """The same job, so far."""
+        return replace(
+            self,
+            topic=now.topic,
+            done=now.done,
+            total=now.total,
+            bytes=now.bytes,
+            seconds=now.seconds,
+        )
+
+
+class Life(StrEnum):
+    """Whether a job that has told of itself still goes on."""
+
+    RUNNING = "running"
+    SILENT = "silent"
+    """Its process may be there, but tells nothing."""
+    DEAD = "dead"
+    """Its process ended without an end of the job."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJob:
+    """A job as another process sees it."""
+
+    job: Job
+    life: Life
+    path: Path
+
+
+class Announcement:
+    """Tells of a job from a thread of its own, for as long as it is open."""
+
+    def __init__(self, job: Job, path: Path) -> None:
+        self._job, self._path = job, path
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="job", daemon=True)
+        self._write()
+        self._thread.start()
+
+    def __call__(self, now: JobProgress) -> None:
+        """Take in how far the job is; it is written with the next beat."""
+        self._job = self._job.with_progress(now)
+
+    def end(self) -> None:
+        """Tell nothing any more: the job has come to its end."""
+        self._ended.set()
+        self._thread.join()
+        with suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def _beat(self) -> None:
+        while not self._ended.wait(BEAT_SECONDS):
+            self._write()
+
+    def _write(self) -> None:
+        job = replace(self._job, told_at_ms=_now_ms())
+        content = json.dumps({"schema": SCHEMA, **asdict(job)}).encode()
+        new = self._path.with_suffix(".new")
+        with suppress(OSError):
+            new.write_bytes(content)
+            new.replace(self._path)
+
+
+@contextmanager
+def announced(kind: str, url: str, folder: Path | None = None) -> Iterator[Announcement | None]:
+    """Tell of a job while in the ``with`` block; None where nothing can be written.
+
+    *folder* is the state folder, the user's own by default.
+    """
+    now = _now_ms()
+    job = Job(kind, url, operator(), socket.gethostname(), os.getpid(), now, now)
+    try:
+        home = private_folder((folder or state_folder()) / FOLDER)
+        _forget(home, job)
+        name = f"{job.pid}-{secrets.token_hex(4)}"
+        lock = os.open(home / f"{name}{_LOCK}", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    except (OSError, StorageError):
+        yield None
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        announcement = Announcement(job, home / f"{name}{_FILE}")
+        try:
+            yield announcement
+        finally:
+            announcement.end()
+    finally:
+        with suppress(OSError):
+            (home / f"{name}{_LOCK}").unlink(missing_ok=True)
+        os.close(lock)
+
+
+def read_jobs(now_ms: int, folder: Path | None = None) -> list[SeenJob]:
+    """The jobs that have told of themselves and have not ended, the newest first.
+
+    What cannot be read is no job.
+    """
+    home = (folder or state_folder()) / FOLDER
+    try:
+        paths = list(home.glob(f"*{_FILE}"))
+    except OSError:
+        return []
+    found = [seen for path in paths if (seen := _seen(path, now_ms)) is not None]
+    return sorted(found, key=lambda one: -one.job.began_at_ms)
+
+
+def _seen(path: Path, now_ms: int) -> SeenJob | None:
+    try:
+        with path.open("rb") as file:
+            said = json.loads(file.read(MAX_BYTES))
+        if said.pop("schema") != SCHEMA:
+            return None
+        job = _checked(Job(**said))
+        return SeenJob(job, _life(job, path, now_ms), path)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _checked(job: Job) -> Job:
+    """*job*, if it is of a kind there is and every figure is one. Raises TypeError, ValueError."""
+    if job.kind not in KINDS:
+        raise ValueError(job.kind)
+    for one in fields(job):
+        if type(getattr(job, one.name)) not in _TYPES[str(one.type)]:
+            raise TypeError(one.name)
+    return job
+
+
+_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
+
+
+def _life(job: Job, path: Path, now_ms: int) -> Life:
+    if job.host == socket.gethostname() and not _locked(path.with_suffix(_LOCK)):
+        return Life.DEAD
+    return Life.SILENT if now_ms - job.told_at_ms > SILENT_MS else Life.RUNNING
+
+
+def _locked(path: Path) -> bool:
+    """Whether the job's process still holds its lock."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _forget(home: Path, job: Job) -> None:
+    """Remove what dead jobs left: long ago, or of the very thing that *job* does again."""
+    for path in home.glob(f"*{_FILE}"):
+        seen = _seen(path, job.began_at_ms)
+        again = seen is not None and (seen.job.kind, seen.job.url) == (job.kind, job.url)
+        old = seen is None or job.began_at_ms - seen.job.told_at_ms > FORGET_MS
+        if (again or old) and not _locked(path.with_suffix(_LOCK)):
+            path.unlink(missing_ok=True)
+            path.with_suffix(_LOCK).unlink(missing_ok=True)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

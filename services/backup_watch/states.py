@@ -1,0 +1,51 @@
+"""One word on how a topic's backup stands, the worst first."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from services.backup_watch.job import Life, SeenJob
+from services.backup_watch.location import TopicHeld
+
+
+class State(StrEnum):
+    """The words, in the order of their urgency."""
+
+    UNREADABLE = "unreadable"
+    """Its manifest cannot be read."""
+    DAMAGED = "damaged"
+    """The last verification found damage or differences."""
+    LOST = "lost"
+    """Offsets are missing that were not removed by compaction or transactions."""
+    RUNNING = "running"
+    """A job copies it now."""
+    BARE = "no manifest"
+    """A backup of the original's: only its files can be looked at."""
+    UNVERIFIED = "unverified"
+    """Nobody has verified the last commit."""
+    VERIFIED = "verified"
+
+
+def state_of(held: TopicHeld, running: Collection[str] = ()) -> State:
+    """The word for *held*; *running* are the topics that jobs copy now."""
+    status = held.status
+    if status is None:
+        return State.UNREADABLE
+    verified = status.verified
+    if verified is not None and not verified.whole:
+        return State.DAMAGED
+    if held.lost:
+        return State.LOST
+    if held.newest and held.topic in running:
+        return State.RUNNING
+    if status.commit is None:
+        return State.BARE
+    return State.VERIFIED if status.verified_now else State.UNVERIFIED
+
+
+def running_topics(jobs: Collection[SeenJob], url: str) -> frozenset[str]:
+    """The topics that jobs on the backups at *url* copy at the moment."""
+    return frozenset(
+        one.job.topic for one in jobs if one.life is Life.RUNNING and one.job.url == url
+    )

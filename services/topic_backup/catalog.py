@@ -1,0 +1,80 @@
+"""The topics that a place of backups holds, each with its generations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from services.errors import UsageError
+from services.topic_backup import pending
+from services.topic_backup.folder import Folder, LocalFolder
+from services.topic_backup.layout import listing
+from services.topic_backup.store.form import has_manifest
+from services.topic_backup.store.store import LocalStore, Store
+
+_NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})(?:~([1-9][0-9]{0,8}))?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HeldTopic:
+    """One folder of a topic."""
+
+    topic: str
+    generation: int
+    store: Store = field(compare=False)
+
+    @property
+    def name(self) -> str:
+        """Of the folder: ``orders``, ``orders~2``."""
+        return self.topic if self.generation == 1 else f"{self.topic}~{self.generation}"
+
+    @property
+    def where(self) -> str:
+        """The folder's full address."""
+        return self.store.where(self.name)
+
+    @property
+    def folder(self) -> Folder:
+        """The folder. Raises UsageError when it is encrypted and there is no key."""
+        return self.store.folder(self.name)
+
+
+def held_topics(store: Store, topics: Collection[str] = ()) -> list[HeldTopic]:
+    """Every generation of *topics*, of all topics when none is named, by name and number.
+
+    Raises:
+        UsageError: there is no such place, or nothing is backed up of a named topic.
+        StorageError: the place cannot be listed.
+    """
+    if isinstance(store, LocalStore) and not store.path.is_dir():
+        raise UsageError(f"{store.where()} is no folder: name the folder of a backup.")
+    found = sorted(held for name in store.folders() if (held := _held(store, name)) is not None)
+    absent = sorted(set(topics) - {one.topic for one in found})
+    if absent or not found:
+        what = ", ".join(absent) or "any topic"
+        raise UsageError(
+            f"{store.where()} holds no backup of {what}: check the folder and the names."
+        )
+    return [one for one in found if not topics or one.topic in topics]
+
+
+def newest(held: Collection[HeldTopic]) -> list[HeldTopic]:
+    """The last generation of each topic, by name."""
+    last = {one.topic: one for one in sorted(held)}
+    return [last[topic] for topic in sorted(last)]
+
+
+def _held(store: Store, name: str) -> HeldTopic | None:
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    names = store.names(name)
+    if not has_manifest(names) and (not listing(names) or _began_empty(store, name)):
+        return None
+    return HeldTopic(match[1], int(match[2] or 1), store)
+
+
+def _began_empty(store: Store, name: str) -> bool:
+    folder = store.folder(name)
+    return isinstance(folder, LocalFolder) and pending.began_empty(folder)

@@ -1,0 +1,72 @@
+"""Consumer groups' offsets: the original's file with the newest, and a history beside it.
+
+Each change is a small file of its own, so that no store has to append and an older state can be
+restored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+
+from services.errors import MalformedInput
+from services.topic_backup import consumer_offsets
+from services.topic_backup.folder import Folder, storage_errors
+
+PREFIX = "breakglass_groups_"
+KEPT = 1000
+"""States that are kept of one topic; older ones are removed."""
+
+GroupsByPartition = Mapping[int, Mapping[str, int]]
+"""Committed offset by partition and group."""
+
+_NAME = re.compile(rf"{PREFIX}([0-9]{{13,19}})\.json", re.ASCII)
+
+
+def times(names: list[str]) -> list[int]:
+    """When the states among *names* were taken, in ms, oldest first."""
+    return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+
+
+def read_state(folder: Folder, at_ms: int) -> dict[int, dict[str, int]]:
+    """The state that was taken at *at_ms*.
+
+    Raises:
+        MalformedInput: the file is no such state.
+    """
+    name = _name(at_ms)
+    with folder.open(name) as file, storage_errors(folder.where(name)):
+        content = file.read()
+    try:
+        found = json.loads(content)
+        return {
+            int(number): {str(group): int(offset) for group, offset in groups.items()}
+            for number, groups in found["partitions"].items()
+        }
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise MalformedInput(
+            f"{folder.where(name)}: no offsets of groups ({error}); remove it to do without."
+        ) from None
+
+
+def update(folder: Folder, offsets: GroupsByPartition, now_ms: int | None = None) -> bool:
+    """Write *offsets* where they differ from the last state; returns whether they did."""
+    taken = times(folder.names())
+    wanted = {number: dict(groups) for number, groups in sorted(offsets.items()) if groups}
+    if (read_state(folder, taken[-1]) if taken else {}) == wanted:
+        return False
+    at_ms = max(now_ms or time.time_ns() // 1_000_000, taken[-1] + 1 if taken else 0)
+    for number, groups in wanted.items():
+        consumer_offsets.update(folder, number, groups)
+    # Last: a state that is there says that the files of the original were written.
+    document = {"schema": 1, "at_ms": at_ms, "partitions": wanted}
+    folder.replace(_name(at_ms), [json.dumps(document).encode(), b"\n"])
+    for old in taken[: max(0, len(taken) + 1 - KEPT)]:
+        folder.remove(_name(old))
+    return True
+
+
+def _name(at_ms: int) -> str:
+    return f"{PREFIX}{at_ms:013d}.json"

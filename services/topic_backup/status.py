@@ -1,0 +1,122 @@
+"""How backups stand: what each topic and partition has, how old it is, when it was verified."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from services.topic_backup import group_history, verified
+from services.topic_backup.catalog import HeldTopic, held_topics
+from services.topic_backup.layout import records_name
+from services.topic_backup.manifest import read_manifest
+from services.topic_backup.store.store import Store
+from services.topic_backup.summary import GapReason, PartitionSummary
+from services.topic_backup.verified import Verified
+
+EXPECTED = frozenset({GapReason.COMPACTION, GapReason.CONTROL, GapReason.ABORTED})
+"""Reasons for which no record is missing from a committed reader's view."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """One partition."""
+
+    partition: int
+    first_offset: int | None
+    last_offset: int | None
+    next_offset: int | None
+    """Everything before it is backed up or accounted for."""
+    records: int
+    bytes: int
+    segments: int
+    pruned: int
+    """Segments that were removed from the oldest on."""
+    gaps: dict[str, int]
+    """Offsets without a record, by reason."""
+
+    @property
+    def lost(self) -> int:
+        """Offsets that are missing and should not be."""
+        return sum(count for reason, count in self.gaps.items() if reason not in EXPECTED)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """One folder of a topic."""
+
+    topic: str
+    generation: int
+    folder: str
+    commit: int | None
+    """None: a backup of the original's, of which only files can be counted."""
+    committed_at_ms: int | None
+    verified: Verified | None
+    partitions: tuple[PartitionStatus, ...]
+    group_states: int
+    """States of consumer groups' offsets that can be restored."""
+    cluster_id: str | None = None
+    topic_id: UUID | None = None
+    """Of the topic that was backed up; None where nobody noted it."""
+
+    @property
+    def verified_now(self) -> bool:
+        """Whether the last commit was verified and found whole."""
+        held = self.verified
+        return held is not None and held.whole and held.commit == self.commit
+
+
+def read_status(store: Store, topics: Collection[str] = ()) -> list[TopicStatus]:
+    """The status of every generation of *topics*, of all when none is named.
+
+    Raises:
+        UsageError: there is no such folder or topic.
+        MalformedInput, UnsupportedSchema: a manifest cannot be read.
+    """
+    return [topic_status(one) for one in held_topics(store, topics)]
+
+
+def topic_status(held: HeldTopic) -> TopicStatus:
+    """The status of one folder.
+
+    Raises:
+        MalformedInput, UnsupportedSchema: its manifest cannot be read.
+        StorageError: it cannot be listed.
+    """
+    folder = held.folder
+    manifest = read_manifest(folder)
+    names = folder.names()
+    there = set(names)
+    return TopicStatus(
+        topic=held.topic,
+        generation=held.generation,
+        folder=held.where,
+        commit=manifest.commit if manifest else None,
+        committed_at_ms=manifest.committed_at_ms if manifest else None,
+        verified=verified.read(folder),
+        partitions=tuple(_partition(one, there) for one in manifest.partitions) if manifest else (),
+        group_states=len(group_history.times(names)),
+        cluster_id=manifest.identity.cluster_id if manifest else None,
+        topic_id=manifest.identity.topic_id if manifest else None,
+    )
+
+
+def _partition(held: PartitionSummary, there: Collection[str]) -> PartitionStatus:
+    kept = [one for one in held.segments if records_name(one.prefix) in there]
+    gaps: dict[str, int] = {}
+    for segment in kept:
+        for reason, count in segment.missing.items():
+            gaps[reason] = gaps.get(reason, 0) + count
+    firsts = [one.first_offset for one in kept if one.first_offset is not None]
+    lasts = [one.last_offset for one in kept if one.last_offset is not None]
+    return PartitionStatus(
+        partition=held.partition,
+        first_offset=firsts[0] if firsts else None,
+        last_offset=lasts[-1] if lasts else None,
+        next_offset=held.next_offset,
+        records=sum(one.count for one in kept),
+        bytes=sum(one.records_bytes for one in kept),
+        segments=len(kept),
+        pruned=len(held.segments) - len(kept),
+        gaps=gaps,
+    )

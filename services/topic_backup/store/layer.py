@@ -1,0 +1,170 @@
+"""What compression and encryption have in common: objects of another form, told by their names."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, cast
+
+from services.topic_backup.folder import NewFile
+from services.topic_backup.store.blobs import Blobs
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+BUFFER_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Layer(ABC):
+    """Objects that lie in *inner* with a suffix, in another form."""
+
+    inner: Blobs
+    suffix: ClassVar[str]
+
+    @abstractmethod
+    def writing(self, name: str, file: NewFile, /) -> NewFile:
+        """What brings plain bytes into the form, and that to *file*."""
+
+    @abstractmethod
+    def reading(self, name: str, file: BinaryIO, /) -> Blocks:
+        """The plain bytes of *file*."""
+
+    def where(self, name: str = "") -> str:
+        return self.inner.where(name + self.suffix if name else "")
+
+    def names(self) -> list[str]:
+        found = (one for one in self.inner.names() if one.endswith(self.suffix))
+        return [one.removesuffix(self.suffix) for one in found]
+
+    def size(self, name: str) -> int | None:
+        if self.inner.size(name + self.suffix) is None:
+            return None
+        with self.open(name) as file:
+            return file.seek(0, io.SEEK_END)
+
+    def open(self, name: str) -> BinaryIO:
+        file = self.inner.open(name + self.suffix)
+        try:
+            blocks = self.reading(name, file)
+        except BaseException:
+            file.close()
+            raise
+        return cast(BinaryIO, io.BufferedReader(blocks, BUFFER_BYTES))
+
+    def begin(self, name: str) -> NewFile:
+        return self.writing(name, self.inner.begin(name + self.suffix))
+
+    def create(self, name: str, content: bytes) -> bool:
+        held = _InMemory()
+        file = self.writing(name, held)
+        file.write(memoryview(content))
+        file.close()
+        return self.inner.create(name + self.suffix, bytes(held.content))
+
+    def remove(self, names: Sequence[str]) -> None:
+        self.inner.remove([one + self.suffix for one in names])
+
+
+class Blocks(io.RawIOBase, ABC):
+    """Plain bytes that are made block by block; one block is kept."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._position = 0
+        self._held: tuple[int, bytes] = (-1, b"")
+        """Number of a block, and its plain bytes."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """All plain bytes."""
+
+    @abstractmethod
+    def place(self, position: int) -> tuple[int, int]:
+        """The number of the block that holds the byte at *position*, and where it begins."""
+
+    @abstractmethod
+    def block(self, number: int) -> bytes:
+        """The plain bytes of a block."""
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self.size}[whence]
+        self._position = base + offset
+        return self._position
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer).cast("B")
+        if self._position >= self.size or not view:
+            return 0
+        number, start = self.place(self._position)
+        if self._held[0] != number:
+            self._held = (number, self.block(number))
+        at = self._position - start
+        some = self._held[1][at : at + len(view)]
+        view[: len(some)] = some
+        self._position += len(some)
+        return len(some)
+
+
+class BlockWriter(ABC):
+    """Gathers plain bytes to blocks, and writes each in its form."""
+
+    block_bytes: ClassVar[int]
+
+    def __init__(self, file: NewFile) -> None:
+        self._file = file
+        self._gathered = bytearray()
+
+    @abstractmethod
+    def put(self, block: memoryview) -> None:
+        """Write one block, which is not the last one."""
+
+    @abstractmethod
+    def end(self, block: memoryview) -> None:
+        """Write the last block, which may be smaller or empty, and what comes behind it."""
+
+    def write(self, data: memoryview) -> None:
+        self._gathered += data
+        whole = len(self._gathered) - 1
+        if whole < self.block_bytes:
+            return
+        # The last block stays, for only `close` knows that it is the last one.
+        upto = whole - whole % self.block_bytes
+        gathered, self._gathered = self._gathered, self._gathered[upto:]
+        view = memoryview(gathered)
+        for at in range(0, upto, self.block_bytes):
+            self.put(view[at : at + self.block_bytes])
+
+    def close(self) -> None:
+        self.end(memoryview(self._gathered))
+        self._file.close()
+
+    def abandon(self) -> None:
+        self._file.abandon()
+
+
+class _InMemory:
+    """A small object before it is put."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+
+    def write(self, data: memoryview) -> None:
+        self.content += data
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...

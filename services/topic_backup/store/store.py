@@ -1,0 +1,148 @@
+"""A place that holds backups of topics, by the address an operator types."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from services.errors import UsageError
+from services.topic_backup.folder import Folder, LocalFolder, storage_errors
+from services.topic_backup.layout import require_folder_name
+from services.topic_backup.store.blobs import Blobs
+from services.topic_backup.store.form import Form, form_of, in_form
+from services.topic_backup.store.fsspec_blobs import FsspecBlobs
+from services.topic_backup.store.key import Key
+from services.topic_backup.store.local_blobs import LocalBlobs
+from services.topic_backup.store.runs_folder import RunsFolder
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+class Store(Protocol):
+    """Folders of topics under one address."""
+
+    def where(self, name: str = "") -> str:
+        """The full address of a topic's folder, or of the place itself."""
+
+    def folders(self) -> list[str]:
+        """The names of the folders there are, of topics or not."""
+
+    def names(self, name: str) -> list[str]:
+        """The files in one folder, by the names they have there; none where there is no folder."""
+
+    def folder(self, name: str, wanted: Form | None = None) -> Folder:
+        """One folder in the form it has; in that which is *wanted* where it has none yet.
+
+        Raises:
+            UsageError: it is in another form than *wanted*, or encrypted and there is no key.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStore:
+    """A folder of this machine. What is plain there is exactly as the original has it."""
+
+    path: Path
+    key: Key | None = None
+
+    def where(self, name: str = "") -> str:
+        return str(self.path / name) if name else str(self.path)
+
+    def folders(self) -> list[str]:
+        if not self.path.is_dir():
+            return []
+        with storage_errors(self.where()):
+            return [one.name for one in self.path.iterdir() if one.is_dir()]
+
+    def names(self, name: str) -> list[str]:
+        path = self.path / require_folder_name(name)
+        if not path.is_dir():
+            return []
+        flat = LocalFolder(path).names()
+        return flat if form_of(flat) == Form() else LocalBlobs(path).names()
+
+    def folder(self, name: str, wanted: Form | None = None) -> Folder:
+        path = self.path / require_folder_name(name)
+        form = _agreed(self.where(name), form_of(self.names(name)), wanted)
+        if form.plain:
+            return LocalFolder(path)
+        return RunsFolder(in_form(LocalBlobs(path), form, self.key, name))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectStore:
+    """Everything below a URL that fsspec has a client for."""
+
+    url: str
+    key: Key | None = None
+
+    def where(self, name: str = "") -> str:
+        return FsspecBlobs(self.url).where(name)
+
+    def folders(self) -> list[str]:
+        return FsspecBlobs(self.url).folders()
+
+    def names(self, name: str) -> list[str]:
+        return self._blobs(name).names()
+
+    def folder(self, name: str, wanted: Form | None = None) -> Folder:
+        form = _agreed(self.where(name), form_of(self.names(name)), wanted)
+        return RunsFolder(in_form(self._blobs(name), form, self.key, name))
+
+    def _blobs(self, name: str) -> Blobs:
+        return FsspecBlobs(f"{self.url}/{require_folder_name(name)}")
+
+
+def open_store(address: str, key: Key | None = None) -> Store:
+    """The place at *address*: a path, a URL of scheme ``file``, or one of a store.
+
+    Raises:
+        UsageError: a URL of another machine's file, of no store, or with credentials in it.
+    """
+    path = local_path(address)
+    if path is not None:
+        return LocalStore(path.absolute(), key)
+    from fsspec import available_protocols
+
+    scheme = address.split("://", 1)[0].lower()
+    if scheme not in available_protocols():
+        raise UsageError(
+            f"{address}: nothing is known of {scheme}://: name a folder, or a URL such as "
+            "s3://BUCKET/PREFIX."
+        )
+    if "@" in urlsplit(address).netloc:
+        raise UsageError(
+            "A URL with credentials in it shows them to everybody who lists processes: give them "
+            "as the store's own tools read them, as by AWS_ACCESS_KEY_ID or a profile."
+        )
+    return ObjectStore(address.rstrip("/"), key)
+
+
+def local_path(address: str) -> Path | None:
+    """The path that *address* stands for; None where it is a store's URL.
+
+    Raises:
+        UsageError: a file URL of another machine.
+    """
+    match = _SCHEME.match(address)
+    if match is None:
+        return Path(address)
+    if match[1].lower() != "file":
+        return None
+    url = urlsplit(address)
+    if url.netloc not in ("", "localhost"):
+        raise UsageError(f"{address} is not on this machine: name a folder or a file:/// URL.")
+    return Path(unquote(url.path))
+
+
+def _agreed(where: str, found: Form | None, wanted: Form | None) -> Form:
+    """The form to work in."""
+    if found is not None and wanted is not None and found != wanted:
+        raise UsageError(
+            f"{where} is {found}, this would be {wanted}: give the same --compress and "
+            "--encrypt-key as before, or back up to another place."
+        )
+    return found or wanted or Form()

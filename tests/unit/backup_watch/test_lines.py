@@ -1,0 +1,105 @@
+"""The lines of backups: what is judged, filtered, sorted and opened."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.backup_watch.job import Life
+from services.backup_watch.lines import (
+    Line,
+    Order,
+    PartitionLine,
+    PlaceLine,
+    Survey,
+    TopicLine,
+    View,
+    key_of,
+    lines,
+    survey,
+)
+from services.backup_watch.live_ends import ABSENT, NO_MANIFEST, LiveEnds
+from services.backup_watch.watch import Place, Standing
+from services.health.figure import Figure
+from services.model import Unknown
+from tests.screens.backups.held import ENDS, FAR, MAIN, NOW_MS, every_state, job, seen
+
+STANDING = Standing((Place(MAIN, Figure(every_state(), NOW_MS)), Place(FAR)), ())
+
+
+@pytest.fixture
+def judged() -> Survey:
+    """Every state, with the ends of some topics."""
+    return survey(STANDING, ENDS)
+
+
+def names(shown: list[Line]) -> list[str]:
+    return [key[1] or key[0] for key in map(key_of, shown)]
+
+
+def test_the_worst_comes_first(judged: Survey) -> None:
+    assert names(lines(judged, View())) == [
+        MAIN, "torn", "clicks", "orders", "audit", "refunds", "orders~2", "payments", FAR,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("order", "first"),
+    [(Order.NAME, "audit"), (Order.LAG, "audit"), (Order.AGE, "audit"), (Order.SIZE, "payments")],
+)
+def test_topics_are_sorted_by_a_figure(judged: Survey, order: Order, first: str) -> None:
+    assert names(lines(judged, View(order=order)))[1] == first
+
+
+@pytest.mark.parametrize(
+    ("words", "kept"),
+    [
+        ("ORD", ["orders", "orders~2"]),
+        ("ord verified", ["orders~2"]),
+        ("-verified main", ["torn", "clicks", "orders", "audit"]),
+        ("far", []),
+    ],
+)
+def test_a_filter_keeps_topics_by_words(judged: Survey, words: str, kept: list[str]) -> None:
+    shown = lines(judged, View(words))
+    assert names(shown) == [MAIN, *kept, FAR]
+
+
+def test_a_topic_opens_to_its_partitions_and_a_place_closes(judged: Survey) -> None:
+    opened = lines(judged, View("payments", opened=frozenset({(MAIN, "payments")})))
+    assert [key_of(one)[2] for one in opened] == [-1, -1, 0, 1, 2, -1]
+    closed = lines(judged, View(closed=frozenset({MAIN})))
+    assert names(closed) == [MAIN, FAR]
+
+
+def test_lags_are_counted_or_have_a_reason(judged: Survey) -> None:
+    shown = lines(judged, View(opened=frozenset({(MAIN, "payments"), (MAIN, "orders~2")})))
+    lag = {one.held.name: one.lag for one in shown if isinstance(one, TopicLine)}
+    assert (lag["clicks"], lag["refunds"], lag["orders~2"]) == (0, 500, 25)
+    assert lag["orders"] is None
+    assert lag["audit"] == NO_MANIFEST
+    assert lag["payments"] == Unknown("it is offline: no leader serves it")
+    assert isinstance(lag["torn"], Unknown)
+    parts = [
+        one.lag for one in shown if isinstance(one, PartitionLine) and one.held.topic != "orders"
+    ]
+    assert parts == [0, 400, Unknown("it is offline: no leader serves it")]
+
+
+def test_of_another_cluster_or_a_topic_created_anew_there_is_no_lag() -> None:
+    (_, clicks, *_) = every_state().topics
+    assert clicks.status is not None
+    elsewhere = LiveEnds("another", ENDS.ends, ENDS.topic_ids)
+    assert isinstance(elsewhere.total_lag(clicks.status), Unknown)
+    anew = LiveEnds(ENDS.cluster_id, ENDS.ends, {})
+    assert anew.total_lag(clicks.status) == 0
+    nothing = LiveEnds(ENDS.cluster_id)
+    assert nothing.total_lag(clicks.status) == ABSENT
+
+
+def test_a_running_job_is_told_with_its_place_and_topic() -> None:
+    standing = Standing(STANDING.places, (seen(job()), seen(job(), Life.DEAD)))
+    shown = lines(survey(standing, ENDS), View())
+    assert isinstance(shown[0], PlaceLine)
+    assert shown[0].jobs == 1
+    states = {one.held.name: one.state for one in shown if isinstance(one, TopicLine)}
+    assert states["payments"] == "running"

@@ -1,0 +1,44 @@
+"""Places of backups made for a test: one in memory, one on disk, each in some form."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from services.topic_backup.store.form import Form
+from services.topic_backup.store.key import KEY_BYTES, Key
+from services.topic_backup.store.runs_folder import RunsFolder
+from services.topic_backup.store.store import LocalStore, ObjectStore, Store
+
+KEY = Key(bytes(range(KEY_BYTES)))
+OTHER_KEY = Key(bytes(KEY_BYTES))
+PLAIN, COMPRESSED, ENCRYPTED = Form(), Form(compressed=True), Form(encrypted=True)
+BOTH = Form(compressed=True, encrypted=True)
+
+
+@contextmanager
+def in_memory(key: Key | None = KEY) -> Iterator[Store]:
+    """An object store of this process, empty and forgotten afterwards."""
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    place = f"/{uuid.uuid4().hex}"
+    try:
+        yield ObjectStore(f"memory:/{place}", key)
+    finally:
+        fs = MemoryFileSystem()
+        if fs.exists(place):
+            fs.rm(place, recursive=True)
+
+
+def on_disk(path: Path, key: Key | None = KEY) -> Store:
+    """A folder of this machine."""
+    return LocalStore(path, key)
+
+
+def runs_folder(store: Store, form: Form, name: str = "orders") -> RunsFolder:
+    """A topic's folder in which nothing is changed."""
+    folder = store.folder(name, form)
+    assert isinstance(folder, RunsFolder)
+    return folder

@@ -1,0 +1,239 @@
+"""Segments that tasks wrote, put in place: names, indexes, the commit, and what a kill leaves."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from services.errors import MalformedInput, UsageError, WrongCluster
+from services.topic_backup import partition_index
+from services.topic_backup.addition import Addition, Missing, NewSegment
+from services.topic_backup.assembler import TopicAssembler
+from services.topic_backup.catalog import held_topics
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from services.topic_backup.manifest import TopicIdentity, read_manifest
+from services.topic_backup.part import Part, part_index_of, part_names
+from services.topic_backup.pending import PENDING
+from services.topic_backup.reader import PartitionReader
+from services.topic_backup.record import Record, TimestampType, encode
+from services.topic_backup.segment_index import Entry, encode_entry
+from services.topic_backup.store.store import LocalStore
+from services.topic_backup.summary import EpochStart, Gap, GapReason
+from services.topic_backup.verification import verify_files
+
+ORDERS = TopicIdentity("orders", "cluster", UUID(int=1))
+
+
+def record(offset: int) -> Record:
+    return Record(offset, TimestampType.CREATE, offset, b"k", b"v%d" % offset)
+
+
+def part(folder: LocalFolder, start: int, end: int, attempt: int = 0) -> Part:
+    """Records *start* to *end* as a task writes them."""
+    records, index = part_names("run", attempt, 0, start)
+    content, entries = b"\x01", b"\x01"
+    for offset in range(start, end):
+        encoded = encode(record(offset))
+        entries += encode_entry(Entry(offset, len(content), len(encoded)))
+        content += encoded
+    (folder.path / records).write_bytes(content)
+    (folder.path / index).write_bytes(entries)
+    digest = hashlib.sha256(content).hexdigest()
+    last = end - 1
+    return Part(
+        0, records, index, end - start, start, last, start, last, last, len(content), digest
+    )
+
+
+def offsets(folder: LocalFolder) -> list[int]:
+    manifest = read_manifest(folder)
+    committed = manifest.partition(0) if manifest else None
+    return [one.offset for one in PartitionReader(folder, 0, committed).records()]
+
+
+def test_parts_become_segments_and_a_commit(tmp_path: Path) -> None:
+    with TopicAssembler(tmp_path, ORDERS, max_segment_bytes=100) as assembler:
+        folder = assembler.folder
+        parts = [NewSegment(part(folder, 5, 8)), NewSegment(part(folder, 8, 12))]
+        assembler.add([Addition(0, parts, Missing(), 12)])
+        assembler.commit()
+    names = [one.prefix for one in partition_index.read(folder, 0)]
+    assert names == [
+        "segment_partition_000_from_offset_0000000000",
+        "segment_partition_000_from_offset_0000000008",
+    ]
+    assert offsets(folder) == list(range(5, 12))
+    assert verify_files(folder).whole
+
+
+def test_the_next_run_adds_segments(tmp_path: Path) -> None:
+    for start, end in ((0, 4), (4, 6)):
+        with TopicAssembler(tmp_path, ORDERS) as assembler:
+            assert assembler.partition(0).next_offset == (start or None)
+            assembler.add(
+                [Addition(0, [NewSegment(part(assembler.folder, start, end))], Missing(), end)]
+            )
+            assembler.commit()
+    assert offsets(LocalFolder(tmp_path)) == list(range(6))
+    assert verify_files(LocalFolder(tmp_path)).whole
+
+
+def test_small_runs_leave_one_segment(tmp_path: Path) -> None:
+    for start, end in ((0, 4), (4, 6), (6, 7)):
+        with TopicAssembler(tmp_path, ORDERS) as assembler:
+            gap = Missing((Gap(start, start, GapReason.CONTROL),), {"control": 1})
+            assembler.add(
+                [Addition(0, [NewSegment(part(assembler.folder, start, end), gap)], Missing(), end)]
+            )
+            assembler.commit()
+    (segment,) = assembler.partition(0).segments
+    assert (segment.count, segment.first_offset, segment.last_offset) == (7, 0, 6)
+    assert segment.missing == {"control": 3}
+    assert verify_files(LocalFolder(tmp_path)).whole
+    assert [one.offset for one in PartitionReader(LocalFolder(tmp_path), 0, None).records()] == [
+        *range(7)
+    ]
+
+
+def test_a_segment_does_not_grow_past_the_limit_by_runs(tmp_path: Path) -> None:
+    for start, end in ((0, 4), (4, 6)):
+        with TopicAssembler(tmp_path, ORDERS, max_segment_bytes=200) as assembler:
+            assembler.add(
+                [Addition(0, [NewSegment(part(assembler.folder, start, end))], Missing(), end)]
+            )
+            assembler.commit()
+    assert [one.start_offset for one in assembler.partition(0).segments] == [0, 4]
+
+
+def test_nothing_new_is_no_change(tmp_path: Path) -> None:
+    with TopicAssembler(tmp_path, ORDERS) as assembler:
+        assert assembler.changed
+        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 0, 4))], Missing(), 4)])
+        assembler.commit()
+    with TopicAssembler(tmp_path, ORDERS) as again:
+        again.partition(0)
+        assert not again.changed
+        again.add([Addition(0, [NewSegment(part(again.folder, 4, 5))], Missing(), 5)])
+        assert again.changed
+
+
+def test_what_was_put_in_place_and_not_committed_is_taken_back(tmp_path: Path) -> None:
+    """By the next run its log may be another one: a topic created anew, or cut."""
+    with TopicAssembler(tmp_path, ORDERS) as assembler:
+        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 0, 4))], Missing(), 4)])
+        assembler.commit()
+        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 4, 9))], Missing(), 9)])
+    with TopicAssembler(tmp_path, ORDERS) as again:
+        assert again.partition(0).next_offset == 4
+        again.add([Addition(0, [NewSegment(part(again.folder, 4, 6))], Missing(), 6)])
+        again.commit()
+    assert offsets(LocalFolder(tmp_path)) == list(range(6))
+    assert verify_files(LocalFolder(tmp_path)).whole
+
+
+def test_a_first_run_that_was_killed_leaves_no_backup(tmp_path: Path) -> None:
+    """Not even one of the original's, which have no manifest either."""
+    with TopicAssembler(tmp_path / "orders", ORDERS) as assembler:
+        assembler.partition(1)
+        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 0, 4))], Missing(), 4)])
+    with pytest.raises(UsageError, match="holds no backup"):
+        held_topics(LocalStore(tmp_path))
+    anew = TopicIdentity("orders", "cluster", UUID(int=2))
+    with TopicAssembler(tmp_path / "orders", anew) as again:
+        assert again.partition(0).next_offset is None
+        again.commit()
+    assert offsets(LocalFolder(tmp_path / "orders")) == []
+
+
+def the_original_appends(folder: LocalFolder, start: int, end: int) -> None:
+    """Go on with the first segment of partition 0 as the original's connector does."""
+    prefix = segment_prefix(0, 0)
+    records, index = folder.path / records_name(prefix), folder.path / segment_index_name(prefix)
+    for offset in range(start, end):
+        encoded = encode(record(offset))
+        entry = encode_entry(Entry(offset, records.stat().st_size, len(encoded)))
+        for path, content in ((records, encoded), (index, entry)):
+            with path.open("ab") as file:
+                file.write(content)
+
+
+def test_what_the_original_wrote_behind_a_commit_is_taken_up_and_stays(tmp_path: Path) -> None:
+    """Also where the run that took it up is killed. Which epochs wrote it is not known."""
+    history = (EpochStart(3, 0),)
+    with TopicAssembler(tmp_path, ORDERS) as assembler:
+        new = NewSegment(part(assembler.folder, 0, 4), epochs=history)
+        assembler.add([Addition(0, [new], Missing(), 4, 3)])
+        assembler.commit()
+    the_original_appends(assembler.folder, 4, 7)
+    for _ in range(2):
+        with TopicAssembler(tmp_path, ORDERS) as again:
+            held = again.partition(0)
+            assert (held.next_offset, held.end_epoch) == (7, None)
+            assert held.segments[0].epochs == ()
+            again.add([Addition(0, [NewSegment(part(again.folder, 7, 9))], Missing(), 9)])
+    with TopicAssembler(tmp_path, ORDERS) as last:
+        last.partition(0)
+        last.commit()
+    assert offsets(LocalFolder(tmp_path)) == list(range(7))
+    assert verify_files(LocalFolder(tmp_path)).whole
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b'{"schema": 2}', b'{"schema": 1, "commit": 5, "before": {"../x": null}}'],
+)
+def test_a_note_that_cannot_be_read_is_an_error(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / PENDING).write_bytes(content)
+    with pytest.raises(MalformedInput, match="no note of a commit"):
+        TopicAssembler(tmp_path, ORDERS)
+
+
+def test_parts_that_nobody_took_are_removed(tmp_path: Path) -> None:
+    with TopicAssembler(tmp_path, ORDERS) as assembler:
+        part(assembler.folder, 0, 4, attempt=7)
+        assembler.commit()
+    assert [name for name in LocalFolder(tmp_path).names() if name.startswith(".")] == []
+
+
+def test_gaps_without_records_are_kept_with_the_last_segment(tmp_path: Path) -> None:
+    gap = Missing((Gap(0, 3, GapReason.CONTROL),), {"control": 3})
+    with TopicAssembler(tmp_path, ORDERS) as assembler:
+        assembler.add([Addition(0, [], gap, 3)])
+        assembler.commit()
+        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 3, 5))], Missing(), 5)])
+        (segment,) = assembler.commit().partitions[0].segments
+    assert segment.missing == {"control": 3}
+    assert segment.start_offset == 0
+    assert offsets(LocalFolder(tmp_path)) == [3, 4]
+
+
+def test_a_folder_of_another_topic_is_refused(tmp_path: Path) -> None:
+    with TopicAssembler(tmp_path, ORDERS) as assembler:
+        assembler.commit()
+    with pytest.raises(UsageError):
+        TopicAssembler(tmp_path, TopicIdentity("orders", "cluster", UUID(int=2)))
+    with pytest.raises(WrongCluster):
+        TopicAssembler(tmp_path, TopicIdentity("orders", "another", UUID(int=1)))
+
+
+def test_a_byte_that_changed_is_found(tmp_path: Path) -> None:
+    with TopicAssembler(tmp_path, ORDERS) as assembler:
+        assembler.add([Addition(0, [NewSegment(part(assembler.folder, 0, 9))], Missing(), 9)])
+        (segment,) = assembler.commit().partitions[0].segments
+    path = tmp_path / records_name(segment.prefix)
+    content = bytearray(path.read_bytes())
+    content[20] ^= 1
+    path.write_bytes(content)
+    (damage,) = verify_files(LocalFolder(tmp_path)).damages
+    assert "SHA-256" in damage.reason
+
+
+def test_the_index_of_a_part_tells_its_partition() -> None:
+    records, index = part_names("abc", 12, 34, 0)
+    assert part_index_of(index, "abc") == 34
+    assert part_index_of(records, "abc") is None
+    assert part_index_of(index, "other") is None
