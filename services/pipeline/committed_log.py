@@ -1,0 +1,153 @@
+"""A leader's log as it lies there, batch by batch, with what became of each transaction.
+
+Read without Spark: to say why offsets are missing from a committed read, and to copy records
+that Spark cannot hold.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.errors import EvidenceChanged, TimedOut
+from services.kafka.wire.broker_errors import OFFSET_OUT_OF_RANGE, cluster_error, retriable
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.kafka.wire.sender import Sender
+from services.model import TopicPartition
+from services.topic_backup.batch_header import BatchHeader, read_headers
+from services.topic_backup.batches import ControlType, decode_batch
+from services.topic_backup.record import Record
+
+CONSUMER = -1
+READ_COMMITTED = 1
+NO_SESSION = -1
+FETCH_VERSION = 12
+"""The last version that names topics instead of their ids."""
+CHUNK_BYTES = 1024 * 1024
+REQUEST_SECONDS = 30.0
+WAIT_MS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """One batch, and whether a committed read delivers its records."""
+
+    header: BatchHeader
+    data: bytes
+    """The answer that it came in, at `header.position`."""
+    aborted: bool
+
+    def records(self, where: str) -> tuple[Record, ...]:
+        """What a committed read delivers of it."""
+        if self.aborted or self.header.control:
+            return ()
+        return decode_batch(self.data, self.header, where).records
+
+
+@dataclass(slots=True)
+class CommittedLog:
+    """The log of one partition below its last stable offset, read from its leader."""
+
+    sender: Sender
+    leader: int
+    partition: TopicPartition
+    chunk_bytes: int = CHUNK_BYTES
+    read_bytes: int = field(default=0, init=False)
+    """How much was fetched so far."""
+
+    @property
+    def where(self) -> str:
+        """How messages name it."""
+        return f"{self.partition} on b{self.leader}"
+
+    def batches(self, start: int, end: int) -> Iterator[CommittedBatch]:
+        """The batches that hold offsets of ``[start, end)``; *end* is not past the stable end.
+
+        Raises:
+            EvidenceChanged: the log begins after *start* by now.
+            ClusterError, Unreachable: the leader does not answer with records.
+            MalformedMessage: bytes that are no batches of message format 2.
+        """
+        position, size = start, self.chunk_bytes
+        while position < end:
+            data, aborted = self._fetch(position, size)
+            fetched = read_headers(data, self.where)
+            told = _judged(data, fetched.headers, aborted, self.where)
+            wanted = [one for one in told if one.header.next_offset > position]
+            yield from (one for one in wanted if one.header.base_offset < end)
+            if wanted:
+                position, size = wanted[-1].header.next_offset, self.chunk_bytes
+            elif fetched.cut_bytes:
+                size = max(2 * size, fetched.cut_batch or 0)
+            else:
+                return
+
+    def _fetch(self, position: int, size: int) -> tuple[bytes, list[tuple[int, int]]]:
+        deadline = Deadline.after(REQUEST_SECONDS)
+        return until(deadline, lambda: self._ask(position, size, deadline))
+
+    def _ask(
+        self, position: int, size: int, deadline: Deadline
+    ) -> tuple[bytes, list[tuple[int, int]]]:
+        from kafka.protocol.consumer import FetchResponse
+
+        answer = self.sender.call(
+            self.leader,
+            _request(self.partition, position, size),
+            FetchResponse,
+            deadline,
+            max_version=FETCH_VERSION,
+        )
+        told = [one for topic in answer.responses for one in topic.partitions]
+        code = answer.error_code or (told[0].error_code if told else 0)
+        if code == OFFSET_OUT_OF_RANGE:
+            raise EvidenceChanged(f"{self.where} no longer holds offset {position}: read it again")
+        if code and not retriable(code):
+            raise cluster_error(
+                code, f"reading {self.where}", f"READ on topic {self.partition.topic}"
+            )
+        if code or not told:
+            raise TimedOut(f"{self.where} does not answer with records: try again", "no records")
+        data = bytes(told[0].records or b"")
+        self.read_bytes += len(data)
+        aborted = told[0].aborted_transactions or ()
+        return data, [(one.first_offset, one.producer_id) for one in aborted]
+
+
+def _judged(
+    data: bytes, headers: tuple[BatchHeader, ...], aborted: list[tuple[int, int]], where: str
+) -> Iterator[CommittedBatch]:
+    """Each batch with its fate, as CompletedFetch.java tells it; *aborted* are of this answer."""
+    waiting = list(aborted)
+    heapq.heapify(waiting)
+    producers: set[int] = set()
+    for header in headers:
+        while waiting and waiting[0][0] <= header.last_offset:
+            producers.add(heapq.heappop(waiting)[1])
+        if header.control:
+            marker = decode_batch(data, header, where).marker
+            if marker is not None and marker.type is ControlType.ABORT:
+                producers.discard(header.producer_id)
+        of_aborted = header.transactional and header.producer_id in producers
+        yield CommittedBatch(header, data, of_aborted and not header.control)
+
+
+def _request(partition: TopicPartition, position: int, size: int) -> Any:
+    from kafka.protocol.consumer import FetchRequest
+
+    topic_class = FetchRequest.FetchTopic
+    wanted = topic_class.FetchPartition(
+        partition=partition.partition, fetch_offset=position, partition_max_bytes=size
+    )
+    return FetchRequest(
+        replica_id=CONSUMER,
+        max_wait_ms=WAIT_MS,
+        min_bytes=1,
+        max_bytes=size,
+        isolation_level=READ_COMMITTED,
+        session_epoch=NO_SESSION,
+        topics=[topic_class(topic=partition.topic, partitions=[wanted])],
+    )

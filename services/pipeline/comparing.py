@@ -1,0 +1,214 @@
+"""What runs in a task of verification: records of a topic against the stored ones, byte by byte.
+
+Both sides are the same encoding, so equal stretches are compared as one piece of memory; only
+where they differ is it looked at record by record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from services.pipeline.answers import answer
+from services.pipeline.part_writer import Chunk, chunk_of
+from services.pipeline.restore.values import restored_bytes
+from services.pipeline.stored import Bytes, Longs, Run, StoredSegment, runs_between
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from services.pipeline.restore.offset_map import OffsetMap
+
+FOUND = "found"
+OFFSET_BYTES, KIND_BYTES = 8, 4
+LOG_APPEND = np.array([0, 0, 0, 1], np.uint8)
+LISTED = 100
+"""Differences of each kind that are listed by offset; all of them are counted."""
+
+
+@dataclass(slots=True)
+class Differences:
+    """How a stretch of a topic differs from the backup. Offsets are those of the backup."""
+
+    partition: int
+    first: int = -1
+    last: int = -1
+    """Of the topic's records."""
+    equal: int = 0
+    bytes: int = 0
+    """Of the topic's records, encoded."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """How many are ``missing`` from the topic, ``extra`` in it, or ``different``."""
+    offsets: dict[str, list[int]] = field(default_factory=dict)
+    """The first of each kind."""
+
+    def note(self, kind: str, offsets: Sequence[int]) -> None:
+        """Count *offsets* as differences of one *kind*."""
+        if len(offsets):
+            self.counts[kind] = self.counts.get(kind, 0) + len(offsets)
+            listed = self.offsets.setdefault(kind, [])
+            listed.extend(int(one) for one in offsets[: LISTED - len(listed)])
+
+    def to_json(self) -> str:
+        """As it comes back from a task."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` made."""
+        return cls(**json.loads(text))
+
+
+def compare(
+    batches: Iterator[pa.RecordBatch],
+    stored: Mapping[int, Sequence[StoredSegment]],
+    maps: Mapping[int, OffsetMap] | None = None,
+    *,
+    alone: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """Compare the records of one task with those *stored*, by partition.
+
+    With *maps* the topic is a restored one: its offsets are taken back to the old ones first, and
+    what cannot be kept is no difference. Records of others in between are extra if the restore
+    should have been *alone*.
+    Columns as of `part_writer.write_parts`. Yields one row of `Differences` as JSON, or none for
+    a task without records.
+    """
+    comparison: Comparison | None = None
+    for batch in batches:
+        if len(batch):
+            chunk = chunk_of(batch)
+            if comparison is None:
+                number = chunk.partition
+                offsets = maps.get(number) if maps else None
+                comparison = Comparison(number, stored.get(number, ()), offsets, alone=alone)
+            comparison.take(chunk)
+    if comparison is not None:
+        yield answer(FOUND, comparison.found.to_json())
+
+
+class Comparison:
+    """One stretch of a partition, from its first record to its last."""
+
+    def __init__(
+        self,
+        partition: int,
+        stored: Sequence[StoredSegment],
+        offsets: OffsetMap | None = None,
+        *,
+        alone: bool = True,
+    ) -> None:
+        """*offsets* is given where the topic is a restored one."""
+        self.found = Differences(partition)
+        self._stored = stored
+        self._offsets = offsets
+        self._alone = alone
+
+    def take(self, chunk: Chunk) -> None:
+        """Compare the next records of the topic."""
+        if self._offsets is not None:
+            olds = self._offsets.old_of(chunk.offsets)
+            if self._alone:
+                self.found.note("extra", list(chunk.offsets[olds < 0]))
+            chunk = as_stored(chunk, olds)
+        if len(chunk):
+            self._take(chunk)
+
+    def _take(self, chunk: Chunk) -> None:
+        start = int(chunk.offsets[0]) if self.found.first < 0 else self.found.last + 1
+        if self.found.first < 0:
+            self.found.first = start
+        self.found.last = int(chunk.offsets[-1])
+        self.found.bytes += len(chunk.data)
+        done = 0
+        for run in self._expected(start, self.found.last + 1):
+            upto = int(np.searchsorted(chunk.offsets, run.offsets[-1], side="right"))
+            self._compare(chunk.cut(done, upto) if upto > done else None, run)
+            done = upto
+        if done < len(chunk):
+            self.found.note("extra", list(chunk.offsets[done:]))
+
+    def _expected(self, start: int, end: int) -> Iterator[Run]:
+        if self._offsets is not None:
+            return self._offsets.expected(start, end)
+        return runs_between(self._stored, start, end)
+
+    def _compare(self, chunk: Chunk | None, run: Run) -> None:
+        if chunk is None:
+            self.found.note("missing", list(run.offsets))
+            return
+        if self._offsets is not None:
+            run = as_create_time(run)
+        if np.array_equal(chunk.offsets, run.offsets) and _same(chunk.data, run.data):
+            self.found.equal += len(chunk)
+        else:
+            self._each(chunk, run)
+
+    def _each(self, chunk: Chunk, run: Run) -> None:
+        """Record by record."""
+        self.found.note("missing", list(np.setdiff1d(run.offsets, chunk.offsets)))
+        self.found.note("extra", list(np.setdiff1d(chunk.offsets, run.offsets)))
+        both, ours, theirs = np.intersect1d(chunk.offsets, run.offsets, return_indices=True)
+        different = [
+            int(offset)
+            for offset, our, their in zip(both, ours, theirs, strict=True)
+            if not self._equal(
+                chunk.data[chunk.bounds[our] : chunk.bounds[our + 1]],
+                run.data[run.bounds[their] : run.bounds[their + 1]],
+            )
+        ]
+        self.found.note("different", different)
+        self.found.equal += len(both) - len(different)
+
+    def _equal(self, one: memoryview, other: Bytes) -> bool:
+        if _same(one, other):
+            return True
+        return self._offsets is not None and bytes(one) == restored_bytes(other.tobytes())
+
+
+def _same(one: memoryview, other: Bytes) -> bool:
+    return np.array_equal(np.frombuffer(one, np.uint8), other)
+
+
+def as_stored(chunk: Chunk, olds: Longs) -> Chunk:
+    """Restored records under their old offsets; those of others, at -1, are left out."""
+    ours = np.flatnonzero(olds >= 0)
+    if len(ours) < len(chunk):
+        chunk, olds = _only(chunk, ours), olds[ours]
+    data = np.frombuffer(chunk.data, np.uint8).copy()
+    places = chunk.bounds[:-1, None] + np.arange(OFFSET_BYTES)
+    data[places] = olds.astype(">i8").view(np.uint8).reshape(-1, OFFSET_BYTES)
+    return Chunk(chunk.partition, olds, chunk.timestamps, chunk.bounds, data.data)
+
+
+def _only(chunk: Chunk, numbers: Longs) -> Chunk:
+    """Some records of *chunk*, by their numbers, which rise."""
+    if not len(numbers):
+        return chunk.cut(0, 0)
+    breaks = np.flatnonzero(np.diff(numbers) > 1) + 1
+    pieces = [chunk.cut(int(some[0]), int(some[-1]) + 1) for some in np.split(numbers, breaks)]
+    if len(pieces) == 1:
+        return pieces[0]
+    sizes = np.concatenate([np.diff(one.bounds) for one in pieces])
+    return Chunk(
+        chunk.partition,
+        np.concatenate([one.offsets for one in pieces]),
+        np.concatenate([one.timestamps for one in pieces]),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        memoryview(b"".join(one.data for one in pieces)),
+    )
+
+
+def as_create_time(run: Run) -> Run:
+    """Stored records with LogAppendTime as they are restored: with CreateTime (B8)."""
+    places = run.bounds[:-1, None] + np.arange(OFFSET_BYTES, OFFSET_BYTES + KIND_BYTES)
+    stamped = (run.data[places] == LOG_APPEND).all(axis=1)
+    if not stamped.any():
+        return run
+    data = run.data.copy()
+    data[places[stamped]] = 0
+    return Run(run.offsets, run.bounds, data)

@@ -1,0 +1,158 @@
+"""Differences of two large sources counted by Spark: the comparison of one core, cut by address."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+import numpy as np
+
+from services.divergence.address import parse_address
+from services.divergence.align import Kind, Pair
+from services.divergence.comparison import Comparison
+from services.divergence.entry import Entry, Field
+from services.divergence.hunks import Totals
+from services.divergence.opening import Opener
+from services.divergence.pairing import compare
+from services.divergence.runs import Run, runs
+from services.divergence.source import Extent, Reading
+from services.kafka.wire.deadline import Deadline
+from services.pipeline.answers import answer
+from services.pipeline.reading import collected
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+    from services.session import ReadAccess
+    from services.topic_backup.store.key import Key
+
+COLUMN = "counted"
+LEAST_ADDRESSES = 1_000
+"""Of one part: opening both sources again has to be worth it."""
+DESCRIBE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What is compared, as it can be sent to a worker."""
+
+    left: str
+    right: str
+    access: ReadAccess | None
+    """None where neither side asks brokers."""
+    key: Key | None = None
+
+    def opened(self, stack: ExitStack) -> Comparison:
+        """Both sides, of which a client of its own reads what brokers have."""
+
+        def client() -> Any:
+            assert self.access is not None
+            made = stack.enter_context(self.access.reading())
+            made.describe(Deadline.after(DESCRIBE_SECONDS))
+            return made
+
+        return compare(
+            Opener(client, self.key), parse_address(self.left), parse_address(self.right)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was counted of some addresses."""
+
+    totals: Totals
+    begins_unread: bool = False
+    """Its first addresses are the end of a stretch that could not be read."""
+    ends_unread: bool = False
+
+
+def count_on_spark(session: SparkSession, sides: Sides, extent: Extent, parts: int) -> Totals:
+    """The totals of *extent*, the same as one core would count.
+
+    Raises:
+        PipelineError, StorageError: a task failed.
+    """
+    cuts = divided(extent, parts)
+
+    def worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with ExitStack() as stack:
+            comparison = sides.opened(stack)
+            for batch in batches:
+                _, data = batch.column("id").buffers()
+                for number in np.frombuffer(data, np.int64)[: len(batch)]:
+                    counted = count_part(comparison, cuts[int(number)])
+                    yield answer(COLUMN, _told(int(number), counted))
+
+    rows = session.range(0, len(cuts), 1, len(cuts))
+    told = sorted(map(json.loads, collected(rows, worker, COLUMN, "counting differences")),
+                  key=lambda one: one["number"])  # fmt: skip
+    return merged(map(_part, told), extent)
+
+
+def divided(extent: Extent, parts: int) -> list[Extent]:
+    """*extent* in so many parts at most, each of enough addresses."""
+    size = extent.end - extent.start
+    count = max(1, min(parts, size // LEAST_ADDRESSES))
+    cuts = [extent.start + size * number // count for number in range(count + 1)]
+    return [Extent(*pair) for pair in pairwise(cuts)]
+
+
+def count_part(comparison: Comparison, extent: Extent) -> Part:
+    """What both sides have in *extent*, counted."""
+    totals = Totals(counted_to=extent.start)
+    begins = ends = False
+    for one in runs(comparison, extent.start, extent.end, Reading()):
+        totals.add(one)
+        begins = begins or (_is_stretch(one) and one.offset == extent.start)
+        ends = _is_stretch(one) and one.end == extent.end
+    totals.counted_to = extent.end
+    return Part(totals, begins, ends)
+
+
+def merged(parts: Iterator[Part], extent: Extent) -> Totals:
+    """The totals of parts that follow each other; a stretch that was cut is one again."""
+    found = Totals(counted_to=extent.start)
+    before = False
+    for one in parts:
+        found.merge(one.totals)
+        if before and one.begins_unread:
+            found.kinds[Kind.UNREAD] -= 1
+        before = one.ends_unread
+    found.kinds += type(found.kinds)()
+    return found
+
+
+def _is_stretch(one: Run) -> TypeGuard[Pair]:
+    """Something that could not be read, and no entry beside it."""
+    return (
+        isinstance(one, Pair)
+        and one.kind is Kind.UNREAD
+        and not isinstance(one.left, Entry)
+        and not isinstance(one.right, Entry)
+    )
+
+
+def _told(number: int, part: Part) -> str:
+    totals = part.totals
+    return json.dumps({
+        "number": number,
+        "kinds": {kind.value: count for kind, count in totals.kinds.items()},
+        "fields": {field.value: count for field, count in totals.fields.items()},
+        "first": totals.first,
+        "counted_to": totals.counted_to,
+        "undecoded": totals.undecoded,
+        "begins": part.begins_unread,
+        "ends": part.ends_unread,
+    })  # fmt: skip
+
+
+def _part(told: Mapping[str, Any]) -> Part:
+    totals = Totals(first=told["first"], counted_to=told["counted_to"], undecoded=told["undecoded"])
+    totals.kinds.update({Kind(kind): count for kind, count in told["kinds"].items()})
+    totals.fields.update({Field(field): count for field, count in told["fields"].items()})
+    return Part(totals, told["begins"], told["ends"])

@@ -1,0 +1,66 @@
+"""Copies a range without Spark: for records whose timestamps Spark cannot hold (B1).
+
+Every field is kept as the log has it. One core, in Python: slow, and only for what needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+
+import numpy as np
+
+from services.pipeline.committed_log import CommittedLog
+from services.pipeline.part_writer import Chunk, PartTarget, PartTask
+from services.topic_backup.folder import storage_errors
+from services.topic_backup.part import Part
+from services.topic_backup.record import Record, encode
+
+RECORDS_A_CHUNK = 2_000
+
+
+def copy_exactly(log: CommittedLog, start: int, end: int, target: PartTarget) -> list[Part]:
+    """Copy the committed records with offsets in ``[start, end)``; returns their parts.
+
+    Raises:
+        StorageError: nothing more can be written.
+        ClusterError, Unreachable: the leader cannot be read.
+    """
+    with storage_errors(target.folder.where()), PartTask(target, attempt=0) as task:
+        chunks = exact_chunks(log, start, end)
+        parts = [part for chunk in chunks for part in task.take(chunk)]
+        return [*parts, *task.finish()]
+
+
+def copy_chosen(log: CommittedLog, offsets: Collection[int], target: PartTarget) -> list[Part]:
+    """Copy the committed records at these *offsets* alone; returns their parts. Raises as above."""
+    wanted = frozenset(offsets)
+    records = _records(log, min(wanted), max(wanted) + 1)
+    chosen = (one for one in records if one.offset in wanted)
+    with storage_errors(target.folder.where()), PartTask(target, attempt=0) as task:
+        parts = [part for chunk in _chunks(log, chosen) for part in task.take(chunk)]
+        return [*parts, *task.finish()]
+
+
+def exact_chunks(log: CommittedLog, start: int, end: int) -> Iterator[Chunk]:
+    """The committed records with offsets in ``[start, end)``, encoded."""
+    return _chunks(log, _records(log, start, end))
+
+
+def _chunks(log: CommittedLog, left: Iterator[Record]) -> Iterator[Chunk]:
+    while some := list(islice(left, RECORDS_A_CHUNK)):
+        encoded = [encode(one) for one in some]
+        yield Chunk(
+            partition=log.partition.partition,
+            offsets=np.array([one.offset for one in some], np.int64),
+            timestamps=np.array([one.timestamp or 0 for one in some], np.int64),
+            bounds=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+            data=memoryview(b"".join(encoded)),
+        )
+
+
+def _records(log: CommittedLog, start: int, end: int) -> Iterator[Record]:
+    for batch in log.batches(start, end):
+        for record in batch.records(log.where):
+            if start <= record.offset < end:
+                yield record

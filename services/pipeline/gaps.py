@@ -1,0 +1,134 @@
+"""Why offsets are missing from a copy: looked up in the log itself, never assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from services.errors import EvidenceChanged, PipelineError
+from services.pipeline.committed_log import CommittedBatch, CommittedLog
+from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.part import Part
+from services.topic_backup.segment_index import ENTRY
+from services.topic_backup.segment_reader import FIRST_POSITION
+from services.topic_backup.summary import Gap, GapReason
+
+EXPLAINED_BYTES = 256 * 1024 * 1024
+"""So much of a log is read again to explain the gaps of one copy; the others stay unknown."""
+FAR_OFFSETS = 5_000
+"""Spans further apart than this are looked up each on its own."""
+ENTRIES_AT_ONCE = 64 * 1024
+"""Of an index, while it is looked through for gaps."""
+
+Span = tuple[int, int]
+"""Offsets ``[start, end)``."""
+
+
+def missing_within(folder: Folder, part: Part) -> list[Span]:
+    """The offsets between the records of *part*, whose index lies in *folder*."""
+    if part.count == part.last_offset - part.first_offset + 1:
+        return []
+    spans: list[Span] = []
+    last = part.first_offset
+    where = folder.where(part.index)
+    with folder.open(part.index) as file, storage_errors(where):
+        file.seek(FIRST_POSITION)
+        while some := file.read(ENTRIES_AT_ONCE * ENTRY.size):
+            entries = np.frombuffer(some, ">i8")[:: ENTRY.size // 8]
+            offsets = np.append(last, entries.astype(np.int64))
+            before = np.flatnonzero(np.diff(offsets) > 1)
+            spans += [(int(offsets[at]) + 1, int(offsets[at + 1])) for at in before]
+            last = int(offsets[-1])
+    return spans
+
+
+def explained(log: CommittedLog, spans: Sequence[Span], *, compacted: bool) -> Iterator[Gap]:
+    """The *spans*, in order, as gaps with their reasons; one span may become several gaps.
+
+    Raises:
+        PipelineError: the log holds a committed record at an offset that was not copied.
+        ClusterError, Unreachable: the leader cannot be read.
+    """
+    nothing = GapReason.COMPACTION if compacted else GapReason.UNKNOWN
+    for near in _neighbours(spans):
+        if log.read_bytes > EXPLAINED_BYTES:
+            yield from (Gap(*span, GapReason.UNKNOWN) for span in near)
+            continue
+        try:
+            yield from list(_explain(log, near, nothing))
+        except EvidenceChanged:
+            # Retention passed over it since it was copied: what lay there cannot be told now.
+            yield from (Gap(*span, GapReason.UNKNOWN) for span in near)
+
+
+def _neighbours(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
+    """The *spans* in groups that are worth one reading."""
+    first = 0
+    for index in range(1, len(spans) + 1):
+        if index == len(spans) or spans[index][0] - spans[index - 1][1] > FAR_OFFSETS:
+            yield spans[first:index]
+            first = index
+
+
+def _explain(log: CommittedLog, spans: Sequence[Span], nothing: GapReason) -> Iterator[Gap]:
+    """The gaps of *spans*, from one reading of the log from the first of them to the last."""
+    holes = _Holes(spans)
+    at, end = spans[0][0], spans[-1][1]
+    for batch in log.batches(at, end):
+        header = batch.header
+        for hole in holes.within(at, header.base_offset):
+            yield Gap(*hole, nothing)
+        for hole in holes.within(max(at, header.base_offset), header.next_offset):
+            yield Gap(*hole, _reason(batch, log, hole[0]))
+        at = max(at, header.next_offset)
+    for hole in holes.within(at, end):
+        yield Gap(*hole, nothing)
+
+
+class _Holes:
+    """Spans, asked for from the lowest offset to the highest."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._spans = spans
+        self._next = 0
+
+    def within(self, start: int, end: int) -> Iterator[Span]:
+        """What of the spans lies in ``[start, end)``."""
+        while self._next < len(self._spans) and self._spans[self._next][0] < end:
+            span = self._spans[self._next]
+            low, high = max(span[0], start), min(span[1], end)
+            if low < high:
+                yield low, high
+            if span[1] > end:
+                return
+            self._next += 1
+
+
+def _reason(batch: CommittedBatch, log: CommittedLog, offset: int) -> GapReason:
+    header = batch.header
+    if header.control:
+        return GapReason.CONTROL
+    if batch.aborted:
+        return GapReason.ABORTED
+    if header.count == header.next_offset - header.base_offset:
+        raise PipelineError(
+            f"{log.where} holds a committed record at offset {offset} that was not delivered, so "
+            "nothing of this run was committed: run the backup again"
+        )
+    # Only compaction takes records out of a batch.
+    return GapReason.COMPACTION
+
+
+def together(gaps: Iterable[Gap]) -> Iterator[Gap]:
+    """The *gaps* with neighbours of one reason as one."""
+    held: Gap | None = None
+    for gap in gaps:
+        if held and held.end == gap.start and held.reason is gap.reason:
+            held = Gap(held.start, gap.end, held.reason)
+            continue
+        if held:
+            yield held
+        held = gap
+    if held:
+        yield held

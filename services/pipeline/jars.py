@@ -1,0 +1,73 @@
+"""The jars that let Spark read Kafka, by exact coordinates, kept in the user's cache.
+
+Dependencies are not followed: the connector's own helper has not been published for every Spark
+release, and Spark's parent POM names a repository that may not answer.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from services.errors import PipelineError
+
+if TYPE_CHECKING:
+    from jgo.maven import MavenContext
+
+REPOSITORY_VARIABLE = "BREAKGLASS_MAVEN_REPOSITORY"
+"""Environment variable: address of a mirror that is asked in place of Maven Central."""
+CENTRAL = "https://repo.maven.apache.org/maven2"
+TIMEOUT_SECONDS = 30
+
+COORDINATES = (
+    "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+    "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    "org.apache.commons:commons-pool2:2.12.1",
+    "org.apache.kafka:kafka-clients:3.9.2",
+)
+"""What works together with pyspark 4.2.0; what these need beyond ships with it."""
+
+
+def kafka_jars() -> tuple[Path, ...]:
+    """The jars that Spark needs to read Kafka. Raises as `fetched`."""
+    return fetched(*COORDINATES)
+
+
+def fetched(*coordinates: str) -> tuple[Path, ...]:
+    """The jars of these *coordinates*, from the cache, or fetched now where one is missing.
+
+    Raises:
+        PipelineError: no network, or the extra ``pipeline`` is missing.
+    """
+    context = _context()
+    return tuple(_jar(context, one) for one in coordinates)
+
+
+def _context() -> MavenContext:
+    try:
+        from jgo.config import GlobalSettings
+        from jgo.maven import MavenContext
+    except ImportError:
+        raise PipelineError(
+            "Spark is not installed: run `pip install breakglass[pipeline]`."
+        ) from None
+    return MavenContext(
+        repo_cache=GlobalSettings.load().repo_cache,
+        remote_repos={"central": os.environ.get(REPOSITORY_VARIABLE) or CENTRAL},
+        timeout=TIMEOUT_SECONDS,
+    )
+
+
+def _jar(context: MavenContext, coordinates: str) -> Path:
+    import requests
+
+    group, artifact, version = coordinates.split(":")
+    component = context.project(group, artifact).at_version(version)
+    try:
+        return Path(component.artifact().resolve())
+    except (requests.RequestException, OSError, RuntimeError, ValueError) as error:
+        raise PipelineError(
+            f"{coordinates} could not be fetched ({error}): check the network and the proxy, or "
+            f"set {REPOSITORY_VARIABLE} to a mirror."
+        ) from error

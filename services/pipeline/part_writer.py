@@ -1,0 +1,236 @@
+"""What runs in a task: Arrow's buffers of encoded records become segments as they are.
+
+The data buffer of a column of records is a piece of a records file, and its offsets buffer is a
+piece of an index: neither is taken apart for each record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from services.pipeline.answers import answer, ints
+from services.pipeline.pace import Pace
+from services.topic_backup.folder import Folder
+from services.topic_backup.part import Part, part_names, run_part_names
+from services.topic_backup.record import HEAD
+from services.topic_backup.segment_reader import MAGIC
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    Longs = NDArray[np.int64]
+
+PART = "part"
+"""The one column of what a task answers: a part as JSON."""
+ENTRY_FIELDS = 3
+OFFSET_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Encoded records of one partition, one behind the other."""
+
+    partition: int
+    offsets: Longs
+    timestamps: Longs
+    bounds: Longs
+    """Where each record begins in *data*, and where the last one ends; begins with 0."""
+    data: memoryview
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def cut(self, start: int, end: int) -> Chunk:
+        """Records number *start* to *end*."""
+        bounds = self.bounds[start : end + 1]
+        return Chunk(
+            self.partition,
+            self.offsets[start:end],
+            self.timestamps[start:end],
+            bounds - bounds[0],
+            self.data[bounds[0] : bounds[-1]],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PartTarget:
+    """Where the parts of one job go."""
+
+    folder: Folder
+    """Of the topic."""
+    run: str
+    """Tells this job's files from those of every other."""
+    max_segment_bytes: int
+    bytes_per_second: float | None = None
+    """At most, of each task; None: as fast as it can."""
+
+    def names(self, attempt: int, chunk: Chunk, number: int) -> tuple[str, str]:
+        """Names for records file and index of the part that begins with *chunk*."""
+        if self.folder.original:
+            return part_names(self.run, attempt, chunk.partition, number)
+        return run_part_names(self.run, attempt, chunk.partition, int(chunk.offsets[0]))
+
+
+def write_parts(batches: Iterator[pa.RecordBatch], target: PartTarget) -> Iterator[pa.RecordBatch]:
+    """Write the records of one task; yields each part when it is whole and durable.
+
+    Columns: ``partition`` int, ``record`` binary or text; offsets rise within a partition.
+    """
+    with PartTask(target, _attempt()) as task:
+        for batch in batches:
+            if len(batch):
+                for part in task.take(chunk_of(batch)):
+                    yield answer(PART, part.to_json())
+        for part in task.finish():
+            yield answer(PART, part.to_json())
+
+
+def chunk_of(batch: pa.RecordBatch) -> Chunk:
+    """The batch without a copy. Raises ValueError for records of two partitions."""
+    partitions = ints(batch.column("partition"))
+    if partitions[0] != partitions[-1]:
+        raise ValueError("a task reads one partition")
+    records = batch.column("record")
+    _, positions, data = records.buffers()
+    places = np.frombuffer(positions, np.int32)[records.offset : records.offset + len(records) + 1]
+    whole = memoryview(data)[int(places[0]) : int(places[-1])]
+    bounds = places.astype(np.int64) - int(places[0])
+    return Chunk(int(partitions[0]), *heads(whole, bounds[:-1]), bounds, whole)
+
+
+def heads(data: memoryview, places: Longs) -> tuple[Longs, Longs]:
+    """Offsets and timestamps of the records that begin at *places* of *data*; -1 for none."""
+    offsets = _at(data, ">i8", places)
+    stamps = _at(data, ">i8", places + HEAD.size)
+    return offsets, np.where(_at(data, ">i4", places + OFFSET_BYTES) < 0, -1, stamps)
+
+
+def _at(data: memoryview, kind: str, places: Longs) -> Longs:
+    """Numbers that begin anywhere in *data*."""
+    width = np.dtype(kind).itemsize
+    everywhere = np.ndarray((len(data) - width + 1,), kind, data, strides=(1,))
+    return everywhere[places].astype(np.int64)
+
+
+def _attempt() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return int(context.taskAttemptId()) if context else 0
+
+
+class PartTask:
+    """The parts of one attempt of a task."""
+
+    def __init__(self, target: PartTarget, attempt: int) -> None:
+        self._target = target
+        self._attempt = attempt
+        self._number = 0
+        self._open: _OpenPart | None = None
+        self._pace = Pace(target.bytes_per_second)
+
+    def __enter__(self) -> PartTask:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._open is not None:
+            self._open.abandon()
+
+    def take(self, chunk: Chunk) -> Iterator[Part]:
+        """Write *chunk*, in as many parts as the size of segments asks for."""
+        while len(chunk):
+            part = self._open
+            if part is None or part.size > self._target.max_segment_bytes:
+                yield from self.finish()
+                part = self._begin(chunk)
+            room = self._target.max_segment_bytes - part.size
+            # The record that crosses the limit is the last one of its segment.
+            fits = int(np.searchsorted(chunk.bounds[:-1], room, side="right"))
+            some = chunk.cut(0, fits)
+            part.write(some)
+            self._pace.spend(len(some.data))
+            chunk = chunk.cut(fits, len(chunk))
+
+    def finish(self) -> Iterator[Part]:
+        """The open part, made durable, if there is one."""
+        part, self._open = self._open, None
+        if part is not None:
+            yield part.close()
+
+    def _begin(self, chunk: Chunk) -> _OpenPart:
+        names = self._target.names(self._attempt, chunk, self._number)
+        self._number += 1
+        self._open = _OpenPart(self._target.folder, names, chunk.partition)
+        return self._open
+
+
+class _OpenPart:
+    def __init__(self, folder: Folder, names: tuple[str, str], partition: int) -> None:
+        self._names = names
+        self._partition = partition
+        self._records, self._index = (folder.begin(name) for name in names)
+        self._digest = hashlib.sha256()
+        self._count = 0
+        self._first: tuple[int, int] | None = None
+        self._last = (0, 0)
+        self._max_timestamp = 0
+        self.size = 0
+        self._put(memoryview(MAGIC))
+        self._index.write(memoryview(MAGIC))
+
+    def write(self, chunk: Chunk) -> None:
+        """Append the records of *chunk*, which are one or more."""
+        entries = np.empty((len(chunk), ENTRY_FIELDS), ">i8")
+        entries[:, 0] = chunk.offsets
+        entries[:, 1] = chunk.bounds[:-1] + self.size
+        entries[:, 2] = np.diff(chunk.bounds)
+        self._put(chunk.data)
+        self._index.write(memoryview(entries.tobytes()))
+        newest = int(chunk.timestamps.max())
+        if self._first is None:
+            self._first = int(chunk.offsets[0]), int(chunk.timestamps[0])
+            self._max_timestamp = newest
+        self._last = int(chunk.offsets[-1]), int(chunk.timestamps[-1])
+        self._max_timestamp = max(self._max_timestamp, newest)
+        self._count += len(chunk)
+
+    def close(self) -> Part:
+        """Make both files durable; returns what was written."""
+        self._records.close()
+        self._index.close()
+        first = self._first or (0, 0)
+        return Part(
+            partition=self._partition,
+            records=self._names[0],
+            index=self._names[1],
+            count=self._count,
+            first_offset=first[0],
+            last_offset=self._last[0],
+            first_timestamp=first[1],
+            last_timestamp=self._last[1],
+            max_timestamp=self._max_timestamp,
+            records_bytes=self.size,
+            sha256=self._digest.hexdigest(),
+        )
+
+    def abandon(self) -> None:
+        """Remove what was written."""
+        self._records.abandon()
+        self._index.abandon()
+
+    def _put(self, data: memoryview) -> None:
+        self._records.write(data)
+        self._digest.update(data)
+        self.size += len(data)

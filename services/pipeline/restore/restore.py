@@ -1,0 +1,273 @@
+"""Carries out a restore: topics, records, proof, settings, groups, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.errors import BreakglassError, OutcomeUnknown, PipelineError
+from services.kafka.cluster.coordinators import find_coordinator
+from services.kafka.topic_client import TopicClient
+from services.kafka.wire.deadline import Deadline
+from services.model import TopicPartition
+from services.pipeline.reading import collected
+from services.pipeline.repeating import repeating
+from services.pipeline.restore.group_choice import require_no_members
+from services.pipeline.restore.groups import GroupRestore
+from services.pipeline.restore.java_client import produce_by_java
+from services.pipeline.restore.native_client import RESTORED, worker
+from services.pipeline.restore.offset_log import read_log
+from services.pipeline.restore.offset_map import OffsetMap
+from services.pipeline.restore.plan import RestorePlan, TopicPlan, stored_of
+from services.pipeline.restore.proof import declared_in, prove
+from services.pipeline.restore.state import RestoreState
+from services.pipeline.restore.target import Target
+from services.pipeline.restore.task import PartitionRestored, PartitionTask
+from services.pipeline.running import Run
+from services.pipeline.session import jvm_errors
+from services.pipeline.source import TopicSource
+from services.recovery.execution.record import Record
+
+ASK_SECONDS = 60.0
+WATCH_SECONDS = 0.5
+RECORDS_A_TRANSACTION = 20_000
+
+
+@dataclass(slots=True)
+class TopicRestored:
+    """One topic after its restore."""
+
+    topic: str
+    target: str
+    records: int = 0
+    """Put back by this run."""
+    bytes: int = 0
+    seconds: float = 0.0
+    declared: dict[str, int] = field(default_factory=dict)
+    """Records that could not be kept as they were, by what is different."""
+    verified: bool | None = None
+    """Whether every record was found in the topic as it was; None: it was not looked."""
+    differences: dict[str, int] = field(default_factory=dict)
+    """Other than declared."""
+    settings_back: bool = False
+    """Whether the topic has its own settings again."""
+    groups_set: dict[str, dict[int, int]] = field(default_factory=dict)
+    """New offset by group and partition."""
+    groups_failed: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+    unknown: bool = False
+    """The error is that no answer came: it may or may not have happened."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything that was asked for is done."""
+        return not self.error and self.verified is not False and not self.groups_failed
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreRun:
+    """What a restore works with; exists only in an armed session."""
+
+    run: Run
+    topics: TopicClient
+    journal: Record
+    clients: Mapping[str, Any]
+    """Configuration of confluent-kafka, for the tasks."""
+    records_a_transaction: int = RECORDS_A_TRANSACTION
+    transactional: bool = True
+    verify: bool = True
+    replication_factor: int = -1
+
+
+def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
+    """Restore every topic of *plan*; what goes wrong with one does not keep the others.
+
+    Raises:
+        Refused: a group of them has got members since; nothing was changed.
+    """
+    require_no_members(work.run.client, (one.groups for one in plan.topics))
+    work.run.meter.total = plan.records
+    return [_Topic(work, one).restored() for one in plan.topics]
+
+
+class _Topic:
+    def __init__(self, work: RestoreRun, plan: TopicPlan) -> None:
+        self._work = work
+        self._plan = plan
+        self._report = TopicRestored(plan.topic, plan.target)
+        self._target = Target(
+            plan, work.run.client, work.topics, work.replication_factor, work.transactional
+        )
+        self._groups = GroupRestore(
+            work.run.client.sender, work.topics.groups, work.journal, plan.target
+        )
+        self._request: int | None = None
+        """Of the journal, once it is announced."""
+
+    def restored(self) -> TopicRestored:
+        try:
+            with jvm_errors(f"restoring {self._plan.topic}"):
+                self._restore()
+        except BreakglassError as error:
+            self._report.error = str(error)
+            self._report.unknown = isinstance(error, OutcomeUnknown)
+            if self._request is not None:
+                # What was committed stays: --resume goes on behind it.
+                result = "unknown" if self._report.unknown else "failed"
+                failed = {"result": result, "reason": str(error)}
+                self._work.journal.outcome(self._request, dict.fromkeys(self._items(), failed))
+        return self._report
+
+    def _restore(self) -> None:
+        plan, work = self._plan, self._work
+        if plan.nothing:
+            self._report.settings_back = True
+            return
+        self._groups.snapshot(plan.groups)
+        state = self._target.opened()
+        tasks = self._tasks(state)
+        self._request = self._announced(state)
+        if not state.proven:
+            began = work.run.meter.seconds
+            self._produce(tasks)
+            self._report.seconds = work.run.meter.seconds - began
+        maps = self._maps(tasks, self._target.require_same(state))
+        self._report.declared = declared_in(run for one in maps.values() for run in one.runs)
+        if not state.proven:
+            if work.verify:
+                self._verify(maps, state)
+            if self._report.verified is not False:
+                state = state.proved(verified=self._report.verified)
+        if state.proven:
+            self._report.verified = state.verified
+            self._end(state, maps, tasks)
+        result = "differs" if self._report.verified is False else "restored"
+        done = {
+            one: {"result": result, "end": maps[one.partition].end}
+            for one in self._items()
+            if one.partition in maps
+        }
+        work.journal.outcome(self._request, done)
+        self._request = None
+
+    def _end(
+        self, state: RestoreState, maps: Mapping[int, OffsetMap], tasks: Sequence[PartitionTask]
+    ) -> None:
+        """Give the topic its own settings, and groups their offsets."""
+        self._target.close(state)
+        self._report.settings_back = True
+        self._groups.restore(self._plan.groups, maps)
+        self._report.groups_set, self._report.groups_failed = self._groups.done, self._groups.failed
+        if self._report.whole:
+            state.done()
+            self._forget(tasks)
+
+    def _items(self) -> dict[TopicPartition, dict[str, Any]]:
+        return {
+            TopicPartition(self._plan.target, one.partition): {
+                "start": one.start,
+                "end": one.end,
+                "records": one.records,
+            }
+            for one in self._plan.partitions
+        }
+
+    def _announced(self, state: RestoreState) -> int:
+        """Write down what is about to be produced, before it is."""
+        return self._work.journal.request(
+            "restore records",
+            self._items(),
+            source=state.source,
+            restore_id=state.restore_id,
+            state=state.folder,
+            settings=dict(state.settings),
+        )
+
+    def _tasks(self, state: RestoreState) -> list[PartitionTask]:
+        return [
+            PartitionTask(
+                topic=self._plan.target,
+                partition=one.partition,
+                spans=one.spans,
+                segments=stored_of(self._plan, one.partition),
+                restore_id=state.restore_id,
+                log=str(state.log_of(one.partition)),
+                records_a_transaction=self._work.records_a_transaction,
+                transactional=state.transactional,
+                alone=self._plan.empty,
+            )
+            for one in self._plan.partitions
+            if one.records
+        ]
+
+    def _produce(self, tasks: Sequence[PartitionTask]) -> None:
+        """Produce *tasks*: by tasks of Spark, and where those stop by Java, in turns."""
+        done = {one.partition: PartitionRestored(one.partition) for one in tasks}
+        left = list(tasks)
+        with repeating(lambda: self._watch(tasks), WATCH_SECONDS):
+            while left:
+                answers = {one.partition: one for one in self._by_spark(left)}
+                for number, answer in answers.items():
+                    done[number].add(answer)
+                left = [one for one in left if answers[one.partition].stopped_at is not None]
+                for task in left:
+                    done[task.partition].add(self._by_java(task))
+                left = [one for one in left if done[one.partition].stopped_at is not None]
+        for restored in done.values():
+            self._report.records += restored.records
+            self._report.bytes += restored.bytes
+        self._work.run.meter.count(self._plan.target, self._plan.records, self._report.bytes)
+        errors = [one.error for one in done.values() if one.error]
+        if errors:
+            raise PipelineError(errors[0])
+
+    def _by_spark(self, tasks: Sequence[PartitionTask]) -> list[PartitionRestored]:
+        numbers = self._work.run.session().range(0, len(tasks), 1, len(tasks))
+        doing = f"restoring topic {self._plan.target}"
+        answers = collected(numbers, worker(tasks, self._work.clients), RESTORED, doing)
+        return [PartitionRestored.from_json(one) for one in answers]
+
+    def _by_java(self, task: PartitionTask) -> PartitionRestored:
+        work = self._work
+        return produce_by_java(work.run.session(), task, work.run.connection, work.clients)
+
+    def _maps(self, tasks: Sequence[PartitionTask], now: TopicSource) -> dict[int, OffsetMap]:
+        """The way from old to new offsets, also of partitions that have no records."""
+        ends = {one.partition.partition: one.high_watermark for one in now.partitions}
+        maps = {
+            one.partition: OffsetMap((), (), (), ends.get(one.partition, 0))
+            for one in self._plan.partitions
+        }
+        for task in tasks:
+            runs = read_log(task.log_path).runs
+            maps[task.partition] = OffsetMap(runs, task.segments, task.spans)
+        return maps
+
+    def _verify(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> None:
+        """Compare what was restored with the backup, by the old offsets."""
+        now = self._target.require_same(state)
+        spans = {one.partition: one.spans for one in self._plan.partitions if one.records}
+        for part in prove(self._work.run, now, spans, maps, alone=self._plan.empty):
+            for kind, count in part.counts.items():
+                self._report.differences[kind] = self._report.differences.get(kind, 0) + count
+            if part.expired:
+                self._report.differences["missing"] = (
+                    self._report.differences.get("missing", 0) + part.expired
+                )
+        self._report.verified = not self._report.differences
+
+    def _forget(self, tasks: Sequence[PartitionTask]) -> None:
+        """Remove the group that says how far the restore was; one that stays expires."""
+        if not tasks or not tasks[0].transactional:
+            return
+        group, deadline = tasks[0].group, Deadline.after(ASK_SECONDS)
+        try:
+            broker = find_coordinator(self._work.run.client.sender, group, deadline)
+            self._work.topics.forget_group(broker, group, deadline)
+        except BreakglassError as error:
+            self._work.journal.note(f"group {group} stays: {error}")
+
+    def _watch(self, tasks: Sequence[PartitionTask]) -> None:
+        runs = [run for task in tasks for run in read_log(task.log_path).runs]
+        self._work.run.meter.say(self._plan.target, sum(one.count for one in runs))

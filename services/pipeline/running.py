@@ -1,0 +1,87 @@
+"""What every step of one backup works with: the cluster, Spark, settings, and how far it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from services.kafka.read_client import ReadClient
+from services.pipeline.report import Progress
+from services.pipeline.session import Spark
+from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
+from services.topic_backup.store.form import Form
+from services.topic_backup.store.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+OFFSETS_A_JOB = 2_000_000
+"""Of each partition: a run that is killed repeats at most so much."""
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSettings:
+    """How a backup is made."""
+
+    store: Store
+    max_segment_bytes: int = MAX_SEGMENT_BYTES
+    offsets_a_job: int = OFFSETS_A_JOB
+    form: Form | None = None
+    """That of new topics; None leaves each in the form it has."""
+    bytes_per_second: float | None = None
+    """At most, of all tasks of a job together; None: as fast as they can."""
+
+
+@dataclass(slots=True)
+class Meter:
+    """How far the copying is. For one thread at a time."""
+
+    tell: Tell
+    total: int = 0
+    """Offsets of all topics."""
+    _done: int = field(default=0, init=False)
+    _bytes: int = field(default=0, init=False)
+    _began: float = field(default_factory=time.monotonic, init=False)
+
+    @property
+    def seconds(self) -> float:
+        """Since it was made, without what was left out."""
+        return time.monotonic() - self._began
+
+    def leave_out(self, seconds: float) -> None:
+        """Take time off that was not spent on copying."""
+        self._began += seconds
+
+    def count(self, topic: str, offsets: int, size: int) -> None:
+        """Note that so many offsets and bytes more are done."""
+        self._done += offsets
+        self._bytes += size
+        self.say(topic, 0)
+
+    def say(self, topic: str, under_way: int) -> None:
+        """Tell how far it is, with the offsets *under_way* that are not committed yet."""
+        done = min(self._done + under_way, self.total)
+        self.tell(Progress(topic, done, self.total, self._bytes, self.seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One backup under way."""
+
+    client: ReadClient
+    spark: Spark
+    connection: Mapping[str, str]
+    """Kafka's own keys, for the clients within the JVM."""
+    settings: BackupSettings
+    meter: Meter
+
+    def session(self) -> SparkSession:
+        """Spark's session; starting it is no part of the copying."""
+        before = self.spark.seconds_to_start
+        session = self.spark.session()
+        self.meter.leave_out(self.spark.seconds_to_start - before)
+        return session

@@ -1,0 +1,237 @@
+"""One Spark session for everything a command does: where it runs, and how it is set up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from platformdirs import user_state_path
+
+from services.errors import PipelineError
+from services.pipeline.jars import kafka_jars
+from services.pipeline.java import java_home
+from services.topic_backup.folder import storage_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER = "local[*,4]"
+"""Every core of this machine, and four attempts of a task: `local[*]` would have one."""
+LOOPBACK = "127.0.0.1"
+STDERR = 2
+"""The file descriptor, which every process started here inherits."""
+
+SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # The batch reader of the second API costs a quarter less.
+    "spark.sql.sources.useV1SourceList": "",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
+    # Nobody looks at what is over: a thousand plans would stay in memory, of a run without an end.
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.sql.streaming.numRecentProgressUpdates": "1",
+}
+LOGGING = """\
+status = off
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.append = false
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c: %m%n%ex
+"""
+
+
+class Spark:
+    """A session that is started when it is first asked for, and ended with the block."""
+
+    def __init__(
+        self,
+        master: str = MASTER,
+        settings: Mapping[str, str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        """Choose where it runs; *settings* are Spark's own, and win. *log* is its driver's."""
+        self._master = master
+        self._settings = settings or {}
+        self._log = log
+        self._session: SparkSession | None = None
+        self._shared = False
+        """Whether it was there before, and is somebody else's to end."""
+        self.seconds_to_start = 0.0
+        """How long starting took; 0 before."""
+
+    def __enter__(self) -> Spark:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None and not self._shared:
+            _stop(self._session)
+
+    def session(self) -> SparkSession:
+        """The session.
+
+        Raises:
+            PipelineError: Spark, Java or the jars are missing, or it does not start.
+        """
+        if self._session is None:
+            began, self._shared = time.monotonic(), _running()
+            self._session = _start(self._master, self._settings, self._log or log_file())
+            self.seconds_to_start = time.monotonic() - began
+        return self._session
+
+
+@contextmanager
+def jvm_errors(doing: str) -> Iterator[None]:
+    """Let what fails within for want of the JVM fail with a PipelineError that says so."""
+    from py4j.protocol import Py4JError
+
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        raise PipelineError(
+            f"{doing}: Spark's JVM does not answer, perhaps it was killed for want of memory; see "
+            "the system's log, then run it again."
+        ) from error
+
+
+def _running() -> bool:
+    """Whether this process has a session of Spark, which is what it would be given again."""
+    try:
+        from pyspark import SparkContext
+    except ImportError:
+        return False
+    return SparkContext._active_spark_context is not None
+
+
+def _start(master: str, settings: Mapping[str, str], log: Path) -> SparkSession:
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise PipelineError(
+            "Spark is not installed: run `pip install breakglass[pipeline]`."
+        ) from None
+    builder = SparkSession.builder.master(master).appName("breakglass")
+    given = {**SETTINGS, **_here_or_elsewhere(master)}
+    given["spark.driver.extraJavaOptions"] = _java_options(log)
+    for key, value in {**given, **settings}.items():
+        builder = builder.config(key, value)
+    try:
+        local = master.startswith("local")
+        with (
+            _environment(java_home(), local=local),
+            _stderr_to(log.with_suffix(".err")),
+            _interrupts_as_before(),
+        ):
+            session = builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise PipelineError(
+            f"Spark does not start on {master} ({error}): check that address, and that "
+            "`java -version` works."
+        ) from error
+    return session
+
+
+def _here_or_elsewhere(master: str) -> dict[str, str]:
+    """What depends on whether all of Spark is one JVM of this machine.
+
+    Its class path is quicker than jars that are handed out. And only here Breakglass is known to
+    be where Python finds it: workers elsewhere may be sent it, but their daemon is not.
+    """
+    jars = list(map(str, kafka_jars()))
+    if master == "local" or master.startswith("local["):
+        return {
+            "spark.driver.extraClassPath": os.pathsep.join(jars),
+            "spark.python.daemon.module": "services.pipeline.daemon",
+        }
+    return {"spark.jars": ",".join(jars)}
+
+
+def _stop(session: SparkSession) -> None:
+    """End *session*, also when its JVM is gone already."""
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, ConnectionError):
+        session.stop()
+
+
+def log_file() -> Path:
+    """Where Spark's driver logs: the last session's, warnings and worse."""
+    return user_state_path("breakglass") / "spark.log"
+
+
+def _java_options(log: Path) -> str:
+    """Options of the driver's JVM, which otherwise logs to stderr."""
+    configuration = log.with_suffix(".properties")
+    with storage_errors(str(log.parent)):
+        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        configuration.write_text(LOGGING.format(log=log), encoding="utf-8")
+    return f'-XX:+UseParallelGC "-Dlog4j2.configurationFile=file:{configuration}"'
+
+
+@contextmanager
+def _environment(java: Path, *, local: bool) -> Iterator[None]:
+    """What the JVM and the Python workers find in their environment when they are started."""
+    wanted = {"JAVA_HOME": str(java), "PYSPARK_PYTHON": sys.executable}
+    if local:
+        wanted["SPARK_LOCAL_IP"] = LOOPBACK
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Let what is started meanwhile keep *path* as its stderr: workers write tracebacks there."""
+    sys.stderr.flush()
+    ours = os.dup(STDERR)
+    try:
+        with path.open("wb") as file:
+            os.dup2(file.fileno(), STDERR)
+        yield
+    finally:
+        os.dup2(ours, STDERR)
+        os.close(ours)
+
+
+@contextmanager
+def _interrupts_as_before() -> Iterator[None]:
+    """Take Spark's own handler of Ctrl-C away: what it means is for the command to say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,218 @@
+"""Every record of a backup against a live topic: missing, extra or different, by offset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from services.errors import UsageError
+from services.kafka.wire.deadline import Deadline
+from services.pipeline.committed_log import CommittedLog
+from services.pipeline.comparing import FOUND, LISTED, Comparison, Differences, compare
+from services.pipeline.exact import exact_chunks
+from services.pipeline.reading import Ranges, TimestampTooWide, TopicReader
+from services.pipeline.restore.offset_map import OffsetMap
+from services.pipeline.running import Run
+from services.pipeline.session import jvm_errors
+from services.pipeline.source import PartitionSource, TopicSource, Wanted, read_sources
+from services.pipeline.stored import StoredSegment, runs_between, stored_segments
+from services.topic_backup.folder import Folder
+from services.topic_backup.manifest import TopicManifest
+from services.topic_backup.summary import PartitionSummary
+
+ASK_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class PartitionVerified:
+    """One partition compared."""
+
+    partition: int
+    start: int
+    end: int
+    """Offsets that were compared."""
+    equal: int = 0
+    bytes: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    """Differences by kind: ``missing`` from the topic, ``extra`` in it, ``different``."""
+    offsets: dict[str, list[int]] = field(default_factory=dict)
+    """The first offsets of each kind."""
+    expired: int = 0
+    """Records of the backup that the topic no longer holds, before its log start."""
+
+    def add(self, found: Differences) -> None:
+        """Take in what a task found."""
+        self.equal += found.equal
+        self.bytes += found.bytes
+        for kind, count in found.counts.items():
+            self.counts[kind] = self.counts.get(kind, 0) + count
+            listed = self.offsets.setdefault(kind, [])
+            listed += found.offsets[kind][: LISTED - len(listed)]
+
+
+@dataclass(slots=True)
+class ContentVerified:
+    """A topic compared with its backup."""
+
+    topic: str
+    against: str
+    compacted: bool
+    """Records missing from the topic may have been replaced by later ones since."""
+    partitions: list[PartitionVerified] = field(default_factory=list)
+    declared: dict[str, int] = field(default_factory=dict)
+    """Records that a restore could not keep as they were, by what is different: equal all the
+    same."""
+    seconds: float = 0.0
+
+    def total(self, kind: str) -> int:
+        """Differences of one *kind*."""
+        return sum(one.counts.get(kind, 0) for one in self.partitions)
+
+    @property
+    def equal(self) -> int:
+        return sum(one.equal for one in self.partitions)
+
+    @property
+    def identical(self) -> bool:
+        """Whether every record that the topic can still hold is there, and no other."""
+        kinds = ("extra", "different") if self.compacted else ("missing", "extra", "different")
+        return not any(self.total(kind) for kind in kinds)
+
+
+@jvm_errors("comparing records")
+def verify_content(
+    run: Run, folder: Folder, manifest: TopicManifest, against: str
+) -> ContentVerified:
+    """Compare the backup in *folder* with the topic *against*, offset by offset.
+
+    Raises:
+        UsageError: the topic does not exist, or a partition of it cannot be read.
+        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
+    """
+    deadline = Deadline.after(ASK_SECONDS)
+    (source,) = read_sources(run.client, Wanted((against,)), deadline)
+    for number, reason in source.unread.items():
+        raise UsageError(f"{against}-{number} cannot be read ({reason}): verify it later.")
+    work = _Work(run, source, folder, manifest)
+    found = ContentVerified(manifest.identity.topic, against, source.compacted)
+    found.partitions = work.compared()
+    found.seconds = run.meter.seconds
+    return found
+
+
+class _Work:
+    def __init__(
+        self, run: Run, source: TopicSource, folder: Folder, manifest: TopicManifest
+    ) -> None:
+        self._run = run
+        self._topic = source.name
+        self._sources = {one.partition.partition: one for one in source.partitions}
+        self._held = {one.partition: one for one in manifest.partitions}
+        self._stored = {
+            number: stored_segments(folder, one.segments) for number, one in self._held.items()
+        }
+
+    def compared(self) -> list[PartitionVerified]:
+        found = {number: self._begun(one) for number, one in sorted(self._held.items())}
+        ranges = {
+            number: (one.start, one.end) for number, one in found.items() if one.start < one.end
+        }
+        self._run.meter.total = sum(end - start for start, end in ranges.values())
+        sides = Sides(self._topic, self._sources, self._stored)
+        answers = compare_topic(self._run, sides, ranges)
+        for number, one in found.items():
+            own = [each for each in answers if each.partition == number]
+            for each in own:
+                one.add(each)
+            end = self._held[number].next_offset or 0
+            one.add(unseen(self._stored[number], own, number, one.start, end))
+        return list(found.values())
+
+    def _begun(self, held: PartitionSummary) -> PartitionVerified:
+        """What is to be compared of a partition, with what the topic cannot hold any more."""
+        stored = self._stored[held.partition]
+        source = self._sources.get(held.partition)
+        next_offset = held.next_offset or 0
+        if source is None:
+            return PartitionVerified(held.partition, 0, 0)
+        begins = min((one.first_offset for one in stored), default=next_offset)
+        start = max(begins, source.log_start)
+        end = max(start, min(next_offset, source.stable_end))
+        one = PartitionVerified(held.partition, start, end)
+        one.expired = _count(stored, 0, source.log_start)
+        return one
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What is compared: a topic, and what is stored."""
+
+    topic: str
+    sources: Mapping[int, PartitionSource]
+    stored: Mapping[int, Sequence[StoredSegment]]
+    maps: Mapping[int, OffsetMap] | None = None
+    """Of a restored topic, whose offsets are others."""
+    alone: bool = True
+    """Nobody else should have written into a restored topic."""
+
+
+def compare_topic(run: Run, sides: Sides, ranges: Ranges) -> list[Differences]:
+    """How the topic's *ranges* differ from what is stored, a finding for each task.
+
+    By Spark; a partition with a timestamp that it cannot hold, without (B1).
+
+    Raises:
+        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
+    """
+    if not ranges:
+        return []
+    reader = TopicReader(run.session(), run.connection, sides.topic)
+    stored = {number: sides.stored[number] for number in ranges}
+    work = partial(compare, stored=stored, maps=sides.maps, alone=sides.alone)
+    try:
+        answers = reader.run(ranges, work, FOUND)
+    except TimestampTooWide as error:
+        wide = error.partition if error.partition in ranges else next(iter(ranges))
+    else:
+        return [Differences.from_json(one) for one in answers]
+    assert wide is not None
+    others = {number: span for number, span in ranges.items() if number != wide}
+    return [_exactly(run, sides, wide, *ranges[wide]), *compare_topic(run, sides, others)]
+
+
+def _exactly(run: Run, sides: Sides, number: int, start: int, end: int) -> Differences:
+    source = sides.sources[number]
+    log = CommittedLog(run.client.sender, source.leader, source.partition)
+    offsets = sides.maps.get(number) if sides.maps else None
+    comparison = Comparison(number, sides.stored[number], offsets, alone=sides.alone)
+    for chunk in exact_chunks(log, start, end):
+        comparison.take(chunk)
+    return comparison.found
+
+
+def unseen(
+    stored: Sequence[StoredSegment],
+    found: Sequence[Differences],
+    partition: int,
+    start: int,
+    end: int,
+) -> Differences:
+    """Stored records of ``[start, end)`` before, between and behind what the tasks saw."""
+    differences = Differences(partition)
+    at = start
+    seen = sorted((each for each in found if each.first >= 0), key=lambda each: each.first)
+    for each in seen:
+        differences.note("missing", _offsets(stored, at, min(each.first, end)))
+        at = max(at, each.last + 1)
+    differences.note("missing", _offsets(stored, at, end))
+    return differences
+
+
+def _offsets(stored: Sequence[StoredSegment], start: int, end: int) -> list[int]:
+    runs = runs_between(stored, start, end) if start < end else ()
+    return [int(offset) for run in runs for offset in run.offsets]
+
+
+def _count(stored: Sequence[StoredSegment], start: int, end: int) -> int:
+    return sum(len(run.offsets) for run in runs_between(stored, start, end)) if start < end else 0

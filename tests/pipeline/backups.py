@@ -1,0 +1,93 @@
+"""Backing up in tests, and reading back what is there by the format's own reader."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.pipeline.backup import back_up
+from services.pipeline.report import BackupReport, Progress, TopicReport
+from services.pipeline.running import BackupSettings, Meter, Run, Tell
+from services.pipeline.session import Spark
+from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.topic_backup.address import partition_of
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.layout import listing, records_name
+from services.topic_backup.manifest import TopicManifest, read_manifest
+from services.topic_backup.record import Record
+from services.topic_backup.store.store import LocalStore, Store
+
+SECONDS = 30.0
+
+
+def unheard(_: Progress) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackUp:
+    """Runs backups to one place."""
+
+    client: ReadClient
+    spark: Spark
+    bootstrap: str
+    root: Path
+    elsewhere: Store | None = None
+    """Instead of the folder *root*."""
+
+    @property
+    def store(self) -> Store:
+        """The place."""
+        return self.elsewhere or LocalStore(self.root)
+
+    def __call__(self, *topics: str, tell: Tell = unheard, **settings: Any) -> BackupReport:
+        connection = {"bootstrap.servers": self.bootstrap}
+        how = BackupSettings(self.store, **settings)
+        run = Run(self.client, self.spark, connection, how, Meter(tell))
+        return back_up(run, Wanted(topics))
+
+    def topic(self, topic: str, tell: Tell = unheard, **settings: Any) -> TopicReport:
+        """Back up one topic, which must succeed."""
+        (report,) = self(topic, tell=tell, **settings).topics
+        assert report.error == ""
+        return report
+
+    def await_decided(self, topic: str) -> None:
+        """Wait until no transaction of the topic is open: commit markers come a little later."""
+        give_up = time.monotonic() + SECONDS
+        while any(one.held_back for one in self.sources(topic).partitions):
+            assert time.monotonic() < give_up
+            time.sleep(0.01)
+
+    def sources(self, topic: str) -> TopicSource:
+        """The topic as it is now."""
+        (source,) = read_sources(self.client, Wanted((topic,)), Deadline.after(SECONDS))
+        return source
+
+    def folder(self, topic: str) -> LocalFolder:
+        """The folder of a topic, or of a generation of it."""
+        return LocalFolder(self.root / topic)
+
+    def manifest(self, topic: str) -> TopicManifest:
+        """The last commit, which must be there."""
+        manifest = read_manifest(self.folder(topic))
+        assert manifest is not None
+        return manifest
+
+    def records(self, topic: str, partition: int = 0) -> list[Record]:
+        """The records of the backup; nothing may have to be left out."""
+        reader = partition_of(str(self.root / topic / str(partition)))
+        records = list(reader.records())
+        assert reader.left_out == []
+        return records
+
+    def bytes(self, topic: str, partition: int = 0) -> bytes:
+        """The records files of a partition, one behind the other, without their magic bytes."""
+        folder = self.folder(topic)
+        held = listing(folder.names())[partition].segments
+        names = [records_name(one.prefix) for one in held]
+        return b"".join((folder.path / name).read_bytes()[1:] for name in names)

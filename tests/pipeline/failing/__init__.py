@@ -1,0 +1,1 @@
+"""Backing up and restoring where something is killed, full, forbidden, cut off or elsewhere."""

@@ -1,0 +1,48 @@
+"""A disk that runs full: a sentence says so, and what was committed is whole and goes on."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.lab.cluster import Cluster
+from services.lab.produce import Pattern
+from services.lab.produce import produce as produce_many
+from services.topic_backup.verification import verify_files
+from tests.pipeline.backups import BackUp
+from tests.pipeline.producing import make, numbered, produce
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MB at the place of the backup."""
+    place = tmp_path / "backup"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4m", "breakglass-test", str(place)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("this user may not mount a file system")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_leaves_the_last_commit(
+    broker: Cluster, back_up: BackUp, small_disk: Path, topic: str
+) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(10))
+    back_up.topic(topic)
+    produce_many(broker, topic, 0, 8_000, pattern=Pattern(value_bytes=1000))
+    (report,) = back_up(topic).topics
+    assert "No space left on device; free space" in report.error
+    assert [one.offset for one in back_up.records(topic)] == list(range(10))
+    assert verify_files(back_up.folder(topic)).whole
+    subprocess.run(["mount", "-o", "remount,size=40m", str(small_disk)], check=True)
+    assert back_up.topic(topic).partitions[0].records == 8_000
+    assert len(back_up.records(topic)) == 8_010

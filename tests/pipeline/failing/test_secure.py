@@ -1,0 +1,120 @@
+"""Backing up and restoring through TLS and SASL, and what a user lacks who may do less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from services.connection.security import confluent_config
+from services.connection.settings import ConnectionSettings
+from services.connection.sources import ConnectionOptions, connection_settings
+from services.journal import Journal
+from services.lab.access import Acl, Operation, Resource, grant
+from services.lab.cluster import Cluster
+from services.lab.produce import produce
+from services.lab.security import OPERATOR, SUPER_USER, write_client_properties
+from services.pipeline.backup import back_up
+from services.pipeline.kafka_options import java_properties
+from services.pipeline.report import BackupReport
+from services.pipeline.restore.plan import RestoreOptions, make_plan
+from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
+from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.session import Spark
+from services.pipeline.source import Wanted
+from services.session import Power, ReadAccess
+from services.topic_backup.catalog import held_topics
+from services.topic_backup.store.store import LocalStore
+from tests.pipeline.backups import unheard
+from tests.pipeline.producing import make
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A broker with TLS and SASL, where only the super user may do anything without ACLs."""
+    folder = tmp_path_factory.mktemp("secured")
+    with Cluster.up(folder, brokers=1, secured=True, tethered=True) as cluster:
+        yield cluster
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Backs up and restores as somebody, by one file of client properties."""
+
+    settings: ConnectionSettings
+    spark: Spark
+    folder: Path
+
+    @classmethod
+    def named(cls, name: str, cluster: Cluster, spark: Spark, folder: Path) -> User:
+        file = write_client_properties(cluster.layout, name)
+        options = ConnectionOptions(cluster.bootstrap_servers, command_config=str(file))
+        return cls(connection_settings(options, {}), spark, folder)
+
+    def back_up(self, topic: str) -> BackupReport:
+        with ReadAccess(self.settings).reading() as client:
+            settings = BackupSettings(LocalStore(self.folder))
+            java = java_properties(self.settings)
+            return back_up(
+                Run(client, self.spark, java, settings, Meter(unheard)), Wanted((topic,))
+            )
+
+    def restore(self, topic: str, target: str, *, resume: bool = False) -> TopicRestored:
+        access, store = ReadAccess(self.settings), LocalStore(self.folder)
+        java, native = java_properties(self.settings), confluent_config(self.settings)
+        with access.reading() as client:
+            options = RestoreOptions(renamed={topic: target}, resume=resume)
+            plan = make_plan(client, held_topics(store, [topic]), options, self.folder / "state")
+            run = Run(client, self.spark, java, BackupSettings(store), Meter(unheard))
+            with (
+                Journal.open(plan.cluster_id, self.folder / "state") as journal,
+                Power(access).topics(plan.cluster_id) as topics,
+            ):
+                (done,) = restore(RestoreRun(run, topics, journal, dict(native)), plan)
+        return done
+
+
+def test_java_and_librdkafka_come_in_with_the_same_settings(
+    secured: Cluster, spark: Spark, topic: str, tmp_path: Path
+) -> None:
+    make(secured, topic)
+    produce(secured, topic, 0, 20)
+    admin = User.named(SUPER_USER, secured, spark, tmp_path)
+    report = admin.back_up(topic)
+    assert (report.records, report.whole) == (20, True)
+    done = admin.restore(topic, f"{topic}-back")
+    assert (done.error, done.verified) == ("", True)
+
+
+def allowing(operation: Operation, resource: Resource) -> Acl:
+    return Acl(OPERATOR, operation, resource, "*")
+
+
+def test_a_restore_that_is_not_allowed_says_what_it_lacks_and_goes_on_with_it(
+    secured: Cluster, spark: Spark, topic: str, tmp_path: Path
+) -> None:
+    make(secured, topic)
+    produce(secured, topic, 0, 20)
+    User.named(SUPER_USER, secured, spark, tmp_path).back_up(topic)
+    operator, target = User.named(OPERATOR, secured, spark, tmp_path), f"{topic}-back"
+    reading = (Operation.READ, Operation.DESCRIBE_CONFIGS)
+    grant(secured, *(allowing(one, Resource.TOPIC) for one in reading))
+    assert "grant CREATE on topic" in operator.restore(topic, target).error
+    making = (Operation.CREATE, Operation.ALTER_CONFIGS)
+    grant(secured, *(allowing(one, Resource.TOPIC) for one in making))
+    steps = [
+        (allowing(Operation.WRITE, Resource.TRANSACTIONAL_ID), "WRITE on transactional ids"),
+        (allowing(Operation.READ, Resource.GROUP), "READ on groups"),
+        (allowing(Operation.WRITE, Resource.TOPIC), "grant WRITE on it"),
+    ]
+    for number, (acl, lacking) in enumerate(steps):
+        done = operator.restore(topic, target, resume=number > 0)
+        assert lacking in done.error
+        assert done.records == 0
+        grant(secured, acl)
+    done = operator.restore(topic, target, resume=True)
+    assert (done.error, done.verified, done.records) == ("", True, 20)

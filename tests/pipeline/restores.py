@@ -1,0 +1,85 @@
+"""Restoring in tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from services.journal import Journal
+from services.kafka.wire.deadline import Deadline
+from services.lab.cluster import Cluster
+from services.model import TopicPartition
+from services.pipeline.report import Progress
+from services.pipeline.restore.plan import RestoreOptions, RestorePlan, make_plan
+from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
+from services.pipeline.restore.tail_plan import TailOptions, tail_plan
+from services.pipeline.running import BackupSettings, Meter, Run, Tell
+from services.recovery.plan.document import Entry, Plan
+from services.session import Power
+from services.topic_backup.catalog import held_topics, newest
+from tests.pipeline.backups import SECONDS, BackUp
+
+
+def unheard(_: Progress) -> None:
+    """Nobody listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Restores from the backup of a test into the same broker."""
+
+    broker: Cluster
+    back_up: BackUp
+    power: Power
+    state: Path
+
+    def plan(self, topic: str, target: str, **options: Any) -> RestorePlan:
+        held = newest(held_topics(self.back_up.store, [topic]))
+        wanted = RestoreOptions(renamed={topic: target}, **options)
+        return make_plan(self.back_up.client, held, wanted, self.state)
+
+    def tail_plan(self, *partitions: TopicPartition) -> RestorePlan:
+        """Of what elections of these partitions cut off, from every generation of the backup."""
+        entries = tuple(
+            Entry(topic=one.topic, number=one.partition, leader=1) for one in partitions
+        )
+        plan = Plan(entries=entries)
+        store = self.back_up.store
+        return tail_plan(self.back_up.client, plan, store, TailOptions(), self.state)
+
+    def __call__(
+        self,
+        plan: RestorePlan,
+        number: int = 0,
+        *,
+        tell: Tell = unheard,
+        **how: Any,
+    ) -> TopicRestored:
+        """Carry out *plan*; what became of its topic of that *number*."""
+        plan = replace(plan, topics=(plan.topics[number],))
+        connection = {"bootstrap.servers": self.back_up.bootstrap}
+        with (
+            Journal.open(plan.cluster_id, self.state) as journal,
+            self.power.topics(plan.cluster_id) as topics,
+        ):
+            settings = BackupSettings(self.back_up.store)
+            run = Run(self.back_up.client, self.back_up.spark, connection, settings, Meter(tell))
+            work = RestoreRun(run, topics, journal, connection, **how)
+            (done,) = restore(work, plan)
+        return done
+
+    def exists(self, topic: str) -> bool:
+        """Whether there is such a topic."""
+        return bool(self.back_up.client.partitions((topic,), self.deadline))
+
+    @property
+    def deadline(self) -> Deadline:
+        return Deadline.after(SECONDS)
+
+    def topic(self, topic: str, target: str, **options: Any) -> TopicRestored:
+        """Restore one topic, which must succeed and be the same."""
+        done = self(self.plan(topic, target, **options))
+        assert done.error == ""
+        assert done.verified is True
+        return done

@@ -1,0 +1,116 @@
+"""Differences counted by Spark: the same figures as one core's, whatever is cut where."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.divergence.align import Kind
+from services.divergence.comparison import Comparison
+from services.divergence.entry import Item, Unreadable
+from services.divergence.hunks import Totals
+from services.divergence.source import Extent, Reading
+from services.lab.cluster import Cluster
+from services.pipeline.counting import count_part, divided, merged
+from tests.pipeline.backups import BackUp
+from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put
+from tests.pipeline.restores import Restore
+from tests.program import breakglass
+from tests.unit.divergence.streams import Edited, ListSource, edited, entries
+from tests.unit.topic_backup.backups import back_up
+from tests.unit.topic_backup.shapes import run
+
+
+def by_one(comparison: Comparison) -> Totals:
+    totals = Totals()
+    for pair in comparison.pairs(0, 10**6, Reading()):
+        totals.add(pair)
+    totals.counted_to = comparison.extent.end
+    return totals
+
+
+def by_parts(comparison: Comparison, cuts: list[int]) -> Totals:
+    extent = comparison.extent
+    places = sorted({extent.start, extent.end, *(one for one in cuts if one < extent.end)})
+    parts = [Extent(*one) for one in pairwise(places)]
+    return merged((count_part(comparison, one) for one in parts), extent)
+
+
+@settings(max_examples=60, deadline=None)
+@given(made=edited(), cuts=st.lists(st.integers(1, 40), max_size=5))
+def test_parts_add_up_to_the_whole(made: Edited, cuts: list[int]) -> None:
+    comparison = Comparison(ListSource(made.before), ListSource(made.after, "b2"))
+    one, many = by_one(comparison), by_parts(comparison, cuts)
+    assert (many.kinds, many.fields, many.first) == (one.kinds, one.fields, one.first)
+
+
+@given(cuts=st.lists(st.integers(1, 99), max_size=6))
+def test_a_stretch_that_was_cut_is_one(cuts: list[int]) -> None:
+    damaged: list[Item] = [*entries(0, 10), Unreadable(10, 80, "damaged"), *entries(80, 100)]
+    gone = [one for one in entries(0, 100) if not 10 <= one.offset < 80]
+    comparison = Comparison(ListSource(damaged), ListSource(gone, "b2"))
+    assert by_parts(comparison, cuts).kinds == {Kind.EQUAL: 30, Kind.UNREAD: 1}
+
+
+def test_no_part_is_too_small_to_be_worth_it() -> None:
+    assert divided(Extent(5, 905), 8) == [Extent(5, 905)]
+    assert divided(Extent(0, 8_000), 4) == [
+        Extent(0, 2_000), Extent(2_000, 4_000), Extent(4_000, 6_000), Extent(6_000, 8_000)
+    ]  # fmt: skip
+
+
+def test_above_the_limit_spark_counts_the_same(tmp_path: Path) -> None:
+    records = list(run(0, 5_000))
+    left = back_up(tmp_path / "a", records)
+    changed = [one._replace(value=b"x") if one.offset % 777 == 0 else one for one in records]
+    right = back_up(tmp_path / "b", [one for one in changed if one.offset % 1_000 != 3])
+    sides = (f"backup:{left}/0", f"backup:{right}/0", "--summary", "--json")
+    here, spark = breakglass("diff", *sides), breakglass("diff", *sides, "--spark-above", "1")
+    assert (here.code, spark.code) == (1, 1)
+    one, many = json.loads(here.out), json.loads(spark.out)
+    assert (one.pop("counted_by"), many.pop("counted_by")) == ("one core", "Spark")
+    del one["not_decoded"], many["not_decoded"]
+    assert many == one
+    assert (one["totals"]["different"], one["totals"]["left"]) == (7, 5)
+
+
+def test_spark_counts_what_brokers_hold(broker: Cluster, topic: str) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(3_000))
+    folder = broker.broker(1).partition_folder(topic, 0)
+    sides = (f"replica:1/{topic}/0", f"log:{folder}", "--summary", "--json")
+    servers = ("--bootstrap-server", broker.bootstrap_servers)
+    ended = breakglass("diff", *sides, "--spark-above", "1", *servers)
+    told = json.loads(ended.out)
+    assert (ended.code, told["counted_by"], told["totals"]["equal"]) == (0, "Spark", 3_000)
+
+
+def test_a_restored_topic_is_compared_by_the_offsets_of_its_backup(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(300))
+    aborted = producer(broker, transactional_id=topic)
+    aborted.init_transactions(SECONDS)
+    aborted.begin_transaction()
+    put(aborted, topic, numbered(5))
+    aborted.abort_transaction(SECONDS)
+    produce(broker, topic, numbered(200, start=300))
+    back_up.await_decided(topic)
+    back_up.topic(topic)
+    target = f"{topic}-back"
+    assert restore.topic(topic, target).records == 500
+    backup = f"backup:{back_up.store.where()}/{topic}/0"
+    how = ("--state", str(restore.state), "--bootstrap-server", broker.bootstrap_servers)
+    for right in (f"topic:{target}/0", f"replica:1/{target}/0"):
+        ended = breakglass("diff", backup, right, "--json", *how)
+        told = json.loads(ended.out)
+        assert (ended.code, told["totals"]["equal"], told["to"]) == (0, 500, 506)
+    produce(broker, target, numbered(1))
+    refused = breakglass("diff", backup, f"topic:{target}/0", *how[2:])
+    assert refused.code == 2
+    assert "`breakglass diff --state`" in refused.err

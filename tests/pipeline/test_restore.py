@@ -1,0 +1,260 @@
+"""Topics put back as they were: records, settings, groups; and what a kill leaves."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from services.errors import Refused
+from services.kafka.cluster.topic_config import read_topic_configs
+from services.kafka.wire.deadline import Deadline
+from services.lab.cluster import Cluster
+from services.lab.produce import Pattern
+from services.lab.produce import produce as produce_many
+from services.pipeline.report import Progress
+from services.topic_backup.manifest import TopicIdentity
+from services.topic_backup.record import Record, TimestampType
+from services.topic_backup.topic_writer import TopicWriter
+from tests.pipeline.backups import BackUp
+from tests.pipeline.producing import (
+    SECONDS,
+    committed_bytes,
+    make,
+    numbered,
+    produce,
+    producer,
+    put,
+    shapes,
+)
+from tests.pipeline.restores import Restore
+from tests.pipeline.watching import python_workers
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "topic_backup"
+LOG = logging.getLogger(__name__)
+LOG.addHandler(logging.NullHandler())
+
+
+def without_offsets(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes]:
+    return [one[8:] for one in committed_records(cluster, topic, partition)]
+
+
+def committed_records(cluster: Cluster, topic: str, partition: int) -> list[bytes]:
+    from services.topic_backup.record import decode, encode
+
+    data, at, found = committed_bytes(cluster, topic, partition), 0, []
+    while at < len(data):
+        record, at = decode(data, at, len(data))
+        found.append(encode(record))
+    return found
+
+
+def test_a_topic_of_every_shape_comes_back_as_it_was(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(broker, topic, {"max.message.bytes": "2000000"}, partitions=2)
+    produce(broker, topic, shapes())
+    writer = producer(broker, transactional_id=topic)
+    writer.init_transactions(SECONDS)
+    for number in range(4):
+        writer.begin_transaction()
+        put(writer, topic, numbered(5, start=100 * number), partition=1)
+        end = writer.abort_transaction if number % 2 else writer.commit_transaction
+        end(SECONDS)
+    back_up.await_decided(topic)
+    back_up.topic(topic, max_segment_bytes=200_000)
+    done = restore.topic(topic, f"{topic}-back")
+    assert done.records == 122
+    for partition in (0, 1):
+        restored = without_offsets(broker, f"{topic}-back", partition)
+        assert restored == without_offsets(broker, topic, partition)
+    client = back_up.client
+    names = [topic, f"{topic}-back"]
+    configs = read_topic_configs(client.sender, names, Deadline.after(SECONDS))
+    assert configs[f"{topic}-back"] == configs[topic]
+
+
+def test_groups_go_on_at_the_right_record(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    """Behind the last record, at one, and in a gap where no record ever was."""
+    make(broker, topic)
+    writer = producer(broker, transactional_id=topic)
+    writer.init_transactions(SECONDS)
+    for number in range(3):
+        writer.begin_transaction()
+        put(writer, topic, numbered(4, start=10 * number))
+        writer.commit_transaction(SECONDS)
+    committed = {"at-end": 15, "at-record": 6, "in-gap": 4, "at-start": 0}
+    for group, offset in committed.items():
+        commit(broker, topic, f"{topic}-{group}", offset)
+    back_up.await_decided(topic)
+    back_up.topic(topic)
+    target = f"{topic}-back"
+    done = restore(restore.plan(topic, target, groups=True), records_a_transaction=5)
+    assert (done.error, done.verified, done.groups_failed) == ("", True, {})
+    first = {name: next_value(broker, target, f"{topic}-{name}") for name in committed}
+    assert first == {"at-end": None, "at-record": b"v11", "in-gap": b"v10", "at-start": b"v0"}
+
+
+def commit(broker: Cluster, topic: str, group: str, offset: int, partition: int = 0) -> None:
+    consumer = _consumer(broker, group)
+    consumer.commit(offsets=[TopicPartition(topic, partition, offset)], asynchronous=False)
+    consumer.close()
+
+
+def next_value(broker: Cluster, topic: str, group: str) -> bytes | None:
+    """The record that *group* reads next; None at the end."""
+    consumer = _consumer(broker, group)
+    try:
+        (place,) = consumer.committed([TopicPartition(topic, 0)], SECONDS)
+        assert place.offset >= 0
+        consumer.assign([place])
+        message = consumer.poll(SECONDS)
+        assert message is not None
+        return None if message.error() else message.value()
+    finally:
+        consumer.close()
+
+
+def _consumer(broker: Cluster, group: str) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        },
+        logger=LOG,
+    )
+
+
+def test_b6_a_killed_restore_goes_on_and_every_record_is_there_once(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(broker, topic)
+    produce_many(broker, topic, 0, 20_000, pattern=Pattern(value_bytes=300))
+    back_up.topic(topic)
+    killed: list[int] = []
+
+    def kill(now: Progress) -> None:
+        if 0 < now.done < now.total and len(killed) < 2:
+            for one in python_workers():
+                one.kill()
+                killed.append(one.pid)
+
+    plan = restore.plan(topic, f"{topic}-back")
+    done = restore(plan, tell=kill, records_a_transaction=200)
+    assert killed != []
+    assert (done.error, done.verified) == ("", True)
+    restored = without_offsets(broker, f"{topic}-back")
+    assert restored == without_offsets(broker, topic)
+
+
+def test_b7_nothing_expires_while_old_records_are_put_back(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(broker, topic, {"retention.ms": "-1"})
+    produce(broker, topic, iter([{"value": b"old", "timestamp": 1}] * 5))
+    back_up.topic(topic)
+    plan = restore.plan(topic, f"{topic}-back", settings={"retention.ms": "3600000"})
+    assert plan.topics[0].expired_at_once == 5
+    done = restore(plan)
+    assert (done.error, done.verified) == ("", True)
+    configs = read_topic_configs(back_up.client.sender, [f"{topic}-back"], Deadline.after(SECONDS))
+    assert configs[f"{topic}-back"] == {**make_settings(), "retention.ms": "3600000"}
+
+
+def make_settings() -> dict[str, str]:
+    """What `make` gives every topic."""
+    return {"message.timestamp.after.max.ms": str(2**63 - 1)}
+
+
+def test_b8_append_times_are_kept_and_the_setting_is_put_back(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(broker, topic, {"message.timestamp.type": "LogAppendTime"})
+    produce(broker, topic, numbered(5))
+    back_up.topic(topic)
+    done = restore.topic(topic, f"{topic}-back")
+    assert done.declared == {"log append time": 5}
+    configs = read_topic_configs(back_up.client.sender, [f"{topic}-back"], Deadline.after(SECONDS))
+    own = configs[f"{topic}-back"]
+    assert isinstance(own, dict)
+    assert own["message.timestamp.type"] == "LogAppendTime"
+
+
+def test_b9_java_keeps_what_librdkafka_would_change_and_the_rest_is_declared(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    create = TimestampType.CREATE
+    plain = Record(0, create, 5, b"k", None, ((b"", b""), (b"a", None)))
+    nul = ((b"a\x00b", b"x"), (b"a\x00b", None))
+    kept = [
+        plain,
+        plain._replace(timestamp=0),
+        plain._replace(headers=nul),
+        plain._replace(timestamp=0, key=None, value=b"", headers=nul),
+        plain._replace(timestamp=-5),
+    ]
+    changed = [
+        Record(0, TimestampType.NONE, None, None, b"v"),
+        plain._replace(timestamp=-1, headers=nul),
+    ]
+    records = [*kept, *changed, *([plain] * 30), *kept]
+    with TopicWriter(back_up.root, TopicIdentity(topic, partition_count=1)) as writer:
+        for number, record in enumerate(records):
+            writer.partition(0).append(record._replace(offset=7 * number))
+        writer.commit()
+    done = restore(restore.plan(topic, f"{topic}-back"), records_a_transaction=10)
+    assert (done.error, done.verified, done.differences) == ("", True, {})
+    assert done.declared == {"no timestamp": 1, "header key": 1}
+    assert done.records == len(records)
+    back_up.topic(f"{topic}-back")
+    copied = back_up.records(f"{topic}-back")
+    expected = [*kept, changed[0]._replace(timestamp_type=create, timestamp=-1)]
+    expected += [changed[1]._replace(headers=((b"a", b"x"), (b"a", None)))]
+    expected += [*([plain] * 30), *kept]
+    assert [one._replace(offset=0) for one in copied] == expected
+
+
+def test_a_topic_that_holds_records_is_refused(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(3))
+    back_up.topic(topic)
+    with pytest.raises(Refused, match="holds records"):
+        restore.plan(topic, topic)
+
+
+def test_a_restore_ends_where_it_is_told_to(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str
+) -> None:
+    make(broker, topic)
+    values = [{"value": b"%d" % number, "timestamp": 1000 + number} for number in range(10)]
+    produce(broker, topic, iter(values))
+    back_up.topic(topic, max_segment_bytes=200)
+    assert restore.plan(topic, "a", until_offset=4).records == 4
+    assert restore.plan(topic, "a", until_ms=1006).records == 7
+    done = restore.topic(topic, f"{topic}-back", until_ms=1006)
+    assert done.records == 7
+    assert without_offsets(broker, f"{topic}-back") == without_offsets(broker, topic)[:7]
+
+
+@pytest.mark.parametrize("case", ["headers/headers", "null_empty/null-empty", "gaps/compacted"])
+def test_a_backup_of_the_originals_comes_back(
+    broker: Cluster, back_up: BackUp, restore: Restore, topic: str, case: str
+) -> None:
+    """Written by its own classes: no manifest, no settings."""
+    shutil.copytree(GOLDEN / case, back_up.root / topic)
+    settings = {"retention.ms": "-1"}
+    plan = restore.plan(topic, f"{topic}-back", settings=settings)
+    done = restore(plan)
+    assert (done.error, done.verified) == ("", True)
+    numbers = [one.partition for one in plan.topics[0].partitions]
+    assert done.records == sum(len(back_up.records(topic, number)) for number in numbers) > 0

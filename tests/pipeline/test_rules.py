@@ -1,0 +1,229 @@
+"""The rules B1 to B12 that were found on live brokers, as far as they are of backing up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.lab.cluster import Cluster
+from services.lab.produce import Pattern
+from services.lab.produce import produce as produce_many
+from services.lab.topics import create_topic
+from services.pipeline.committed_log import CommittedLog
+from services.pipeline.report import Progress
+from services.pipeline.session import Spark
+from services.pipeline.source import Wanted, read_sources
+from services.topic_backup.record import encode
+from services.topic_backup.summary import Gap, GapReason
+from tests.pipeline.backups import BackUp
+from tests.pipeline.producing import (
+    FOR_EVER,
+    SECONDS,
+    committed_bytes,
+    make,
+    numbered,
+    produce,
+    producer,
+    put,
+)
+from tests.pipeline.watching import killed_once, writers_in
+
+LOG = logging.getLogger(__name__)
+LOG.addHandler(logging.NullHandler())
+LONGEST_MS = 2**63 - 1
+
+
+def admin(broker: Cluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap_servers}, logger=LOG)
+
+
+def delete(broker: Cluster, topic: str) -> None:
+    client = admin(broker)
+    client.delete_topics([topic], operation_timeout=SECONDS)[topic].result(SECONDS)
+    broker.wait_until(lambda: not _exists(broker, topic), f"{topic} to be gone")
+
+
+def _exists(broker: Cluster, topic: str) -> bool:
+    return any(one.partition.topic == topic for one in broker.partitions())
+
+
+def once(action: Callable[[], None]) -> Callable[[Progress], None]:
+    """Do *action* when the run first tells how far it is: before anything is copied."""
+    waiting = [action]
+
+    def tell(_: Progress) -> None:
+        if waiting:
+            waiting.pop()()
+
+    return tell
+
+
+@pytest.mark.parametrize("stamp", [LONGEST_MS, -(2**62)], ids=["far-future", "far-past"])
+def test_b1_timestamps_out_of_sparks_range_are_kept_exactly(
+    broker: Cluster, back_up: BackUp, client: ReadClient, topic: str, stamp: int
+) -> None:
+    make(broker, topic, partitions=2)
+    produce(broker, topic, iter([{"key": b"k", "value": b"v", "timestamp": stamp}]))
+    produce(broker, topic, numbered(5))
+    produce(broker, topic, numbered(5), partition=1)
+    report = back_up.topic(topic)
+    assert [one.exact for one in report.partitions] == [True, False]
+    (source,) = read_sources(client, Wanted((topic,)), Deadline.after(SECONDS))
+    log = CommittedLog(client.sender, 1, source.partitions[0].partition)
+    truth = [record for batch in log.batches(0, 6) for record in batch.records("truth")]
+    assert truth[0].timestamp == stamp
+    assert back_up.bytes(topic, 0) == b"".join(map(encode, truth))
+    assert back_up.bytes(topic, 1) == committed_bytes(broker, topic, 1)
+
+
+def test_b2_a_topic_created_anew_while_it_is_copied_is_not_committed(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(5))
+    back_up.topic(topic)
+    produce(broker, topic, numbered(5))
+    before = back_up.manifest(topic)
+
+    def recreate() -> None:
+        delete(broker, topic)
+        make(broker, topic)
+        produce(broker, topic, numbered(50, start=1000))
+
+    (report,) = back_up(topic, tell=once(recreate)).topics
+    assert "created anew while it was copied" in report.error
+    assert back_up.manifest(topic) == before
+    assert [one.offset for one in back_up.records(topic)] == [0, 1, 2, 3, 4]
+    again = back_up.topic(topic)
+    assert again.generation == 2
+    assert "deleted and created anew" in again.new_generation
+    assert back_up.bytes(f"{topic}~2") == committed_bytes(broker, topic)
+    assert back_up.manifest(topic) == before
+
+
+def test_b3_an_open_transaction_is_left_out_said_and_taken_up_once_it_is_decided(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(10))
+    open_one = producer(broker, transactional_id=topic)
+    open_one.init_transactions(SECONDS)
+    open_one.begin_transaction()
+    put(open_one, topic, numbered(5, start=10))
+    produce(broker, topic, numbered(3, start=15))
+    report = back_up.topic(topic)
+    assert (report.partitions[0].end, report.partitions[0].held_back) == (10, 8)
+    open_one.commit_transaction(SECONDS)
+    back_up.await_decided(topic)
+    assert back_up.topic(topic).partitions[0].records == 8
+    assert back_up.bytes(topic) == committed_bytes(broker, topic)
+
+
+def test_b3_records_deleted_before_they_are_read_are_a_gap(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(10))
+
+    def shorten() -> None:
+        cut, client = TopicPartition(topic, 0, 4), admin(broker)
+        client.delete_records([cut])[cut].result(SECONDS)
+
+    back_up.topic(topic, tell=once(shorten))
+    (summary,) = back_up.manifest(topic).partitions
+    assert summary.segments[0].gaps == (Gap(0, 4, GapReason.LOST),)
+    assert [one.offset for one in back_up.records(topic)] == list(range(4, 10))
+
+
+def test_b4_a_task_is_tried_again_and_leaves_one_copy(
+    broker: Cluster, back_up: BackUp, spark: Spark, topic: str
+) -> None:
+    create_topic(broker, topic, [[1]], FOR_EVER)
+    produce_many(broker, topic, 0, 60_000, pattern=Pattern(value_bytes=1000))
+    with killed_once(lambda: writers_in(back_up.root / topic)) as killed:
+        report = back_up.topic(topic)
+    assert spark.session().sparkContext.master == "local[*,4]"
+    assert killed != []
+    assert report.partitions[0].records == 60_000
+    assert [one.offset for one in back_up.records(topic)] == list(range(60_000))
+    assert [name for name in back_up.folder(topic).names() if name.startswith(".")] == []
+
+
+def test_b5_a_backup_ends_where_the_last_offset_is_a_control_record(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(broker, topic)
+    writer = producer(broker, transactional_id=topic)
+    writer.init_transactions(SECONDS)
+    writer.begin_transaction()
+    put(writer, topic, numbered(3))
+    writer.commit_transaction(SECONDS)
+    back_up.await_decided(topic)
+    report = back_up.topic(topic)
+    assert (report.partitions[0].end, report.partitions[0].records) == (4, 3)
+    assert report.partitions[0].missing == {"control": 1}
+    assert back_up.topic(topic).partitions[0].start == 4
+
+
+def test_b11_the_stable_end_is_what_a_committed_reader_is_told(
+    broker: Cluster, client: ReadClient, topic: str
+) -> None:
+    make(broker, topic)
+    open_one = producer(broker, transactional_id=topic)
+    open_one.init_transactions(SECONDS)
+    produce(broker, topic, numbered(2))
+    open_one.begin_transaction()
+    put(open_one, topic, numbered(3))
+    (source,) = read_sources(client, Wanted((topic,)), Deadline.after(SECONDS))
+    ends = {}
+    for isolation in ("read_committed", "read_uncommitted"):
+        settings = {"group.id": "b11", "isolation.level": isolation}
+        consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, **settings}, logger=LOG)
+        ends[isolation] = consumer.get_watermark_offsets(TopicPartition(topic, 0), SECONDS)[1]
+        consumer.close()
+    open_one.abort_transaction(SECONDS)
+    (partition,) = source.partitions
+    assert partition.stable_end == ends["read_committed"] == 2
+    assert partition.high_watermark == ends["read_uncommitted"] == 5
+
+
+def test_b12_committed_aborted_and_compacted_records_are_as_an_independent_client_reads_them(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    compacted = {
+        "cleanup.policy": "compact",
+        "segment.ms": "100",
+        "min.cleanable.dirty.ratio": "0.01",
+        "max.compaction.lag.ms": "1",
+    }
+    make(broker, topic, compacted)
+    for number in range(5):
+        produce(broker, topic, numbered(10, start=number))
+    transactional = producer(broker, transactional_id=topic)
+    transactional.init_transactions(SECONDS)
+    for number in range(4):
+        transactional.begin_transaction()
+        put(transactional, topic, numbered(5, start=100 * number))
+        end = transactional.abort_transaction if number % 2 else transactional.commit_transaction
+        end(SECONDS)
+    back_up.await_decided(topic)
+    broker.wait_until(lambda: _rolled_and_compacted(broker, topic), "holes in the log")
+    report = back_up.topic(topic)
+    assert back_up.bytes(topic) == committed_bytes(broker, topic)
+    missing = report.partitions[0].missing
+    assert missing.keys() == {"compaction", "control", "aborted"}
+    everything = report.partitions[0].records + sum(missing.values())
+    assert everything == report.partitions[0].end
+
+
+def _rolled_and_compacted(broker: Cluster, topic: str) -> bool:
+    """Whether the cleaner was there; a record rolls the segment that is being written."""
+    produce(broker, topic, iter([{"key": b"roll", "value": b""}]))
+    truth = committed_bytes(broker, topic)
+    return truth.count(b"\x00\x00\x00\x02k9\x00") == 1

@@ -1,0 +1,95 @@
+"""A backup against a topic: what differs is found, by its offset."""
+
+from __future__ import annotations
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from services.lab.cluster import Cluster
+from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.verify import ContentVerified, verify_content
+from services.topic_backup.store.store import LocalStore
+from tests.pipeline.backups import BackUp, unheard
+from tests.pipeline.producing import LOG, SECONDS, make, numbered, produce, shapes
+
+
+def verified(back_up: BackUp, topic: str, against: str | None = None) -> ContentVerified:
+    connection = {"bootstrap.servers": back_up.bootstrap}
+    settings = BackupSettings(LocalStore(back_up.root))
+    run = Run(back_up.client, back_up.spark, connection, settings, Meter(unheard))
+    folder = back_up.folder(topic)
+    return verify_content(run, folder, back_up.manifest(topic), against or topic)
+
+
+def test_a_backup_is_identical_to_its_topic(broker: Cluster, back_up: BackUp, topic: str) -> None:
+    make(broker, topic, partitions=2)
+    produce(broker, topic, shapes())
+    produce(broker, topic, numbered(7), partition=1)
+    back_up.topic(topic, max_segment_bytes=100_000)
+    found = verified(back_up, topic)
+    assert found.identical
+    assert [one.equal for one in found.partitions] == [112, 7]
+
+
+def test_differences_are_found_by_kind_and_offset(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    other = f"{topic}-other"
+    make(broker, topic)
+    make(broker, other)
+    values = [{"key": b"k%d" % number, "value": b"v", "timestamp": 1} for number in range(10)]
+    produce(broker, topic, iter(values))
+    changed = [*values[:4], {**values[4], "value": b"w"}, *values[5:8]]
+    produce(broker, other, iter(changed))
+    back_up.topic(topic)
+    (found,) = verified(back_up, topic, other).partitions
+    assert found.counts == {"different": 1, "missing": 2}
+    assert found.offsets == {"different": [4], "missing": [8, 9]}
+    assert found.equal == 7
+
+
+def test_a_record_that_the_backup_lacks_is_extra(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(10))
+    back_up.topic(topic, max_segment_bytes=150)
+    second = back_up.manifest(topic).partitions[0].segments[1]
+    for kind in ("records", "index"):
+        (back_up.root / topic / f"{second.prefix}_{kind}").unlink()
+    (found,) = verified(back_up, topic).partitions
+    assert found.counts == {"extra": second.count}
+    assert found.offsets["extra"][0] == second.first_offset
+
+
+def test_what_retention_removed_since_is_counted_apart(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(10))
+    back_up.topic(topic)
+    client = AdminClient({"bootstrap.servers": broker.bootstrap_servers}, logger=LOG)
+    cut = TopicPartition(topic, 0, 3)
+    client.delete_records([cut])[cut].result(SECONDS)
+    found = verified(back_up, topic)
+    assert found.identical
+    assert (found.partitions[0].expired, found.partitions[0].equal) == (3, 7)
+
+
+def test_a_stale_index_is_not_in_the_way(broker: Cluster, back_up: BackUp, topic: str) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(10))
+    back_up.topic(topic)
+    (segment,) = back_up.manifest(topic).partitions[0].segments
+    index = back_up.root / topic / f"{segment.prefix}_index"
+    index.write_bytes(index.read_bytes()[:50])
+    assert verified(back_up, topic).identical
+
+
+def test_far_timestamps_are_compared_too(broker: Cluster, back_up: BackUp, topic: str) -> None:
+    make(broker, topic)
+    produce(broker, topic, iter([{"value": b"v", "timestamp": 2**63 - 1}]))
+    back_up.topic(topic)
+    found = verified(back_up, topic)
+    assert found.identical
+    assert found.equal == 1

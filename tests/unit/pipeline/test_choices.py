@@ -1,0 +1,125 @@
+"""Which topics, which generation, which settings, which keys for Java."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.connection.endpoint import Endpoint
+from services.connection.keystore import ClientCertificate
+from services.connection.sasl import PasswordLogin, SaslSettings
+from services.connection.secret import Secret
+from services.connection.settings import ConnectionSettings, SecurityProtocol
+from services.connection.tls import TlsSettings
+from services.errors import UsageError
+from services.pipeline.generations import Generation, latest
+from services.pipeline.kafka_options import java_properties
+from services.pipeline.reading import DataLost, TimestampTooWide, job_error
+from services.pipeline.restore.settings import OPEN, afterwards, during, expired_at_once
+from services.pipeline.source import Wanted
+from services.topic_backup.store.store import LocalStore
+from services.topic_backup.summary import SegmentSummary
+
+HERE = (Endpoint("localhost", 9092),)
+
+
+def test_topics_are_chosen_by_name_and_by_pattern() -> None:
+    existing = ["orders", "orders-2", "payments", "__consumer_offsets"]
+    assert Wanted(("payments",), "orders.*").choose(existing) == ["orders", "orders-2", "payments"]
+    assert Wanted(pattern=".*").choose(existing) == ["orders", "orders-2", "payments"]
+    assert Wanted(("__consumer_offsets",)).choose(existing) == ["__consumer_offsets"]
+
+
+def test_a_topic_that_is_missing_and_a_broken_pattern_are_usage_errors() -> None:
+    with pytest.raises(UsageError, match="no topic nowhere"):
+        Wanted(("nowhere",)).choose(["orders"])
+    with pytest.raises(UsageError, match="--topics-regex"):
+        Wanted(pattern="(").choose(["orders"])
+
+
+def test_the_newest_generation_is_found_by_number(tmp_path: Path) -> None:
+    assert latest(LocalStore(tmp_path / "none"), "orders") == Generation("orders")
+    for name in ("orders", "orders~2", "orders~10", "orders2~99", "orders~x"):
+        (tmp_path / name).mkdir()
+    newest = latest(LocalStore(tmp_path), "orders")
+    assert newest == Generation("orders", 10)
+    assert newest.following.name == "orders~11"
+
+
+def test_settings_are_opened_and_put_back() -> None:
+    saved = {"retention.ms": "1000", "segment.bytes": "5", "message.format.version": "2.0"}
+    assert during(saved) == {"segment.bytes": "5", **OPEN}
+    back, defaults = afterwards(saved)
+    assert back == {"retention.ms": "1000"}
+    assert set(defaults) == OPEN.keys() - {"retention.ms"}
+
+
+def segment(max_timestamp: int) -> SegmentSummary:
+    return SegmentSummary("s", 0, 100, "", count=3, max_timestamp=max_timestamp)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expired"),
+    [
+        ({"retention.ms": "400"}, 6),
+        ({"retention.ms": "-1"}, 0),
+        ({"retention.ms": "400", "cleanup.policy": "compact"}, 0),
+        ({"retention.ms": "-1", "retention.bytes": "100"}, 9),
+        ({"retention.ms": "-1", "retention.bytes": "150"}, 6),
+        ({"retention.ms": "700", "retention.bytes": "250"}, 3),
+    ],
+)
+def test_records_too_old_or_too_many_expire_at_once(settings: dict[str, str], expired: int) -> None:
+    """From the oldest on: what lies behind a segment that stays, stays."""
+    segments = [segment(at) for at in (10, 500, 900, 100)]
+    assert expired_at_once(settings, segments, 1000) == expired
+
+
+def test_secrets_and_certificates_reach_java_without_a_file() -> None:
+    login = PasswordLogin('us"er', Secret("pass\\word"))
+    certificate = ClientCertificate("CHAIN", Secret("KEY"), Secret("keypass"))
+    settings = ConnectionSettings(
+        HERE,
+        SecurityProtocol.SASL_SSL,
+        TlsSettings("TRUST", certificate, check_hostname=False),
+        SaslSettings("SCRAM-SHA-512", login),
+    )
+    found = java_properties(settings)
+    assert found["sasl.jaas.config"] == (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="us\\"er" password="pass\\\\word";'
+    )
+    assert found["ssl.truststore.certificates"] == "TRUST"
+    assert found["ssl.keystore.key"] == "KEY"
+    assert found["ssl.key.password"] == "keypass"
+    assert found["ssl.endpoint.identification.algorithm"] == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("... Record at topic t partition 7 offset 3 has timestamp value 9 that overflows when "
+         "converting to Spark's microsecond", TimestampTooWide),
+        ("[KAFKA_DATA_LOSS.X] Some data may have been lost", DataLost),
+    ],
+)  # fmt: skip
+def test_what_sparks_failures_mean(text: str, kind: type[Exception]) -> None:
+    error = job_error(text, "copying")
+    assert isinstance(error, kind)
+    if isinstance(error, TimestampTooWide):
+        assert error.partition == 7
+
+
+def test_a_full_disk_of_a_worker_is_a_storage_error() -> None:
+    text = "PythonException: ...\nOSError: [Errno 28] No space left on device\nmore"
+    assert str(job_error(text, "copying topic t")) == (
+        "copying topic t: No space left on device; free space or check rights, then run it again."
+    )
+
+
+def test_an_error_of_ours_in_a_worker_keeps_its_words() -> None:
+    text = (
+        "An exception was thrown from the Python worker:\nservices.errors.PipelineError: try it.\n"
+    )
+    assert str(job_error(text, "restoring topic t")) == "restoring topic t: try it."

@@ -1,0 +1,280 @@
+"""A topic's way into an object store, or into another form, and back: by the tasks' own code."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from services.errors import AlreadyRunning, DamagedBackup, UsageError
+from services.pipeline import fetched
+from services.pipeline.part_writer import Chunk, PartTarget, PartTask
+from services.pipeline.stored import StoredSegment, runs_between, stored_segments
+from services.topic_backup.addition import Addition, Missing, NewSegment
+from services.topic_backup.address import partition_of, reindex_all
+from services.topic_backup.assembling import Assembler, assembling
+from services.topic_backup.catalog import held_topics
+from services.topic_backup.layout import records_name, segment_index_name
+from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
+from services.topic_backup.prune import Limits, prune
+from services.topic_backup.record import Record, encode
+from services.topic_backup.status import read_status
+from services.topic_backup.store import runs_folder
+from services.topic_backup.store.form import Form
+from services.topic_backup.store.store import Store
+from services.topic_backup.summary import Gap, GapReason
+from services.topic_backup.verification import verify_files
+from tests.unit.topic_backup.shapes import run
+from tests.unit.topic_backup.store.stores import (
+    BOTH,
+    COMPRESSED,
+    ENCRYPTED,
+    KEY,
+    OTHER_KEY,
+    PLAIN,
+    in_memory,
+    on_disk,
+)
+
+LIMIT = 400
+ORDERS = TopicIdentity("orders", "cluster")
+PLACES = ["memory", "memory-both", "disk-compressed", "disk-encrypted"]
+FORMS = {"memory": PLAIN, "memory-both": BOTH, "disk-compressed": COMPRESSED}
+
+
+@pytest.fixture(params=PLACES)
+def form(request: pytest.FixtureRequest) -> Form:
+    return FORMS.get(request.param, ENCRYPTED)
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, form: Form, tmp_path: Path) -> Iterator[Store]:
+    """A place where folders are such that nothing is changed in them."""
+    if "disk" in request.node.callspec.params["form"]:
+        yield on_disk(tmp_path / "backup")
+    else:
+        with in_memory() as store:
+            yield store
+
+
+def chunk(records: Sequence[Record]) -> Chunk:
+    encoded = [encode(one) for one in records]
+    return Chunk(
+        0,
+        np.array([one.offset for one in records], np.int64),
+        np.array([one.timestamp for one in records], np.int64),
+        np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+        memoryview(b"".join(encoded)),
+    )
+
+
+def opened(store: Store, form: Form) -> Assembler:
+    folder = store.folder("orders", form)
+    return assembling(folder, ORDERS, LIMIT).__enter__()
+
+
+def add(assembler: Assembler, start: int, end: int) -> None:
+    """Records *start* to *end* as a task writes them."""
+    target = PartTarget(assembler.folder, assembler.run, LIMIT)
+    with PartTask(target, attempt=3) as task:
+        parts = [*task.take(chunk(run(start, end))), *task.finish()]
+    new = [NewSegment(one) for one in parts]
+    assembler.add([Addition(0, new, Missing(), end)])
+
+
+def back_up(store: Store, form: Form, start: int, end: int) -> TopicManifest:
+    folder = store.folder("orders", form)
+    with assembling(folder, ORDERS, LIMIT) as assembler:
+        add(assembler, start, end)
+        return assembler.commit()
+
+
+def stored(store: Store) -> list[StoredSegment]:
+    folder = store.folder("orders")
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    return stored_segments(folder, manifest.partitions[0].segments)
+
+
+def offsets(store: Store, start: int = 0, end: int = 10**6) -> list[int]:
+    return [int(one) for run in runs_between(stored(store), start, end) for one in run.offsets]
+
+
+def test_runs_add_up_and_every_way_of_reading_finds_them(store: Store, form: Form) -> None:
+    back_up(store, form, 0, 25)
+    manifest = back_up(store, form, 25, 40)
+    assert manifest.commit == 2
+    assert [one.name for one in held_topics(store)] == ["orders"]
+    folder = store.folder("orders")
+    reader = partition_of(f"{store.where('orders')}/0", key=KEY)
+    assert list(reader.records()) == list(run(0, 40))
+    assert [one.offset for one in reader.records(7, 12)] == [7, 8, 9, 10, 11]
+    assert reader.left_out == []
+    found = verify_files(folder)
+    assert (found.whole, found.records, found.damages) == (True, 40, [])
+    (status,) = read_status(store)
+    assert (status.partitions[0].records, status.partitions[0].next_offset) == (40, 40)
+
+
+def test_records_are_read_by_range(
+    store: Store, form: Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(store, form, 0, 40)
+    monkeypatch.setattr(fetched, "RUN_BYTES", 90)
+    monkeypatch.setattr(fetched, "RUN_RECORDS", 5)
+    runs = list(runs_between(stored(store), 3, 38))
+    assert max(len(one.offsets) for one in runs) == 2
+    assert [int(offset) for one in runs for offset in one.offsets] == list(range(3, 38))
+    content = b"".join(one.data.tobytes() for one in runs)
+    assert content == b"".join(map(encode, run(3, 38)))
+
+
+def test_readers_that_go_forward_and_back_find_their_place(store: Store, form: Form) -> None:
+    back_up(store, form, 0, 40)
+    segments = stored(store)
+    for start, end in [(0, 4), (4, 9), (9, 30), (2, 5), (35, 40), (40, 50)]:
+        found = [int(one) for run in runs_between(segments, start, end) for one in run.offsets]
+        assert found == list(range(start, min(end, 40)))
+
+
+def test_a_segment_goes_to_a_worker_and_is_opened_there(store: Store, form: Form) -> None:
+    back_up(store, form, 0, 9)
+    segments = stored(store)
+    list(runs_between(segments, 0, 9))
+    sent = pickle.loads(pickle.dumps(segments))  # noqa: S301
+    (only,) = runs_between(sent, 2, 4)
+    assert list(only.offsets) == [2, 3]
+
+
+def test_indexes_that_are_gone_are_done_without_and_made_anew(store: Store, form: Form) -> None:
+    back_up(store, form, 0, 25)
+    folder = store.folder("orders")
+    (first, *_) = stored(store)
+    folder.remove(segment_index_name(first.prefix))
+    assert offsets(store) == list(range(25))
+    assert not verify_files(folder).whole
+    reindex_all(store.where("orders"), KEY)
+    assert verify_files(folder).whole
+
+
+def test_a_run_that_did_not_commit_is_no_part_of_the_backup_and_goes(
+    store: Store, form: Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    back_up(store, form, 0, 5)
+    killed = opened(store, form)
+    add(killed, 5, 12)
+    assert offsets(store) == list(range(5))
+    left = set(store.names("orders"))
+    monkeypatch.setattr(runs_folder, "_LOOKED", {})
+    back_up(store, form, 5, 9)
+    assert offsets(store) == list(range(9))
+    assert not {one for one in left if "0000000005_records" in one} & set(store.names("orders"))
+
+
+def test_frequent_runs_leave_few_segments(store: Store, form: Form) -> None:
+    for number in range(24):
+        folder = store.folder("orders", form)
+        with assembling(folder, ORDERS, 2**20) as assembler:
+            add(assembler, number, number + 1)
+            manifest = assembler.commit()
+    assert [one.count for one in manifest.partitions[0].segments] == [16, 8]
+    assert offsets(store) == list(range(24))
+    assert offsets(store, 5, 20) == list(range(5, 20))
+    found = verify_files(store.folder("orders"))
+    assert (found.records, found.damages) == (24, [])
+    assert len([one for one in store.names("orders") if "_records" in one]) < 60
+
+
+def test_what_is_damaged_is_not_joined(store: Store, form: Form) -> None:
+    folder = store.folder("orders", form)
+    with assembling(folder, ORDERS, 2**20) as assembler:
+        add(assembler, 0, 2)
+        (segment,) = assembler.commit().partitions[0].segments
+    with folder.open(records_name(segment.prefix)) as file:
+        content = bytearray(file.read())
+    content[30] ^= 1
+    folder.replace(records_name(segment.prefix), [bytes(content)])
+    with (
+        pytest.raises(DamagedBackup, match="not those that were committed"),
+        assembling(folder, ORDERS, 2**20) as assembler,
+    ):
+        add(assembler, 2, 4)
+
+
+def test_of_two_runs_that_race_one_commits(store: Store, form: Form) -> None:
+    back_up(store, form, 0, 5)
+    one, other = opened(store, form), opened(store, form)
+    add(one, 5, 12)
+    add(other, 5, 9)
+    assert other.commit().commit == 2
+    with pytest.raises(AlreadyRunning, match="another run committed number 2 meanwhile"):
+        one.commit()
+    assert offsets(store) == list(range(9))
+    assert verify_files(store.folder("orders")).whole
+
+
+def test_a_partition_without_records_keeps_its_gaps(store: Store, form: Form) -> None:
+    gone = Missing((Gap(0, 4, GapReason.ABORTED),), {"aborted": 4})
+    folder = store.folder("orders", form)
+    with assembling(folder, ORDERS, LIMIT) as assembler:
+        assembler.add([Addition(0, [], gone, 4)])
+        assembler.commit()
+    assert verify_files(folder).whole
+    assert offsets(store) == []
+    manifest = back_up(store, form, 4, 6)
+    (segment,) = manifest.partitions[0].segments
+    assert (segment.missing, segment.count) == ({"aborted": 4}, 2)
+
+
+def test_old_segments_are_pruned(store: Store, form: Form) -> None:
+    back_up(store, form, 0, 40)
+    folder = store.folder("orders")
+    gone = prune(folder, Limits(keep_bytes=900))
+    assert gone
+    assert not any(records_name(one.prefix) in folder.names() for one in gone)
+    first = offsets(store)[0]
+    assert first > 0
+    assert offsets(store) == list(range(first, 40))
+    assert verify_files(folder).whole
+
+
+def test_a_changed_byte_is_found(store: Store, form: Form) -> None:
+    back_up(store, form, 0, 25)
+    folder = store.folder("orders")
+    name = records_name(stored(store)[0].prefix)
+    with folder.open(name) as file:
+        content = bytearray(file.read())
+    content[30] ^= 1
+    folder.replace(name, [bytes(content)])
+    (damage,) = verify_files(folder).damages
+    assert "SHA-256" in damage.reason
+
+
+def test_another_key_is_told_as_such(tmp_path: Path) -> None:
+    back_up(on_disk(tmp_path), ENCRYPTED, 0, 5)
+    with pytest.raises(UsageError, match="encrypted with another key"):
+        read_status(on_disk(tmp_path, OTHER_KEY))
+
+
+def test_segments_of_an_encrypted_backup_cannot_change_places(tmp_path: Path) -> None:
+    store = on_disk(tmp_path)
+    back_up(store, ENCRYPTED, 0, 25)
+    names = [f"{records_name(one.prefix)}.aes" for one in stored(store)[:2]]
+    one, other = (tmp_path / "orders" / name for name in names)
+    content = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(content)
+    with pytest.raises(DamagedBackup, match="changed, cut or exchanged"):
+        offsets(store)
+    assert not verify_files(store.folder("orders")).whole
+
+
+def test_the_hash_is_that_of_the_plain_records(store: Store, form: Form) -> None:
+    manifest = back_up(store, form, 0, 5)
+    content = b"\x01" + b"".join(map(encode, run(0, 5)))
+    (segment,) = manifest.partitions[0].segments
+    assert segment.sha256 == hashlib.sha256(content).hexdigest()
