@@ -1,0 +1,1 @@
+"""Looking into what records are kept in: places, topics, partitions, segments, one at a time."""

@@ -1,0 +1,107 @@
+"""Writes records that were marked: as JSON lines, or as a backup in the Kafka Backup format."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from services.browse.finding import WHOLE
+from services.divergence.content import Content
+from services.divergence.entry import Entry
+from services.divergence.source import Reading, Source
+from services.errors import UsageError
+from services.model import TopicPartition
+from services.topic_backup.display import BytesAs, as_json
+from services.topic_backup.folder import storage_errors
+from services.topic_backup.manifest import TopicIdentity
+from services.topic_backup.record import Record
+from services.topic_backup.topic_writer import TopicWriter
+
+JSON_LINES = (".jsonl", ".ndjson")
+
+
+def export(
+    source: Source, partition: TopicPartition, marked: Collection[int], to: Path, reading: Reading
+) -> int:
+    """Write the records at the offsets *marked* to *to*; returns how many there were.
+
+    A name that ends as JSON lines do is such a file, with bytes in base64 where they are no
+    UTF-8; any other is the folder of a backup that is made anew.
+
+    Raises:
+        UsageError: something is there already.
+        StorageError: it cannot be written.
+    """
+    if to.exists():
+        raise UsageError(f"{to} is there already: name another file or folder.")
+    records = records_at(source, marked, reading)
+    if to.suffix in JSON_LINES:
+        return _json_lines(records, to)
+    return _backup(records, partition, to)
+
+
+def records_at(source: Source, marked: Collection[int], reading: Reading) -> Iterator[Record]:
+    """The whole records of *source* at those offsets; what is gone or unreadable is left out."""
+    whole = replace(reading, keep=WHOLE)
+    for start, end in runs(marked):
+        for item in source.read(start, end, whole):
+            if isinstance(item, Entry) and item.marker is None:
+                yield _record(item)
+
+
+def runs(offsets: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Neighbouring offsets as ``[start, end)``."""
+    start = end = -1
+    for offset in sorted(offsets):
+        if offset != end:
+            if start >= 0:
+                yield start, end
+            start = offset
+        end = offset + 1
+    if start >= 0:
+        yield start, end
+
+
+def _record(entry: Entry) -> Record:
+    headers = tuple((key.kept, _bytes(value)) for key, value in entry.headers.kept)
+    kind, stamp = entry.timestamp_type, entry.timestamp
+    return Record(entry.offset, kind, stamp, _bytes(entry.key), _bytes(entry.value), headers)
+
+
+def _bytes(content: Content | None) -> bytes | None:
+    return None if content is None else content.kept
+
+
+def _json_lines(records: Iterator[Record], to: Path) -> int:
+    number = 0
+    with storage_errors(str(to)):
+        descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            for number, record in enumerate(records, 1):  # noqa: B007 -- the last one is told
+                form = BytesAs.UTF8 if _is_text(record) else BytesAs.BASE64
+                told = {"bytes": form.value, **as_json(record, form)}
+                file.write(json.dumps(told) + "\n")
+    return number
+
+
+def _is_text(record: Record) -> bool:
+    parts = [record.key, record.value, *(part for pair in record.headers for part in pair)]
+    try:
+        for one in parts:
+            (one or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _backup(records: Iterator[Record], partition: TopicPartition, to: Path) -> int:
+    number = 0
+    with TopicWriter(to, TopicIdentity(partition.topic)) as writer:
+        written = writer.partition(partition.partition)
+        for number, record in enumerate(records, 1):  # noqa: B007 -- the last one is told
+            written.append(record)
+        writer.commit()
+    return number

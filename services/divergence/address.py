@@ -1,0 +1,146 @@
+"""Sources by the address an operator types: ``KIND:PLACE/TOPIC/PARTITION``.
+
+::
+
+    backup:URL/TOPIC/PARTITION       a topic backup, by its folder or URL
+    rescue:DIR/TOPIC/PARTITION       what was saved of one broker before an election
+    topic:TOPIC/PARTITION            the topic as committed consumers read it from its leader
+    replica:BROKER/TOPIC/PARTITION   one broker's own log, leader or not, also when offline
+    log:DIR/TOPIC-PARTITION          a log folder on this machine's disk, without a broker
+    checkpoint:URL/ID/TOPIC/PARTITION  a partition's copy in a store of checkpoints
+    metastore:FILE                   a backup of a ksqlDB metastore, a command a line
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from services.errors import UsageError
+from services.model import TopicPartition
+
+_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+_ID = re.compile(r"[0-9]{1,19}", re.ASCII)
+FORMS = (
+    "backup:URL/TOPIC/PARTITION, rescue:DIR/TOPIC/PARTITION, topic:TOPIC/PARTITION, "
+    "replica:BROKER/TOPIC/PARTITION, log:DIR/TOPIC-PARTITION, "
+    "checkpoint:URL/ID/TOPIC/PARTITION or metastore:FILE"
+)
+
+
+class Kind(StrEnum):
+    """Of what a source is read."""
+
+    BACKUP = "backup"
+    RESCUE = "rescue"
+    TOPIC = "topic"
+    REPLICA = "replica"
+    LOG = "log"
+    CHECKPOINT = "checkpoint"
+    METASTORE = "metastore"
+
+    @property
+    def asks_brokers(self) -> bool:
+        """Whether a cluster has to be reached for it."""
+        return self in (Kind.TOPIC, Kind.REPLICA)
+
+    @property
+    def committed(self) -> bool:
+        """Whether it holds no markers and no records of aborted transactions."""
+        return self in (Kind.BACKUP, Kind.TOPIC, Kind.CHECKPOINT)
+
+    @property
+    def stored(self) -> bool:
+        """Whether it lies in the format of topic backups."""
+        return self in (Kind.BACKUP, Kind.RESCUE)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """One source."""
+
+    kind: Kind
+    place: str
+    """The store's URL, the broker's id, the folder, the file; empty for a topic.
+
+    Of a checkpoint the store's URL and the id.
+    """
+    folder: str
+    """The topic, or the folder of a generation of it: ``orders~2``; empty for a metastore."""
+    partition: int
+
+    def __str__(self) -> str:
+        if self.kind is Kind.METASTORE:
+            return f"metastore:{self.place}"
+        if self.kind is Kind.LOG:
+            return f"log:{self.place}/{self.folder}-{self.partition}"
+        place = f"{self.place}/" if self.place else ""
+        return f"{self.kind}:{place}{self.folder}/{self.partition}"
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Of the topic, whatever its generation; a metastore is called so."""
+        if self.kind is Kind.METASTORE:
+            return TopicPartition(Kind.METASTORE, 0)
+        return TopicPartition(self.folder.partition("~")[0], self.partition)
+
+
+def parse_address(text: str) -> Address:
+    """The address that *text* is.
+
+    Raises:
+        UsageError: it is none; says what is missing.
+    """
+    kind, colon, rest = text.partition(":")
+    if not colon or kind not in set(Kind):
+        raise UsageError(f"{text!r} names no kind of source: write {FORMS}.")
+    return _PARSERS.get(Kind(kind), _placed)(Kind(kind), rest, text)
+
+
+def _placed(kind: Kind, rest: str, text: str) -> Address:
+    place, first, last = rest.rpartition("/")
+    above, second, topic = place.rpartition("/")
+    if not (first and second and topic):
+        raise UsageError(f"{text!r} has no place, topic and partition: write {_form(kind)}.")
+    if kind is Kind.REPLICA and not _NUMBER.fullmatch(above.removeprefix("b")):
+        raise UsageError(f"{text!r} names no broker by its id: write {_form(kind)}.")
+    if kind is Kind.CHECKPOINT and not _ID.fullmatch(above.rpartition("/")[2]):
+        raise UsageError(f"{text!r} names no checkpoint by its id: write {_form(kind)}.")
+    above = above.removeprefix("b") if kind is Kind.REPLICA else above
+    return Address(kind, above or "/", topic, _number(last, text))
+
+
+def _topic(kind: Kind, rest: str, text: str) -> Address:
+    topic, slash, last = rest.rpartition("/")
+    if not (slash and topic):
+        raise UsageError(f"{text!r} has no topic and partition: write {_form(kind)}.")
+    return Address(kind, "", topic, _number(last, text))
+
+
+def _log(kind: Kind, rest: str, text: str) -> Address:
+    place, _, name = rest.rstrip("/").rpartition("/")
+    topic, dash, last = name.rpartition("-")
+    if not (dash and topic):
+        raise UsageError(f"{text!r} is no log folder: write {_form(kind)}.")
+    root = place or ("/" if rest.startswith("/") else ".")
+    return Address(kind, root, topic, _number(last, text))
+
+
+def _metastore(kind: Kind, rest: str, text: str) -> Address:
+    if not rest:
+        raise UsageError(f"{text!r} names no file: write {_form(kind)}.")
+    return Address(kind, rest, "", 0)
+
+
+_PARSERS = {Kind.TOPIC: _topic, Kind.LOG: _log, Kind.METASTORE: _metastore}
+
+
+def _number(digits: str, text: str) -> int:
+    if not _NUMBER.fullmatch(digits):
+        raise UsageError(f"{text!r} does not end with a partition's number: add it.")
+    return int(digits)
+
+
+def _form(kind: Kind) -> str:
+    return next(one for one in FORMS.replace(" or ", ", ").split(", ") if one.startswith(kind))

@@ -1,0 +1,108 @@
+"""Puts two streams side by side, entry by entry; holds one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+from services.divergence.entry import Entry, Field, Item, Unreadable, address, differing
+
+
+class Kind(StrEnum):
+    """How two sides compare at one address; the value is the sign it is shown by."""
+
+    EQUAL = "="
+    LEFT = "<"
+    """Only the left side has it."""
+    RIGHT = ">"
+    """Only the right side has it."""
+    DIFFERENT = "!"
+    """Both have an entry there, and not the same."""
+    UNREAD = "?"
+    """A side could not be read there, so nothing can be said."""
+
+
+class Pair(NamedTuple):
+    """What two sides have at one address."""
+
+    offset: int
+    kind: Kind
+    left: Item | None
+    right: Item | None
+    fields: tuple[Field, ...] = ()
+    """In which entries of kind DIFFERENT differ."""
+
+    @property
+    def end(self) -> int:
+        """One past what it is about: for a stretch that could not be read, that stretch's end."""
+        if isinstance(self.left, Entry) or isinstance(self.right, Entry):
+            return self.offset + 1
+        return max(one.end for one in (self.left, self.right) if one is not None)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its entries, as the sources have them."""
+        return sum(one.size for one in (self.left, self.right) if isinstance(one, Entry))
+
+    def mirrored(self) -> Pair:
+        """The same with the sides exchanged."""
+        return Pair(self.offset, _MIRRORED[self.kind], self.right, self.left, self.fields)
+
+
+_MIRRORED = {
+    Kind.EQUAL: Kind.EQUAL,
+    Kind.LEFT: Kind.RIGHT,
+    Kind.RIGHT: Kind.LEFT,
+    Kind.DIFFERENT: Kind.DIFFERENT,
+    Kind.UNREAD: Kind.UNREAD,
+}
+
+
+class _Side:
+    """A stream with its next entry, and the stretch it was last unreadable in."""
+
+    def __init__(self, items: Iterator[Item]) -> None:
+        self._items = items
+        self._blind: Unreadable | None = None
+        self._head = next(items, None)
+
+    @property
+    def at(self) -> int | None:
+        """The address of what comes next; None at the end."""
+        return None if self._head is None else address(self._head)
+
+    def take(self, at: int) -> Item | None:
+        """What this side has at *at*, which no address before it is left of; goes on behind it."""
+        item = self._head
+        if item is None or address(item) != at:
+            blind = self._blind
+            return blind if blind is not None and at < blind.end else None
+        if isinstance(item, Unreadable):
+            self._blind = item
+        self._head = next(self._items, None)
+        return item
+
+
+def align(left: Iterator[Item], right: Iterator[Item]) -> Iterator[Pair]:
+    """The pairs of two streams, by address.
+
+    A stretch that a side could not read is a pair of its own, at its first address; what the
+    other side has within it is UNREAD: whether it is on both sides cannot be known.
+    """
+    one, other = _Side(left), _Side(right)
+    while True:
+        places = [at for at in (one.at, other.at) if at is not None]
+        if not places:
+            return
+        yield compared(min(places), one.take(min(places)), other.take(min(places)))
+
+
+def compared(at: int, left: Item | None, right: Item | None) -> Pair:
+    """What the two sides have at *at*; one of them has something."""
+    if isinstance(left, Unreadable) or isinstance(right, Unreadable):
+        return Pair(at, Kind.UNREAD, left, right)
+    if left is None or right is None:
+        return Pair(at, Kind.RIGHT if left is None else Kind.LEFT, left, right)
+    fields = differing(left, right)
+    return Pair(at, Kind.DIFFERENT if fields else Kind.EQUAL, left, right, fields)

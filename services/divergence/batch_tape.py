@@ -1,0 +1,119 @@
+"""Record batches as a tape: checked by their CRC, and believed only where no offset is missing.
+
+Offsets are in no checksum. They are taken for true where each batch begins where the one before
+ended and holds a record for each of its offsets, as logs do that were not compacted, or are not
+yet that far.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from services.divergence.tape import Form, Reach
+from services.topic_backup.batch_header import (
+    ATTRIBUTES_AT,
+    BATCH_HEADER,
+    LENGTH_END,
+    MAGIC,
+    TRANSACTIONAL_MASK,
+)
+from services.topic_backup.summary import EpochStart
+
+LENGTH = struct.Struct(">qi")
+"""BaseOffset, BatchLength."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPiece:
+    """Whole batches."""
+
+    data: bytes
+    end: int
+    """No batch that reaches beyond this offset is told of."""
+    plain: bool
+    """What belongs to transactions ends it: how those ended is not in these bytes."""
+
+    def reach(self, begin: int, end: int, at: int) -> Reach:
+        """How far batches of ``data[begin:end]`` go on from *at*, the first of them perhaps older.
+
+        Ends at the first whose CRC differs, or that has not a record for each of its offsets.
+        """
+        import google_crc32c
+
+        entries, data = 0, self.data
+        while begin + BATCH_HEADER.size <= end:
+            base, length, _, magic, crc, attributes, last_delta, *_, count = (
+                BATCH_HEADER.unpack_from(data, begin)
+            )
+            behind = begin + LENGTH_END + length
+            following = base + last_delta + 1
+            if behind > end or not (base <= at < following <= self.end) or count != last_delta + 1:
+                break
+            if magic != MAGIC or (self.plain and attributes & TRANSACTIONAL_MASK):
+                break
+            if google_crc32c.value(data[begin + ATTRIBUTES_AT : behind]) != crc:
+                break
+            entries += following - at
+            begin, at = behind, following
+        return Reach(at, entries, begin == end)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTape:
+    """Batches in order, each of *chunks* whole ones."""
+
+    chunks: Iterable[bytes]
+    end: int
+    plain: bool
+    epochs: tuple[EpochStart, ...] = ()
+    """They are in the bytes."""
+    form: Form = Form.BATCHES
+
+    def pieces(self) -> Iterator[BatchPiece]:
+        """Each of the chunks."""
+        for data in self.chunks:
+            yield BatchPiece(data, self.end, self.plain)
+
+
+class Whole(NamedTuple):
+    """The whole batches that some bytes begin with."""
+
+    size: int
+    """Bytes of them."""
+    next_offset: int
+    """One past the last offset of the last one; 0 without any."""
+    needed: int
+    """Bytes that the batch behind them claims; 0: nothing is there, or what cannot be."""
+
+
+def whole_batches(data: bytes) -> Whole:
+    """How far *data* are whole batches, by their lengths alone."""
+    begin, last, size = 0, -1, len(data)
+    while begin + LENGTH.size <= size:
+        _, length = LENGTH.unpack_from(data, begin)
+        needed = LENGTH_END + length
+        if needed < BATCH_HEADER.size:
+            return Whole(begin, _behind(data, last), 0)
+        if begin + needed > size:
+            return Whole(begin, _behind(data, last), needed)
+        begin, last = begin + needed, begin
+    return Whole(begin, _behind(data, last), 0)
+
+
+def first_reaching(data: bytes, offset: int) -> int:
+    """Where the first of the whole batches *data* that reaches beyond *offset* begins."""
+    begin = 0
+    while begin < len(data) and _behind(data, begin) <= offset:
+        begin += LENGTH_END + int(LENGTH.unpack_from(data, begin)[1])
+    return begin
+
+
+def _behind(data: bytes, begin: int) -> int:
+    """One past the last offset of the batch that begins there."""
+    if begin < 0:
+        return 0
+    base, _, _, _, _, _, last_delta, *_ = BATCH_HEADER.unpack_from(data, begin)
+    return int(base) + int(last_delta) + 1

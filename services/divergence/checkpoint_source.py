@@ -1,0 +1,39 @@
+"""One partition's copy in a store of checkpoints as a source: segments cut at the checkpoint."""
+
+from __future__ import annotations
+
+from services.checkpoint.spark.copied_files import segments_store
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.layout import contents
+from services.checkpoint.store.stored import StoredPartition
+from services.divergence.address import Address
+from services.divergence.backup_source import BackupSource, open_backup
+from services.errors import UsageError
+from services.topic_backup.folder import Folder
+
+
+def open_checkpoint(address: Address) -> BackupSource:
+    """The copy that stands for the partition in its checkpoint.
+
+    Raises:
+        UsageError: there is no such checkpoint, or no completed copy in it.
+        StorageError, MalformedInput, UnsupportedSchema: the store cannot be read.
+    """
+    place, _, id = address.place.rpartition("/")
+    found = BackupStore(place or "/").read(int(id))
+    if found is None:
+        raise UsageError(f"{place or '/'} holds no checkpoint {id}: check the address.")
+    wanted = (address.folder, address.partition)
+    for one in found.partitions:
+        if one.subject is not None and (one.subject.topic, one.subject.partition) == wanted:
+            return open_backup(str(address), _folder(place or "/", one, address), address.partition)
+    raise UsageError(f"checkpoint {id} is not of {address.topic_partition}: check the address.")
+
+
+def _folder(place: str, held: StoredPartition, address: Address) -> Folder:
+    """Where the copy's segments are: a topic backup that ends with the cut."""
+    copy = held.counting
+    if copy is None or copy.manifest is None:
+        why = held.failure or f"it is {held.status}"
+        raise UsageError(f"{address} holds no completed copy ({why}): name another checkpoint.")
+    return segments_store(f"{place}/{contents(copy.id)}").folder(address.folder)

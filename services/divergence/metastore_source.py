@@ -1,0 +1,107 @@
+"""A metastore backup, ``key:value`` lines, as a source: by position, for it knows no offsets.
+
+Positions count from 1 and are those of commands: what is blank, torn or null has none, as when the
+file is replayed (KLIP-31).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.divergence.content import Keep, content_of
+from services.divergence.entry import Entry
+from services.divergence.source import Extent, Reading
+from services.errors import UsageError
+from services.metastore.lines import BackupLine, LineProblem, read_lines
+from services.topic_backup.folder import storage_errors
+from services.topic_backup.record import TimestampType
+
+MARK_EVERY = 1_000
+"""Commands between two places from which the file can be read on."""
+MOST_NOTES = 20
+LOOK_EVERY = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Where the command of a position begins."""
+
+    position: int
+    line: int
+    byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetastoreSource:
+    """The commands that were in the file when it was opened."""
+
+    name: str
+    path: Path
+    extent: Extent
+    marks: tuple[Mark, ...]
+    left_out: tuple[str, ...]
+    """Lines that are no commands, with the reason."""
+
+    def read(self, start: int, end: int, reading: Reading) -> Iterator[Entry]:
+        """The commands of ``[start, end)``."""
+        asked = self.extent.within(start, end)
+        if asked.start >= asked.end:
+            return
+        mark = self.marks[(asked.start - 1) // MARK_EVERY]
+        position = mark.position
+        with storage_errors(str(self.path)), self.path.open("rb") as file:
+            file.seek(mark.byte)
+            for number, line in enumerate(read_lines(file, mark.line, mark.byte)):
+                if number % LOOK_EVERY == 0:
+                    reading.go_on()
+                if not line.usable:
+                    continue
+                if position >= asked.end:
+                    return
+                if position >= asked.start:
+                    yield command(position, line.key, line.value, reading.keep)
+                position += 1
+
+    def tape(self, start: int, end: int, reading: Reading) -> None:
+        """None: a line does not tell which position it has."""
+
+
+def command(position: int, key: bytes | None, value: bytes | None, keep: Keep) -> Entry:
+    """A command as a line has it: key and value alone, and null is written as nothing."""
+    return Entry(
+        position,
+        None,
+        TimestampType.NONE,
+        None,
+        content_of(key or b"", keep.value),
+        content_of(value or b"", keep.value),
+    )
+
+
+def open_metastore(name: str, path: Path) -> MetastoreSource:
+    """The backup at *path*, called *name*.
+
+    Raises:
+        UsageError: there is no such file.
+        StorageError: it cannot be read.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path} is no file: name the backup of a metastore.")
+    marks: list[Mark] = []
+    notes: list[str] = []
+    count = 0
+    with storage_errors(str(path)), path.open("rb") as file:
+        for line in read_lines(file):
+            if line.usable:
+                if count % MARK_EVERY == 0:
+                    marks.append(Mark(count + 1, line.number, line.start))
+                count += 1
+            elif len(notes) < MOST_NOTES and line.problem is not LineProblem.BLANK:
+                notes.append(_note(path, line))
+    return MetastoreSource(name, path, Extent(1, count + 1), tuple(marks), tuple(notes))
+
+
+def _note(path: Path, line: BackupLine) -> str:
+    return f"{path}, line {line.number}, byte {line.start}: {line.problem}; it is no command"

@@ -1,0 +1,64 @@
+"""A whole comparison in a few cells: where in the range what differs lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from services.divergence.align import Kind
+from services.divergence.runs import Run
+from services.divergence.source import Extent
+from services.divergence.tape import Same
+
+CELLS = 512
+"""Resolution that is kept; fewer are drawn."""
+_RANK = {None: 0, Kind.EQUAL: 1, Kind.UNREAD: 2, Kind.LEFT: 3, Kind.RIGHT: 3, Kind.DIFFERENT: 4}
+
+Cell = Kind | None
+"""None: nothing is known of it yet, or nothing is there."""
+
+
+@dataclass
+class Minimap:
+    """The worst kind of pair in each part of *extent*."""
+
+    extent: Extent
+    cells: list[Cell] = field(default_factory=lambda: [None] * CELLS)
+
+    def add(self, found: Run) -> None:
+        """Take in a pair, or that both sides are the same there."""
+        if isinstance(found, Same):
+            self._put(found.start, found.end, Kind.EQUAL)
+        else:
+            self._put(found.offset, max(found.end, found.offset + 1), found.kind)
+
+    def drawn(self, width: int) -> tuple[Cell, ...]:
+        """The map in *width* cells, the worst of each."""
+        found: list[Cell] = []
+        for number in range(width):
+            first = number * CELLS // width
+            last = max((number + 1) * CELLS // width, first + 1)
+            cell: Cell = None
+            for one in self.cells[first:last]:
+                cell = worse(cell, one)
+            found.append(cell)
+        return tuple(found)
+
+    def share(self, offset: int) -> float:
+        """How far into the extent *offset* is: 0.0 to 1.0."""
+        size = max(self.extent.end - self.extent.start, 1)
+        return min(max((offset - self.extent.start) / size, 0.0), 1.0)
+
+    def _put(self, start: int, end: int, kind: Kind) -> None:
+        """Into every cell that ``[start, end)`` has a part of."""
+        size = max(self.extent.end - self.extent.start, 1)
+        first = (start - self.extent.start) * CELLS // size
+        last = ((end - self.extent.start) * CELLS - 1) // size
+        for place in range(max(first, 0), min(last, CELLS - 1) + 1):
+            self.cells[place] = worse(self.cells[place], kind)
+
+
+def worse(one: Cell, other: Cell) -> Cell:
+    """The one that is more to be seen; what is only left and only right together is different."""
+    if {one, other} == {Kind.LEFT, Kind.RIGHT}:
+        return Kind.DIFFERENT
+    return one if _RANK[one] >= _RANK[other] else other

@@ -1,0 +1,264 @@
+"""One replica's log as a source: raw batches of a broker, leader or not, decoded one at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from services.divergence.batch_tape import BatchTape, whole_batches
+from services.divergence.content import Keep
+from services.divergence.entry import Entry, Item, Unreadable, entry_of
+from services.divergence.source import Extent, Reading
+from services.errors import (
+    ClusterError,
+    EvidenceChanged,
+    MalformedMessage,
+    NotAuthorized,
+    Unreachable,
+)
+from services.kafka.replicas.replica_records import Aborted, Chunk, ReplicaRecords
+from services.kafka.wire.sender import Sender
+from services.model import TopicPartition
+from services.topic_backup.batch_header import BatchHeader
+from services.topic_backup.batches import decode_batch
+
+REQUEST_SECONDS = 5.0
+"""How long one chunk is tried for: somebody looks at a screen meanwhile."""
+MAX_BATCH_BYTES = 64 * 1024 * 1024
+"""A batch that decompresses to more is shown as unreadable, with that reason."""
+CHUNK_BYTES, FIRST_CHUNK_BYTES = 4 * 1024 * 1024, 256 * 1024
+"""Of whole batches that are asked for at once, to be compared as bytes."""
+ONE_BATCH = 1
+"""Bytes to ask for so that one batch comes: brokers send the first one whole."""
+GROWTH = 4
+
+NO_RECORDS = "the broker sends no records although its log goes on"
+NO_BATCH = "no batch holds these offsets"
+OVERLAP = "the batch at offset {} reaches into the next one"
+
+READ_ERRORS = (ClusterError, EvidenceChanged, Unreachable)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSource:
+    """The log that one broker holds of one partition, in the extent that was read before."""
+
+    sender: Sender
+    broker: int
+    partition: TopicPartition
+    extent: Extent
+    gapless: bool = False
+    """Every offset of the extent has a record, as in a topic that is not compacted."""
+    request_seconds: float = REQUEST_SECONDS
+    committed: bool = False
+    """As committed consumers read it from the leader: without markers and aborted records."""
+    title: str = ""
+    """What it is called in place of its broker."""
+
+    @property
+    def name(self) -> str:
+        return self.title or f"b{self.broker}"
+
+    def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
+        """The records in ``[start, end)``, markers of transactions among them.
+
+        A damaged batch is `Unreadable` with its offsets, and the log goes on behind it. Where
+        the broker does not answer or its log has changed, all the rest is.
+        """
+        asked = self.extent.within(start, end)
+        return _Walk(self, asked.start, asked.end, reading).items()
+
+    def tape(self, start: int, end: int, reading: Reading) -> BatchTape:
+        """Its batches as the broker sends them, from the one on that holds *start*."""
+        asked = self.extent.within(start, end)
+        return BatchTape(self._fetched(asked, reading), asked.end, reading.plain or self.committed)
+
+    def _fetched(self, asked: Extent, reading: Reading) -> Iterator[bytes]:
+        """Whole batches; ends where the broker does not answer with any."""
+        records, at, size = self._records(CHUNK_BYTES, reading), asked.start, FIRST_CHUNK_BYTES
+        while at < asked.end:
+            try:
+                data = records.fetch(at, size)
+            except READ_ERRORS:
+                return
+            whole = whole_batches(data)
+            if whole.size and whole.next_offset > at:
+                yield data[: whole.size]
+                at, size = whole.next_offset, CHUNK_BYTES
+            elif size < whole.needed <= MAX_BATCH_BYTES:
+                size = whole.needed
+            else:
+                return
+
+    def _records(self, size: int, reading: Reading) -> ReplicaRecords:
+        return ReplicaRecords(
+            self.sender,
+            self.broker,
+            self.partition,
+            size,
+            self.request_seconds,
+            reading.go_on,
+            self.committed,
+        )
+
+    def chunk(self, start: int, end: int, size: int, reading: Reading) -> Chunk | None:
+        """Some batches of ``[start, end)``; None where it has none. Raises READ_ERRORS."""
+        return next(self._records(size, reading).chunks(start, end), None)
+
+
+class _Walk:
+    """One pass over a stretch of a replica; `_at` is the next offset to be told of.
+
+    Behind damage it is asked for from `_from` on, which may lie within the first readable batch.
+    """
+
+    def __init__(self, source: ReplicaSource, start: int, end: int, reading: Reading) -> None:
+        self._source = source
+        self._where = f"{source.partition} on {source.name}"
+        self._at = self._from = start
+        self._end = end
+        self._reading = reading
+        self._size = reading.chunk_bytes
+
+    def items(self) -> Iterator[Item]:
+        while self._at < self._end:
+            try:
+                chunk = self._chunk(max(self._at, self._from), self._size)
+            except READ_ERRORS as error:
+                yield from self._failed(error)
+                continue
+            if chunk is not None:
+                self._size = min(self._reading.chunk_bytes, self._size * GROWTH)
+                yield from self._decoded(chunk)
+            elif self._source.gapless:
+                yield self._unreadable(self._behind_damage(), self._missing(NO_RECORDS))
+            else:
+                return
+
+    def _chunk(self, start: int, size: int) -> Chunk | None:
+        return self._source.chunk(start, self._end, size, self._reading)
+
+    def _failed(self, error: ClusterError | EvidenceChanged | Unreachable) -> Iterator[Unreadable]:
+        """What a failed fetch hides; nothing yet where asking for less may tell."""
+        if not isinstance(error, ClusterError) or isinstance(error, NotAuthorized):
+            yield self._unreadable(self._end, str(error))
+        elif self._size > ONE_BATCH:
+            self._size = ONE_BATCH
+        else:
+            self._size = self._reading.chunk_bytes
+            yield self._unreadable(self._behind_damage(), str(error))
+
+    def _behind_damage(self) -> int:
+        """The first offset behind `_at` of which the broker sends whole batches again.
+
+        It finds batches by a sparse index, so damage can hide some that follow it. Looked for in
+        growing steps, then by halves.
+        """
+        unreadable, step = self._at, 1
+        while unreadable < self._end - 1:
+            asked = min(self._at + step, self._end - 1)
+            first = self._first_readable(asked)
+            if first is not None:
+                return self._earliest(unreadable, asked, first)
+            unreadable, step = asked, 2 * step
+        return self._end
+
+    def _earliest(self, unreadable: int, readable: int, first: int) -> int:
+        """The same between two offsets; who asks for *readable* gets batches from *first* on."""
+        while readable - unreadable > 1:
+            middle = (unreadable + readable) // 2
+            found = self._first_readable(middle)
+            if found is None:
+                unreadable = middle
+            else:
+                readable, first = middle, found
+        self._from = readable
+        return first if first > self._at else readable
+
+    def _first_readable(self, offset: int) -> int | None:
+        """Where whole records begin, for a broker that is asked for *offset*."""
+        try:
+            chunk = self._chunk(offset, ONE_BATCH)
+            if chunk is None:
+                return None
+            header = chunk.headers[0]
+            entries_of(chunk.data, header, self._where, self._reading.keep)
+        except READ_ERRORS:
+            return None
+        return header.base_offset if header.next_offset <= self._source.extent.end else None
+
+    def _unreadable(self, end: int, reason: str) -> Unreadable:
+        """Tell of everything up to *end*, and go on there."""
+        damage = Unreadable(self._at, min(end, self._end), reason)
+        self._at = damage.end
+        return damage
+
+    def _missing(self, what: str) -> str:
+        return f"{self._where}: {what}; check its log segments with kafka-dump-log.sh"
+
+    def _decoded(self, chunk: Chunk) -> Iterator[Item]:
+        headers = chunk.headers
+        unread = Aborts(chunk.aborted) if self._source.committed else None
+        for place, header in enumerate(headers):
+            self._reading.go_on()
+            following = headers[place + 1].base_offset if place + 1 < len(headers) else None
+            if self._source.gapless and self._at < header.base_offset:
+                yield self._unreadable(header.base_offset, self._missing(NO_BATCH))
+            if unread is not None and unread.hides(header):
+                self._at = max(self._at, min(header.next_offset, self._end))
+            else:
+                yield from self._batch(chunk.data, header, following)
+
+    def _batch(self, data: bytes, header: BatchHeader, following: int | None) -> Iterator[Item]:
+        """The entries of one batch that were not told yet; *following* is where the next begins."""
+        try:
+            entries = entries_of(data, header, self._where, self._reading.keep)
+            if following is not None and self._at < following < header.next_offset:
+                raise MalformedMessage(self._missing(OVERLAP.format(header.base_offset)))
+        except MalformedMessage as error:
+            end = self._behind_damage() if following is None else max(following, self._at)
+            if end > self._at:
+                yield self._unreadable(end, str(error))
+            return
+        for entry in entries:
+            if self._at <= entry.offset < self._end:
+                self._at = entry.offset + 1
+                yield entry
+        self._at = max(self._at, min(header.next_offset, self._end))
+
+
+class Aborts:
+    """What a committed consumer passes over, batch by batch in the order of their offsets.
+
+    Source: CompletedFetch.java of Kafka's consumer.
+    """
+
+    def __init__(self, aborted: Iterable[Aborted]) -> None:
+        self._ahead = deque(sorted(aborted, key=lambda one: one.first_offset))
+        self._producers: set[int] = set()
+
+    def hides(self, header: BatchHeader) -> bool:
+        """Whether *header*, the next one, is of a marker or of an aborted transaction."""
+        while self._ahead and self._ahead[0].first_offset <= header.last_offset:
+            self._producers.add(self._ahead.popleft().producer_id)
+        if header.control:
+            self._producers.discard(header.producer_id)
+            return True
+        return header.transactional and header.producer_id in self._producers
+
+
+def entries_of(data: bytes, header: BatchHeader, where: str, keep: Keep) -> Sequence[Entry]:
+    """The entries of one batch of *data*.
+
+    Raises:
+        MalformedMessage: it is damaged, or not in the order of its offsets.
+    """
+    batch = decode_batch(data, header, where, max_batch_bytes=MAX_BATCH_BYTES)
+    if any(one.offset >= other.offset for one, other in pairwise(batch.records)):
+        raise MalformedMessage(
+            f"{where}, batch at offset {header.base_offset}: its records are not in the order of "
+            "their offsets; read it from another replica."
+        )
+    return [entry_of(record, batch, keep) for record in batch.records]

@@ -1,0 +1,106 @@
+"""Two replicas of a partition: which two by default, and what their epochs tell beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from services.divergence.comparison import Comparison
+from services.divergence.replica_source import ReplicaSource
+from services.divergence.source import Extent
+from services.kafka.wire.sender import Sender
+from services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknown, known
+from services.recovery.judgement.lineage import Divergences
+from services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
+
+
+@dataclass(frozen=True, slots=True)
+class Facing:
+    """Two replicas of one partition that can be read."""
+
+    partition: TopicPartition
+    left: ReplicaLog
+    right: ReplicaLog
+    divergence: int | Unknown
+    """First offset at which they stop being the same log, by their epochs."""
+    compacted: bool | Unknown
+    """Offsets may be missing on either side alone, for each replica cleans for itself."""
+
+    @property
+    def extent(self) -> Extent:
+        """From the first offset of either to the last."""
+        one, other = _extent(self.left), _extent(self.right)
+        return Extent(min(one.start, other.start), max(one.end, other.end))
+
+    @property
+    def begin(self) -> int:
+        """Where to look first: at the divergence, or from the start on where it is not known."""
+        return self.extent.start if isinstance(self.divergence, Unknown) else self.divergence
+
+    @property
+    def proven_same(self) -> Extent | None:
+        """What needs no reading: a common epoch means the same records (log matching)."""
+        if self.compacted is not False or isinstance(self.divergence, Unknown):
+            return None
+        start = max(_extent(self.left).start, _extent(self.right).start)
+        return Extent(start, self.divergence) if start < self.divergence else None
+
+
+def readable(evidence: PartitionEvidence) -> tuple[ReplicaLog, ...]:
+    """The replicas whose log can be compared: both of its ends were told."""
+    return tuple(one for one in evidence.replicas if known(one.log_start) and known(one.log_end))
+
+
+def face(evidence: PartitionEvidence, left: int, right: int) -> Facing | Unknown:
+    """The replicas on two brokers; Unknown, with the reason, where one cannot be read."""
+    one, other = evidence.replica(left), evidence.replica(right)
+    for broker, log in ((left, one), (right, other)):
+        if log is None:
+            return Unknown(f"b{broker} holds no replica of {evidence.partition}")
+        for figure in (log.log_start, log.log_end):
+            if isinstance(figure, Unknown):
+                return Unknown(f"b{broker} cannot be compared: {figure.reason}")
+    assert one is not None
+    assert other is not None
+    divergence = Divergences(evidence.replicas).between(one, other)
+    return Facing(evidence.partition, one, other, divergence, evidence.settings.compacted)
+
+
+def default_pair(evidence: PartitionEvidence, best: int | None) -> tuple[int, int] | Unknown:
+    """The best replica, and the one that loses most if the best is elected.
+
+    Unknown, with the reason, where fewer than two can be read.
+    """
+    brokers = [one.broker for one in readable(evidence)]
+    if len(brokers) < 2:
+        held = ", ".join(f"b{one}" for one in brokers) or "none"
+        return Unknown(
+            f"two replicas are needed to compare, and of {evidence.partition} can be read: {held}"
+        )
+    chosen = best if best in brokers else brokers[0]
+    loss = loss_of(evidence, chosen)
+    others = [one for one in brokers if one != chosen]
+    return chosen, max(others, key=lambda broker: _lost(loss, broker))
+
+
+def comparison_of(facing: Facing, sender: Sender) -> Comparison:
+    """The comparison of two replicas, read from their brokers when it is asked for."""
+    gapless = facing.compacted is False
+    left, right = (
+        ReplicaSource(sender, log.broker, facing.partition, _extent(log), gapless)
+        for log in (facing.left, facing.right)
+    )
+    return Comparison(left, right, facing.proven_same)
+
+
+def _lost(loss: Loss, broker: int) -> int:
+    """How many records the replica on *broker* would drop; what is not known counts as none."""
+    found: ReplicaLoss | None = loss.of(broker)
+    if found is None:
+        return 0
+    return sum(one for one in (found.tail, found.head) if isinstance(one, int))
+
+
+def _extent(log: ReplicaLog) -> Extent:
+    start = log.log_start if known(log.log_start) else 0
+    end = log.log_end if known(log.log_end) else start
+    return Extent(start, end)

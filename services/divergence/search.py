@@ -1,0 +1,135 @@
+"""Finds the next and the previous difference, however far away, and counts all of them.
+
+Differences of one kind that follow each other are one: a search goes to where a run begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from services.divergence.align import Kind
+from services.divergence.comparison import Comparison
+from services.divergence.hunks import Totals
+from services.divergence.runs import Run, runs
+from services.divergence.source import Reading
+from services.divergence.tape import Same
+
+TELL_EVERY = 256
+"""Pairs, or stretches that are the same, between two reports of progress."""
+FIRST_BLOCK, MOST_BLOCK, GROWTH = 16, 1_000_000, 4
+"""Addresses that a search backwards looks at at once."""
+
+Progress = Callable[[int], None]
+
+
+def next_difference(
+    comparison: Comparison, after: int, reading: Reading, progress: Progress
+) -> int | None:
+    """The first address above *after* at which a run of differences begins; None: there is none.
+
+    What is known to be the same is not decoded. *progress* is told the address reached.
+    """
+    before: Kind | None = None
+    for one in _told(runs(comparison, after, comparison.extent.end, reading), progress):
+        kind = _kind(one)
+        if _start(one) > after and _begins(kind, before):
+            return _start(one)
+        before = kind
+    return None
+
+
+def previous_difference(
+    comparison: Comparison, before: int, reading: Reading, progress: Progress
+) -> int | None:
+    """The last address below *before* at which a run of differences begins; None: there is none."""
+    open_run: _Place | None = None
+    """The first pair of what was looked at, if it differs: its run may begin further up."""
+    for start, end in _blocks_before(comparison, before):
+        block = _looked_at(runs(comparison, start, end, reading))
+        if block is not None:
+            if open_run is not None and block.last is not open_run.kind:
+                return open_run.offset
+            if block.begin is not None:
+                return block.begin
+            open_run = None if block.first.kind is Kind.EQUAL else block.first
+        progress(start)
+    return None if open_run is None else open_run.offset
+
+
+def count(
+    comparison: Comparison, start: int, reading: Reading, progress: Callable[[Totals], None]
+) -> Totals:
+    """Totals from *start* to the end of both sides; *progress* is shown them as they grow."""
+    totals = Totals(counted_to=start)
+    for number, one in enumerate(runs(comparison, start, comparison.extent.end, reading), 1):
+        totals.add(one)
+        if number % TELL_EVERY == 0:
+            progress(totals)
+    totals.counted_to = max(start, comparison.extent.end)
+    return totals
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where something of a kind is."""
+
+    offset: int
+    kind: Kind
+
+
+@dataclass(slots=True)
+class _Block:
+    """What a search backwards keeps of some addresses."""
+
+    first: _Place
+    last: Kind
+    begin: int | None = None
+    """Where the last run within it begins; that of the first pair is not known to."""
+
+
+def _looked_at(found: Iterator[Run]) -> _Block | None:
+    block: _Block | None = None
+    for one in found:
+        kind = _kind(one)
+        if block is None:
+            block = _Block(_Place(_start(one), kind), kind)
+        elif _begins(kind, block.last):
+            block.begin = _start(one)
+        block.last = kind
+    return block
+
+
+def _blocks_before(comparison: Comparison, before: int) -> Iterator[tuple[int, int]]:
+    """Addresses ``[start, end)`` backwards from *before*; what is proven the same is one block."""
+    extent, proven = comparison.extent, comparison.proven_same
+    end, step = min(before, extent.end), FIRST_BLOCK
+    while end > extent.start:
+        start = max(extent.start, end - step)
+        if proven is not None and proven.start < end <= proven.end:
+            start = proven.start
+        elif proven is not None and start < proven.end < end:
+            start = proven.end
+        yield start, end
+        end, step = start, min(step * GROWTH, MOST_BLOCK)
+
+
+def _begins(kind: Kind, before: Kind | None) -> bool:
+    """Whether a run of differences begins with a pair of *kind* that follows one of *before*."""
+    return kind is not Kind.EQUAL and kind is not before
+
+
+def _kind(one: Run) -> Kind:
+    return Kind.EQUAL if isinstance(one, Same) else one.kind
+
+
+def _start(one: Run) -> int:
+    return one.start if isinstance(one, Same) else one.offset
+
+
+def _told(found: Iterator[Run], progress: Progress) -> Iterator[Run]:
+    """What was *found*, with a word on how far that is every so often."""
+    for number, one in enumerate(found, 1):
+        if number % TELL_EVERY == 0:
+            progress(one.end - 1)
+        yield one

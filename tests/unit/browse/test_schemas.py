@@ -1,0 +1,154 @@
+"""Values written with a schema registry: Avro, Protobuf and JSON, and whatever does not fit."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastavro import schemaless_writer
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from services.browse.schemas import Decoded, Schemas, message_indexes
+from services.divergence.align import Kind, Pair
+from services.divergence.content import content_of
+from services.divergence.entry import Entry
+from services.errors import UsageError
+from tests.unit.browse.registry import registry
+from tests.unit.divergence.streams import entry
+
+AVRO = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [
+        {"name": "id", "type": "int"},
+        {"name": "note", "type": "string"},
+        {"name": "seal", "type": "bytes"},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+
+
+def proto_file() -> FileDescriptorProto:
+    """``message First {} message Outer { message Inner { string name; Timestamp at; } }``."""
+    file = FileDescriptorProto(name="payment.proto", package="shop", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    file.message_type.add(name="First")
+    inner = file.message_type.add(name="Outer").nested_type.add(name="Inner")
+    string, message = FieldDescriptorProto.TYPE_STRING, FieldDescriptorProto.TYPE_MESSAGE
+    one = FieldDescriptorProto.LABEL_OPTIONAL
+    inner.field.add(name="name", number=1, type=string, label=one)
+    inner.field.add(
+        name="at", number=2, type=message, label=one, type_name=".google.protobuf.Timestamp"
+    )
+    return file
+
+
+def answers() -> dict[str, dict[str, Any]]:
+    serialized = base64.b64encode(proto_file().SerializeToString()).decode()
+    proto = {"schema": 'syntax = "proto3";', "schemaType": "PROTOBUF"}
+    return {
+        "/schemas/ids/1": {"schema": json.dumps(AVRO)},
+        "/schemas/ids/2": proto,
+        "/schemas/ids/2?format=serialized": {**proto, "schema": serialized},
+        "/schemas/ids/3": {"schema": "{}", "schemaType": "JSON"},
+    }
+
+
+@pytest.fixture(scope="module")
+def schemas() -> Iterator[Schemas]:
+    with registry(answers()) as url:
+        yield Schemas(url)
+
+
+def framed(id: int, payload: bytes) -> bytes:
+    return struct.pack(">bi", 0, id) + payload
+
+
+def avro_bytes() -> bytes:
+    out = io.BytesIO()
+    record = {"id": 7, "note": "café", "seal": b"\xff\x00", "at": 1_700_000_000_000}
+    schemaless_writer(out, AVRO, record)
+    return framed(1, out.getvalue())
+
+
+def proto_bytes() -> bytes:
+    """Message 0 within message 1, with the name Ann."""
+    at = Timestamp(seconds=1_700_000_000).SerializeToString()
+    return framed(2, b"\x04\x02\x00" + b"\x0a\x03Ann" + b"\x12" + bytes([len(at)]) + at)
+
+
+def test_avro_is_read_by_its_schema(schemas: Schemas) -> None:
+    found = schemas.decode(avro_bytes(), "orders")
+    assert isinstance(found, Decoded), found
+    told = json.loads(found.text)
+    assert (told["id"], told["note"], told["seal"]) == (7, "café", "/wA=")
+    assert told["at"].startswith("2023-11-14 22:13:20")
+    assert found.how == "Avro, schema 1"
+
+
+def test_a_nested_message_of_protobuf_is_read_by_its_indexes(schemas: Schemas) -> None:
+    found = schemas.decode(proto_bytes(), "orders")
+    assert isinstance(found, Decoded), found
+    assert json.loads(found.text) == {"name": "Ann", "at": "2023-11-14T22:13:20Z"}
+    assert found.how == "Protobuf, schema 2"
+
+
+def test_json_stands_behind_its_frame(schemas: Schemas) -> None:
+    assert schemas.decode(framed(3, b'{"a": 1}'), "t") == Decoded(b'{"a": 1}', "JSON, schema 3")
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (framed(99, b"x"), "the registry says Schema not found"),
+        (framed(1, b"\xff"), "does not fit"),
+        (framed(2, b"\xff" * 20), "does not fit"),
+        (framed(2, b"\x04\x02\x12"), "does not fit"),
+    ],
+)
+def test_what_does_not_fit_says_why(schemas: Schemas, data: bytes, why: str) -> None:
+    found = schemas.decode(data, "orders")
+    assert isinstance(found, str)
+    assert why in found
+
+
+def test_keys_and_values_of_both_sides_are_decoded_and_the_rest_is_left(schemas: Schemas) -> None:
+    one = entry(1)._replace(key=content_of(proto_bytes(), 512), value=content_of(avro_bytes(), 512))
+    other = entry(1, b"plain")
+    found = schemas.pair(Pair(1, Kind.DIFFERENT, one, other), "orders")
+    assert (found.any, found.notes) == (True, ("Protobuf, schema 2", "Avro, schema 1"))
+    assert found.pair.right == other
+    left = found.pair.left
+    assert isinstance(left, Entry)
+    assert left.key is not None
+    assert b'"Ann"' in left.key.kept
+    assert not schemas.pair(Pair(1, Kind.EQUAL, other, other), "orders").any
+
+
+def test_a_value_that_is_not_held_whole_is_not_decoded(schemas: Schemas) -> None:
+    cut = entry(1)._replace(value=content_of(avro_bytes(), 9))
+    found = schemas.pair(Pair(1, Kind.EQUAL, cut, cut), "orders")
+    assert (found.any, found.pair.left) == (False, cut)
+    assert "too many to be decoded" in found.notes[0]
+
+
+def test_a_registry_that_is_not_there_is_told() -> None:
+    found = Schemas("http://127.0.0.1:9").decode(avro_bytes(), "orders")
+    assert isinstance(found, str)
+
+
+def test_what_is_no_url_is_refused() -> None:
+    with pytest.raises(UsageError, match="is no schema registry's URL"):
+        Schemas("nonsense")
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"\x02", b"\x01", b"\xff" * 12])
+def test_indexes_that_are_cut_are_no_indexes(data: bytes) -> None:
+    with pytest.raises(ValueError, match="message"):
+        message_indexes(framed(2, data))

@@ -1,0 +1,126 @@
+"""Streams of entries in memory, and edits of them that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import strategies as st
+
+from services.divergence.comparison import Comparison
+from services.divergence.content import content_of
+from services.divergence.entry import Entry, Field, Item, Unreadable, address
+from services.divergence.source import Extent, Reading
+from services.topic_backup.record import TimestampType
+
+TIME = 1_700_000_000_000
+
+
+def entry(offset: int, value: bytes | None = b"value", epoch: int | None = 5) -> Entry:
+    """A plain record."""
+    key = content_of(b"key-%d" % offset, 512)
+    return Entry(offset, epoch, TimestampType.CREATE, TIME + offset, key, content_of(value, 512))
+
+
+def entries(start: int, end: int, value: bytes = b"value", epoch: int = 5) -> list[Entry]:
+    """Plain records ``[start, end)``."""
+    return [entry(offset, value, epoch) for offset in range(start, end)]
+
+
+@dataclass
+class ListSource:
+    """A source that is a list; remembers which addresses it was asked for."""
+
+    items: Sequence[Item]
+    name: str = "b1"
+    asked: list[tuple[int, int]] = field(default_factory=list)
+    told: int = 0
+    """Items that were pulled."""
+    end: int | None = None
+
+    @property
+    def extent(self) -> Extent:
+        if not self.items:
+            return Extent(0, self.end or 0)
+        last = self.items[-1]
+        end = last.offset + 1 if isinstance(last, Entry) else last.end
+        return Extent(address(self.items[0]), max(end, self.end or 0))
+
+    def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
+        self.asked.append((start, end))
+        for one in self.items:
+            reading.go_on()
+            if isinstance(one, Unreadable):
+                if start < one.end and one.start < end:
+                    self.told += 1
+                    yield Unreadable(max(one.start, start), min(one.end, end), one.reason)
+            elif start <= one.offset < end:
+                self.told += 1
+                yield one
+
+    def tape(self, start: int, end: int, reading: Reading) -> None:
+        """There are no bytes."""
+
+
+def compare(
+    left: Sequence[Item], right: Sequence[Item], proven_same: Extent | None = None
+) -> Comparison:
+    """The comparison of two lists, as b1 and b2."""
+    return Comparison(ListSource(left), ListSource(right, "b2"), proven_same)
+
+
+@dataclass(frozen=True)
+class Edited:
+    """A stream, the same after some edits, and the edits by offset."""
+
+    before: list[Entry]
+    after: list[Entry]
+    dropped: frozenset[int]
+    added: frozenset[int]
+    changed: dict[int, Field]
+
+
+_changes = st.sampled_from([None, None, None, None, "drop", "add", *Field])
+
+
+@st.composite
+def edited(draw: st.DrawFn, most: int = 40) -> Edited:
+    """Random edits, with runs of the same kind among them."""
+    size = draw(st.integers(0, most))
+    edits = draw(st.lists(_changes, min_size=size, max_size=size))
+    before: list[Entry] = []
+    after: list[Entry] = []
+    changed: dict[int, Field] = {}
+    for offset, edit in enumerate(edits):
+        plain = entry(offset)
+        if edit != "add":
+            before.append(plain)
+        if isinstance(edit, Field):
+            changed[offset] = edit
+            after.append(_changed(plain, edit))
+        elif edit != "drop":
+            after.append(plain)
+    places = {word: frozenset(at for at, one in enumerate(edits) if one == word)
+              for word in ("drop", "add")}  # fmt: skip
+    return Edited(before, after, places["drop"], places["add"], changed)
+
+
+def _changed(plain: Entry, what: Field) -> Entry:
+    from services.divergence.content import ROWS, headers_of
+    from services.topic_backup.batches import ControlType, Marker
+
+    match what:
+        case Field.EPOCH:
+            return plain._replace(epoch=6)
+        case Field.KEY:
+            return plain._replace(key=None)
+        case Field.VALUE:
+            return plain._replace(value=content_of(b"v" * 2_000, 512))
+        case Field.HEADERS:
+            return plain._replace(headers=headers_of(((b"h", None),), ROWS))
+        case Field.TIMESTAMP:
+            return plain._replace(timestamp=0)
+        case Field.TYPE:
+            return plain._replace(timestamp_type=TimestampType.LOG_APPEND)
+        case Field.MARKER:
+            return plain._replace(marker=Marker(ControlType.COMMIT, 1))

@@ -1,0 +1,239 @@
+"""Backups as sources: every record, by the index; damage in its place; equal bytes not decoded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.divergence.align import Kind, Pair
+from services.divergence.backup_source import BackupSource, open_backup
+from services.divergence.comparison import Comparison
+from services.divergence.content import Keep
+from services.divergence.entry import Entry, Item, Unreadable, address
+from services.divergence.runs import runs
+from services.divergence.source import Abandoned, Extent, Reading
+from services.errors import UsageError
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
+from services.topic_backup.record import Record
+from tests.unit.topic_backup.backups import (
+    FIRST,
+    INDEX,
+    RECORDS,
+    as_the_originals,
+    back_up,
+    cut_to,
+    overwrite,
+    segments,
+)
+from tests.unit.topic_backup.shapes import log, plain, run
+from tests.unit.topic_backup.test_fuzz import Damage, damage
+
+READING = Reading()
+WHOLE = Reading(keep=Keep(2**31, 2**31))
+SIZE = 40
+"""Of a plain record."""
+with_folders = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def opened(topic: Path) -> BackupSource:
+    return open_backup("backup:x/orders/0", LocalFolder(topic), 0)
+
+
+def told(topic: Path, start: int = 0, end: int = 2**62) -> list[Item]:
+    return list(opened(topic).read(start, end, READING))
+
+
+def offsets(items: list[Item]) -> list[int]:
+    return [one.offset for one in items if isinstance(one, Entry)]
+
+
+def damages(items: list[Item]) -> list[tuple[int, int]]:
+    return [(one.start, one.end) for one in items if isinstance(one, Unreadable)]
+
+
+@with_folders
+@given(records=log(), limit=st.sampled_from([1, 90, 2**30]))
+def test_every_record_of_a_backup_is_told_as_it_is(
+    tmp_path_factory: pytest.TempPathFactory, records: list[Record], limit: int
+) -> None:
+    source = opened(back_up(tmp_path_factory.mktemp("b"), records, max_segment_bytes=limit))
+    entries = list(source.read(0, 2**63 - 1, WHOLE))
+    assert [
+        (one.offset, one.timestamp_type, one.timestamp, one.key and one.key.kept)
+        for one in entries
+        if isinstance(one, Entry)
+    ] == [(one.offset, one.timestamp_type, one.timestamp, one.key) for one in records]
+    assert len(entries) == len(records)
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["ours", "the originals"])
+def test_a_stretch_is_read_by_the_index(tmp_path: Path, bare: bool) -> None:
+    topic = back_up(tmp_path, run(0, 200), max_segment_bytes=1_000)
+    if bare:
+        as_the_originals(topic)
+    assert opened(topic).extent == Extent(0, 200)
+    assert offsets(told(topic, 77, 103)) == list(range(77, 103))
+    assert told(topic, 200, 300) == []
+
+
+def test_without_indexes_all_is_found_all_the_same(tmp_path: Path) -> None:
+    topic = as_the_originals(back_up(tmp_path, run(0, 50), max_segment_bytes=500))
+    for one in topic.glob("*_index"):
+        one.unlink()
+    assert opened(topic).extent == Extent(0, 50)
+    assert offsets(told(topic, 20, 40)) == list(range(20, 40))
+
+
+def test_a_damaged_record_is_told_alone_where_there_is_an_index(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 50))
+    overwrite(topic / RECORDS, 1 + 20 * SIZE + 20, b"\x7f\xff\xff\xff")
+    items = told(topic)
+    assert damages(items) == [(20, 21)]
+    assert offsets(items) == [*range(20), *range(21, 50)]
+    (unread,) = [one for one in items if isinstance(one, Unreadable)]
+    assert RECORDS in unread.reason
+
+
+def test_without_an_index_damage_reaches_to_the_next_segment(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 60), max_segment_bytes=20 * SIZE)
+    first, second, *_ = segments(topic)
+    start = int(second[-10:])
+    (topic / segment_index_name(first)).unlink()
+    overwrite(topic / records_name(first), 1 + 5 * SIZE + 20, b"\x7f\xff\xff\xff")
+    items = told(topic)
+    assert damages(items) == [(5, start)]
+    assert offsets(items) == [*range(5), *range(start, 60)]
+
+
+def test_a_segment_that_was_cut_is_told_from_the_cut_on(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 10))
+    cut_to(topic / RECORDS, 1 + 6 * SIZE + 7)
+    items = told(topic)
+    assert (offsets(items), damages(items)) == (list(range(6)), [(6, 10)])
+
+
+@with_folders
+@given(records=log(min_size=1), spoil=damage(), of=st.sampled_from([RECORDS, INDEX]))
+def test_whatever_is_damaged_the_stream_is_in_order_and_ends(
+    tmp_path_factory: pytest.TempPathFactory, records: list[Record], spoil: Damage, of: str
+) -> None:
+    topic = back_up(tmp_path_factory.mktemp("b"), records)
+    path = topic / of
+    path.write_bytes(spoil(path.read_bytes()))
+    items = told(topic, 0, 2**63 - 1)
+    places = [address(one) for one in items]
+    assert places == sorted(set(places))
+
+
+def test_who_does_not_want_it_any_more_ends_the_reading(tmp_path: Path) -> None:
+    def abandon() -> None:
+        raise Abandoned
+
+    source = opened(back_up(tmp_path, run(0, 10)))
+    with pytest.raises(Abandoned):
+        list(source.read(0, 10, Reading(go_on=abandon)))
+
+
+def test_of_a_partition_that_is_not_there_nothing_is_opened(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 1))
+    with pytest.raises(UsageError, match="holds nothing of partition 7"):
+        open_backup("x", LocalFolder(topic), 7)
+
+
+def kinds(left: Path, right: Path) -> dict[int, Kind]:
+    comparison = Comparison(opened(left), opened(right))
+    found = [one for one in runs(comparison, 0, 2**62, READING) if isinstance(one, Pair)]
+    return {one.offset: one.kind for one in found if one.kind is not Kind.EQUAL}
+
+
+changes = st.dictionaries(st.integers(0, 59), st.sampled_from(["drop", "value"]), max_size=6)
+
+
+@with_folders
+@given(edits=changes, limits=st.tuples(st.integers(1, 3_000), st.integers(1, 3_000)))
+def test_exactly_the_edits_are_found_however_segments_are_cut(
+    tmp_path_factory: pytest.TempPathFactory, edits: dict[int, str], limits: tuple[int, int]
+) -> None:
+    before = run(0, 60)
+    after = [
+        one._replace(value=b"other") if edits.get(one.offset) == "value" else one
+        for one in before
+        if edits.get(one.offset) != "drop"
+    ]
+    folder = tmp_path_factory.mktemp("b")
+    left = back_up(folder / "a", before, max_segment_bytes=limits[0])
+    right = back_up(folder / "b", after, max_segment_bytes=limits[1])
+    expected = {
+        offset: Kind.LEFT if edit == "drop" else Kind.DIFFERENT for offset, edit in edits.items()
+    }
+    assert kinds(left, right) == expected
+    mirrored = {Kind.LEFT: Kind.RIGHT, Kind.DIFFERENT: Kind.DIFFERENT}
+    assert kinds(right, left) == {offset: mirrored[kind] for offset, kind in expected.items()}
+    assert kinds(left, left) == {}
+
+
+def same_to(left: Path, right: Path, start: int = 0) -> int:
+    """How far the two have the same bytes from *start* on."""
+    comparison = Comparison(opened(left), opened(right))
+    return max((one.end for one in comparison.same_from(start, 100, READING)), default=start)
+
+
+def test_equal_bytes_reach_up_to_the_first_record_that_differs_and_go_on_behind_it(
+    tmp_path: Path,
+) -> None:
+    records = list(run(0, 100))
+    left = back_up(tmp_path / "a", records, max_segment_bytes=1_000)
+    records[70] = records[70]._replace(value=b"valuf")
+    right = back_up(tmp_path / "b", records, max_segment_bytes=1_000)
+    assert same_to(left, right) == 70
+    assert same_to(left, right, 70) == 70
+    assert same_to(left, right, 71) == 100
+    assert same_to(left, left) == 100
+
+
+def test_segments_cut_elsewhere_have_the_same_bytes_all_the_same(tmp_path: Path) -> None:
+    left = back_up(tmp_path / "a", run(0, 100), max_segment_bytes=1_000)
+    right = back_up(tmp_path / "b", run(0, 100), max_segment_bytes=1_700)
+    assert same_to(left, right) == 100
+
+
+def test_equal_bytes_of_another_epoch_are_not_the_same(tmp_path: Path) -> None:
+    from services.topic_backup.summary import EpochStart
+
+    source = opened(back_up(tmp_path, run(0, 100)))
+    one = replace(source, epochs=(EpochStart(3, 0), EpochStart(5, 60)))
+    other = replace(source, epochs=(EpochStart(3, 0), EpochStart(4, 60)))
+    found = list(runs(Comparison(one, other), 0, 100, READING))
+    differing = [each.offset for each in found if isinstance(each, Pair) and each.fields]
+    assert differing == list(range(60, 100))
+
+
+def test_epochs_of_the_manifest_come_with_the_records(tmp_path: Path) -> None:
+    source = opened(back_up(tmp_path, [plain(0), plain(1)]))
+    assert [one.epoch for one in source.read(0, 2, READING) if isinstance(one, Entry)] == [
+        None,
+        None,
+    ]
+    from services.topic_backup.summary import EpochStart
+
+    known = replace(source, epochs=(EpochStart(3, 0), EpochStart(5, 1)))
+    assert [one.epoch for one in known.read(0, 2, READING) if isinstance(one, Entry)] == [3, 5]
+
+
+def test_a_hundred_sparse_gigabytes_open_at_once(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 10))
+    last = segment_prefix(0, 10_000_000)
+    as_the_originals(topic)
+    with (topic / records_name(last)).open("wb") as file:
+        file.truncate(100 * 2**30)
+    (topic / segment_index_name(last)).write_bytes(b"\x01")
+    source = opened(topic)
+    assert offsets(list(source.read(0, 10, READING))) == list(range(10))
+    assert FIRST in [one.prefix for one in source.stretches]

@@ -1,0 +1,162 @@
+"""A broker's log folder as a source: batches from disk, damage in its place, nothing written."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.divergence.entry import Entry, Item, Unreadable, address
+from services.divergence.log_index import INDEX_ENTRY
+from services.divergence.log_source import LogSource, open_log
+from services.divergence.source import Extent, Reading
+from services.errors import UsageError
+from services.topic_backup.compression import Compression
+from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
+from tests.unit.topic_backup.shapes import run
+from tests.unit.topic_backup.test_fuzz import Damage, damage
+
+READING = Reading()
+
+
+def tens(start: int, end: int, **how: object) -> list[bytes]:
+    """Batches of ten records each."""
+    return [batch(run(at, at + 10), **how) for at in range(start, end, 10)]  # type: ignore[arg-type]
+
+
+def write(folder: Path, base: int, batches: Sequence[bytes], *, every: int = 3) -> Path:
+    """A segment with an index entry for each *every*-th batch; returns the .log file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{base:020}.log"
+    path.write_bytes(b"".join(batches))
+    index, position = b"", 0
+    for number, one in enumerate(batches):
+        first, last_delta = struct.unpack_from(">q", one)[0], struct.unpack_from(">i", one, 23)[0]
+        if number % every == every - 1:
+            index += INDEX_ENTRY.pack(first + last_delta - base, position)
+        position += len(one)
+    path.with_suffix(".index").write_bytes(index + bytes(80))
+    return path
+
+
+def opened(folder: Path) -> LogSource:
+    return open_log("log:x", folder)
+
+
+def offsets(items: Sequence[Item]) -> list[int]:
+    return [one.offset for one in items if isinstance(one, Entry)]
+
+
+def damages(items: Sequence[Item]) -> list[tuple[int, int]]:
+    return [(one.start, one.end) for one in items if isinstance(one, Unreadable)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """orders-0 with records 0 to 199 in two segments."""
+    write(tmp_path / "orders-0", 0, tens(0, 100))
+    write(tmp_path / "orders-0", 100, tens(100, 200))
+    return tmp_path / "orders-0"
+
+
+def test_all_records_are_read_and_any_stretch_of_them(folder: Path) -> None:
+    source = opened(folder)
+    assert source.extent == Extent(0, 200)
+    for start, end in ((0, 200), (95, 105), (37, 38), (199, 500), (60, 61)):
+        assert offsets(list(source.read(start, end, READING))) == list(range(start, min(end, 200)))
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_every_compression_is_read(tmp_path: Path, codec: Compression) -> None:
+    write(tmp_path, 0, tens(0, 50, compression=codec))
+    assert offsets(list(opened(tmp_path).read(0, 50, READING))) == list(range(50))
+
+
+def test_markers_and_epochs_come_with_the_records(tmp_path: Path) -> None:
+    marker = batch([control_record(10, 1)], flags=CONTROL | TRANSACTIONAL, epoch=7)
+    write(tmp_path, 0, [*tens(0, 10, epoch=6), marker])
+    items = [one for one in opened(tmp_path).read(0, 11, READING) if isinstance(one, Entry)]
+    assert [(one.epoch, one.marker is not None) for one in items] == [(6, False)] * 10 + [(7, True)]
+
+
+def test_a_flipped_bit_costs_its_batch_alone(folder: Path) -> None:
+    path = folder / f"{0:020}.log"
+    content = bytearray(path.read_bytes())
+    content[4 * (len(content) // 10) + 90] ^= 0x10
+    path.write_bytes(content)
+    items = list(opened(folder).read(0, 200, READING))
+    assert damages(items) == [(40, 50)]
+    assert offsets(items) == [*range(40), *range(50, 200)]
+
+
+@pytest.mark.parametrize(
+    ("at", "bytes_"),
+    [
+        (8, struct.pack(">i", 2**30)),
+        (8, struct.pack(">i", -5)),
+        (16, b"\x01"),
+        (0, struct.pack(">q", 10**12)),
+        (0, struct.pack(">q", 3)),
+        (23, struct.pack(">i", 2**30)),
+    ],
+)
+def test_behind_a_header_that_lies_the_index_finds_the_next_batch(
+    folder: Path, at: int, bytes_: bytes
+) -> None:
+    path = folder / f"{0:020}.log"
+    content = bytearray(path.read_bytes())
+    place = 3 * (len(content) // 10) + at
+    content[place : place + len(bytes_)] = bytes_
+    path.write_bytes(content)
+    items = list(opened(folder).read(0, 200, READING))
+    assert damages(items) in ([(30, 50)], [(30, 40)])
+    (_, end), *_ = damages(items)
+    assert offsets(items) == [*range(30), *range(end, 200)]
+
+
+def test_a_torn_end_and_zeros_behind_it_are_the_end(folder: Path) -> None:
+    path = folder / f"{100:020}.log"
+    with path.open("ab") as file:
+        file.write(bytes(4_096))
+    assert opened(folder).extent == Extent(0, 200)
+    assert len(offsets(list(opened(folder).read(0, 300, READING)))) == 200
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(spoil=damage(), suffix=st.sampled_from([".log", ".index"]))
+def test_whatever_is_damaged_the_stream_is_in_order_and_ends(
+    tmp_path_factory: pytest.TempPathFactory, spoil: Damage, suffix: str
+) -> None:
+    folder = tmp_path_factory.mktemp("log")
+    write(folder, 0, tens(0, 100))
+    path = write(folder, 100, tens(100, 200)).with_suffix(suffix)
+    path.write_bytes(spoil(path.read_bytes()))
+    items = list(opened(folder).read(0, 2**62, READING))
+    places = [address(one) for one in items]
+    assert places == sorted(set(places))
+    assert offsets(items)[:100] == list(range(100))
+
+
+def test_nothing_of_the_folder_is_written(folder: Path) -> None:
+    for one in folder.iterdir():
+        one.chmod(0o400)
+    folder.chmod(0o500)
+    try:
+        before = {one.name: one.stat().st_mtime_ns for one in folder.iterdir()}
+        assert len(list(opened(folder).read(0, 200, READING))) == 200
+        assert {one.name: one.stat().st_mtime_ns for one in folder.iterdir()} == before
+    finally:
+        folder.chmod(0o700)
+
+
+def test_what_is_no_log_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is no folder"):
+        opened(tmp_path / "none-0")
+    with pytest.raises(UsageError, match="no log segments"):
+        opened(tmp_path)

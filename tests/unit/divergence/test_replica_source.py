@@ -1,0 +1,235 @@
+"""A replica's log as a stream: records, markers, and damage in its place."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from unittest.mock import ANY
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.connection.security import ClientSecurity
+from services.connection.settings import ConnectionSettings
+from services.divergence.content import Content
+from services.divergence.entry import Entry, Item, Unreadable, address
+from services.divergence.replica_source import ReplicaSource
+from services.divergence.source import Abandoned, Extent, Reading
+from services.kafka.wire import api_keys
+from services.kafka.wire.sender import Sender
+from services.model import Broker, TopicPartition
+from services.topic_backup.batches import ControlType, Marker
+from services.topic_backup.compression import Compression
+from services.topic_backup.record import Record, TimestampType
+from tests.fake_broker import FakeBroker, HangUp
+from tests.unit.divergence.damaged_log import DamagedLog
+from tests.unit.kafka.replicas.held_log import HeldLog
+from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
+from tests.unit.topic_backup.shapes import run
+from tests.unit.topic_backup.test_fuzz import Damage, damage
+
+ORDERS = TopicPartition("orders", 3)
+B2 = 2
+READING = Reading()
+
+
+@pytest.fixture
+def broker() -> Iterator[FakeBroker]:
+    with FakeBroker() as made:
+        yield made
+
+
+@pytest.fixture
+def sender(broker: FakeBroker) -> Iterator[Sender]:
+    at = broker.endpoint
+    made = Sender((at,), ClientSecurity(ConnectionSettings((at,))), api_keys.READ)
+    made.learn([Broker(B2, at.host, at.port)])
+    yield made
+    made.close()
+
+
+def tens(start: int, end: int, epoch: int = 5) -> list[bytes]:
+    """Batches of ten records each."""
+    return [batch(run(first, first + 10), epoch=epoch) for first in range(start, end, 10)]
+
+
+def source(sender: Sender, start: int, end: int, *, gapless: bool = True) -> ReplicaSource:
+    return ReplicaSource(sender, B2, ORDERS, Extent(start, end), gapless, request_seconds=2.0)
+
+
+def spans(items: list[Item]) -> list[tuple[int, int]]:
+    """Neighbouring records as one span, each damage as its own; damage is negative."""
+    found: list[tuple[int, int]] = []
+    for item in items:
+        if isinstance(item, Unreadable):
+            found.append((-item.start, -item.end))
+        elif found and found[-1][1] == item.offset:
+            found[-1] = (found[-1][0], item.offset + 1)
+        else:
+            found.append((item.offset, item.offset + 1))
+    return found
+
+
+def flipped(one: bytes, at: int) -> bytes:
+    """*one* with a bit of the byte at *at* turned over."""
+    return one[:at] + bytes([one[at] ^ 0x10]) + one[at + 1 :]
+
+
+def test_a_record_comes_with_all_that_is_compared(broker: FakeBroker, sender: Sender) -> None:
+    record = Record(7, TimestampType.CREATE, 1_700, b"key", b"value" * 200, ((b"h", None),))
+    HeldLog(ORDERS, [batch([record], epoch=4, producer=(1001, 0, 0))], start=7).serve(broker)
+    (item,) = source(sender, 7, 8).read(0, 100, READING)
+    assert isinstance(item, Entry)
+    assert item == Entry(
+        offset=7,
+        epoch=4,
+        timestamp_type=TimestampType.CREATE,
+        timestamp=1_700,
+        key=Content(b"key", 3),
+        value=Content((b"value" * 200)[:512], 1000, ANY),
+        headers=item.headers,
+        producer_id=1001,
+    )
+    assert item.headers.kept == ((Content(b"h", 1), None),)
+
+
+def test_only_what_was_asked_for_comes_of_batches_that_reach_beyond(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    HeldLog(ORDERS, tens(0, 50)).serve(broker)
+    assert spans(list(source(sender, 0, 50).read(25, 31, READING))) == [(25, 31)]
+
+
+def test_markers_of_transactions_are_told_as_such(broker: FakeBroker, sender: Sender) -> None:
+    marker = batch([control_record(10, 0, 7)], flags=CONTROL | TRANSACTIONAL)
+    HeldLog(ORDERS, [batch(run(0, 10), flags=TRANSACTIONAL), marker]).serve(broker)
+    items = [one for one in source(sender, 0, 11).read(9, 11, READING) if isinstance(one, Entry)]
+    assert [(one.transactional, one.marker) for one in items] == [
+        (True, None),
+        (True, Marker(ControlType.ABORT, 7)),
+    ]
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 700, 10_000])
+def test_a_batch_whose_crc_differs_is_told_and_the_log_goes_on(
+    broker: FakeBroker, sender: Sender, chunk_bytes: int
+) -> None:
+    log = DamagedLog(ORDERS, tens(0, 50))
+    log.replace(2, flipped(log.batches[2], 100))
+    log.serve(broker)
+    items = list(source(sender, 0, 50).read(0, 50, Reading(chunk_bytes=chunk_bytes)))
+    assert spans(items) == [(0, 20), (-20, -30), (30, 50)]
+    (damaged,) = [one for one in items if isinstance(one, Unreadable)]
+    assert "orders-3 on b2, batch at offset 20: its CRC differs" in damaged.reason
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 700, 10_000])
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_a_batch_of_another_format_hides_no_neighbour(
+    broker: FakeBroker, sender: Sender, chunk_bytes: int, place: int
+) -> None:
+    held = tens(0, 50)
+    log = DamagedLog(ORDERS, held)
+    log.serve(broker)
+    wrong = held[place][:16] + b"\x01" + held[place][17:]
+    log.replace(place, wrong)
+    items = list(source(sender, 0, 50).read(0, 50, Reading(chunk_bytes=chunk_bytes)))
+    told = {one.offset for one in items if isinstance(one, Entry)}
+    assert told == set(range(50)) - set(range(10 * place, 10 * place + 10))
+    assert spans([one for one in items if isinstance(one, Unreadable)])[0][0] == -10 * place
+
+
+def test_a_log_that_gives_no_more_than_half_is_not_taken_for_whole(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    HeldLog(ORDERS, tens(0, 20), end=50).serve(broker)
+    items = list(source(sender, 0, 50).read(0, 50, READING))
+    assert spans(items) == [(0, 20), (-20, -50)]
+    assert isinstance(items[-1], Unreadable)
+    assert "sends no records although its log goes on" in items[-1].reason
+
+
+def test_offsets_that_compaction_removed_are_simply_not_there(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    HeldLog(ORDERS, [*tens(0, 10), *tens(40, 50)], end=60).serve(broker)
+    compacted = source(sender, 0, 60, gapless=False)
+    assert spans(list(compacted.read(0, 60, READING))) == [(0, 10), (40, 50)]
+
+
+def test_a_log_that_was_truncated_meanwhile_is_told_where_it_ends(
+    broker: FakeBroker, sender: Sender
+) -> None:
+    HeldLog(ORDERS, tens(0, 30)).serve(broker)
+    items = list(source(sender, 0, 50).read(20, 50, READING))
+    assert spans(items) == [(20, 30), (-30, -50)]
+    assert isinstance(items[-1], Unreadable)
+    assert "it ends at 30" in items[-1].reason
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(29, "grant READ on topic orders"), (56, "log directory"), (-1, "failed")]
+)
+def test_a_refusal_is_told_in_its_place(
+    broker: FakeBroker, sender: Sender, code: int, words: str
+) -> None:
+    log = HeldLog(ORDERS, tens(0, 20))
+    log.mishaps = [lambda: log.answer(code)] * 40
+    log.serve(broker)
+    (item,) = source(sender, 0, 20).read(5, 20, READING)
+    assert isinstance(item, Unreadable)
+    assert (item.start, item.end) == (5, 20)
+    assert words in item.reason
+
+
+def test_a_broker_that_is_gone_is_told_in_its_place(broker: FakeBroker, sender: Sender) -> None:
+    log = HeldLog(ORDERS, tens(0, 20))
+
+    def gone() -> object:
+        raise HangUp
+
+    log.mishaps = [lambda: log.answer(0, log.batches[0]), *[gone] * 40]
+    log.serve(broker)
+    hurried = replace(source(sender, 0, 20), request_seconds=0.3)
+    items = list(hurried.read(0, 20, Reading(chunk_bytes=1)))
+    assert spans(items) == [(0, 10), (-10, -20)]
+
+
+def test_a_reading_that_nobody_waits_for_ends(broker: FakeBroker, sender: Sender) -> None:
+    HeldLog(ORDERS, tens(0, 200)).serve(broker)
+    steps = itertools.count()
+
+    def go_on() -> None:
+        if next(steps) == 5:
+            raise Abandoned
+
+    with pytest.raises(Abandoned):
+        list(source(sender, 0, 200).read(0, 200, Reading(chunk_bytes=1_000, go_on=go_on)))
+    assert len(broker.received) < 5
+
+
+def test_a_large_value_is_held_in_its_first_bytes(broker: FakeBroker, sender: Sender) -> None:
+    large = Record(0, TimestampType.CREATE, 1, b"k", bytes(1_000_000))
+    HeldLog(ORDERS, [batch([large], compression=Compression.ZSTD)]).serve(broker)
+    (item,) = source(sender, 0, 1).read(0, 1, READING)
+    assert isinstance(item, Entry)
+    assert item.value is not None
+    assert (len(item.value.kept), item.value.size) == (READING.keep.value, 1_000_000)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(place=st.integers(0, 4), apply=damage(), chunk_bytes=st.sampled_from([1, 900, 10_000]))
+def test_whatever_a_log_holds_the_stream_ends_and_is_in_order(
+    broker: FakeBroker, sender: Sender, place: int, apply: Damage, chunk_bytes: int
+) -> None:
+    log = DamagedLog(ORDERS, tens(0, 50))
+    log.serve(broker)
+    log.replace(place, apply(log.batches[place]))
+    items = list(source(sender, 0, 50).read(0, 50, Reading(chunk_bytes=chunk_bytes)))
+    ends = [one.offset + 1 if isinstance(one, Entry) else one.end for one in items]
+    assert all(end <= address(after) for end, after in zip(ends, items[1:], strict=False))
+    assert ends[-1] == 50
+    whole = set(range(10 * place))
+    assert whole <= {one.offset for one in items if isinstance(one, Entry)}

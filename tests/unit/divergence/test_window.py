@@ -1,0 +1,88 @@
+"""What is held to be looked at: it grows at either end, stays small, and knows its differences."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.divergence.align import Kind
+from services.divergence.entry import Item, Unreadable
+from services.divergence.pages import Room, page_before, page_from
+from services.divergence.source import Reading
+from services.divergence.window import MOST_PAIRS, Window, around
+from tests.unit.divergence.streams import Edited, compare, edited, entries
+
+READING = Reading()
+SMALL = Room(pairs=5, bytes=10**6)
+
+
+@given(edited(), st.integers(0, 45), st.lists(st.booleans(), max_size=12))
+def test_however_it_grows_it_holds_every_pair_once(
+    made: Edited, offset: int, downward: list[bool]
+) -> None:
+    comparison = compare(made.before, made.after)
+    at = min(max(offset, comparison.extent.start), comparison.extent.end)
+    window = Window(at, at)
+    for below in downward:
+        if below:
+            window = window.below(page_from(comparison, window.end, READING, SMALL))
+        else:
+            window = window.above(page_before(comparison, window.start, READING, SMALL))
+    assert list(window.pairs) == list(comparison.pairs(window.start, window.end, READING))
+
+
+def test_it_begins_a_little_before_where_it_is_wanted() -> None:
+    comparison = compare(entries(0, 1_000), entries(0, 1_000))
+    window = around(comparison, 500, READING)
+    assert (window.start, window.end) == (480, 700)
+    assert window.pairs[window.place_of(500)].offset == 500
+
+
+@pytest.mark.parametrize(("offset", "place"), [(5_000, 999), (-3, 0), (999, 999)])
+def test_what_lies_outside_of_the_logs_leads_to_their_ends(offset: int, place: int) -> None:
+    comparison = compare(entries(0, 1_000), entries(0, 1_000))
+    window = around(comparison, offset, READING)
+    assert window.pairs[window.place_of(offset)].offset == place
+
+
+def test_it_stays_small_whichever_way_it_grows() -> None:
+    comparison = compare(entries(0, 3_000), entries(0, 3_000))
+    window = around(comparison, 1_500, READING)
+    while window.end < 3_000:
+        window = window.below(page_from(comparison, window.end, READING))
+    assert (window.start, len(window.pairs)) == (2_000, MOST_PAIRS)
+    while window.start > 0:
+        window = window.above(page_before(comparison, window.start, READING))
+    assert (window.start, window.end, len(window.pairs)) == (0, 1_000, MOST_PAIRS)
+
+
+def test_damage_that_two_pages_split_is_one() -> None:
+    damage: list[Item] = [*entries(0, 10), Unreadable(10, 30, "damaged"), *entries(30, 40)]
+    comparison = compare(damage, [*entries(0, 10), *entries(30, 40)])
+    window = Window(20, 20).below(page_from(comparison, 20, READING))
+    window = window.above(page_before(comparison, 20, READING))
+    (stretch,) = [pair for pair in window.pairs if pair.kind is Kind.UNREAD]
+    assert stretch.left == Unreadable(10, 30, "damaged")
+
+
+@given(edited())
+def test_runs_of_differences_that_are_held_are_found(made: Edited) -> None:
+    comparison = compare(made.before, made.after)
+    window = Window().below(page_from(comparison, 0, READING))
+    kinds = [pair.kind for pair in window.pairs]
+    begins = [
+        place
+        for place in range(1, len(kinds))
+        if kinds[place] is not Kind.EQUAL and kinds[place] is not kinds[place - 1]
+    ]
+    forward, place = [], 0
+    while (found := window.next_run(place)) is not None:
+        forward.append(found)
+        place = found
+    assert forward == begins
+    back, place = [], len(kinds)
+    while (found := window.previous_run(place)) is not None:
+        back.append(found)
+        place = found
+    assert back == begins[::-1]
