@@ -1,0 +1,234 @@
+"""The value of a command: a statement, its properties, and the plan it became (Command.java)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from services.metastore.record_json import parse_json
+
+VERSION = 18
+"""The newest command version that is known; ksqlDB reads those up to its own."""
+PLAN_TYPE = "ksqlPlanV1"
+
+_COMMAND_FIELDS = frozenset(
+    ("statement", "streamsProperties", "originalProperties", "plan", "version")
+)
+_PLAN_FIELDS = frozenset(("@type", "statementText", "ddlCommand", "queryPlan"))
+_QUERY_FIELDS = frozenset(("sources", "sink", "physicalPlan", "queryId", "runtimeId"))
+
+
+class InvalidCommand(ValueError):
+    """Bytes that are no command; the message says why."""
+
+
+class IncompatibleCommand(InvalidCommand):
+    """A command of a version, or with parts, that this release does not know."""
+
+
+class DdlKind(StrEnum):
+    """What a plan does to the set of objects."""
+
+    CREATE_STREAM = "createStreamV1"
+    CREATE_TABLE = "createTableV1"
+    REGISTER_TYPE = "registerTypeV1"
+    DROP_SOURCE = "dropSourceV1"
+    DROP_TYPE = "dropTypeV1"
+    ALTER_SOURCE = "alterSourceV1"
+
+    @property
+    def name_field(self) -> str:
+        """Where the name of the object stands."""
+        return "typeName" if self in (DdlKind.REGISTER_TYPE, DdlKind.DROP_TYPE) else "sourceName"
+
+
+_KINDS = {one.value: (one, one.name_field) for one in DdlKind}
+
+
+class Ddl(NamedTuple):
+    """The part of a plan that creates, changes or drops an object."""
+
+    kind: DdlKind
+    name: str
+    body: Mapping[str, Any]
+    """The whole of it, as it was written."""
+
+    @property
+    def topic(self) -> str | None:
+        """The Kafka topic behind a stream or table."""
+        topic = self.body.get("topicName")
+        return topic if isinstance(topic, str) else None
+
+    @property
+    def or_replace(self) -> bool:
+        """Whether it takes the place of an object of that name."""
+        return bool(self.body.get("orReplace"))
+
+
+class Query(NamedTuple):
+    """The part of a plan that is a persistent query."""
+
+    id: str
+    sources: tuple[str, ...]
+    sink: str | None
+    body: Mapping[str, Any]
+
+
+class Plan(NamedTuple):
+    """What ksqlDB made of the statement."""
+
+    statement: str
+    ddl: Ddl | None
+    query: Query | None
+
+
+class Command(NamedTuple):
+    """One statement as it is distributed to the servers of a service."""
+
+    statement: str
+    streams_properties: Mapping[str, Any]
+    original_properties: Mapping[str, Any]
+    plan: Plan | None
+    version: int | None
+
+    @classmethod
+    def from_json(cls, value: bytes | None, newest: int = VERSION) -> Command:
+        """Read a record's value.
+
+        Raises:
+            IncompatibleCommand: its version is above *newest*, or it has fields that are unknown.
+            InvalidCommand: it is no command.
+        """
+        return cls.from_document(_document(value), newest)
+
+    @classmethod
+    def from_document(cls, body: Mapping[str, Any], newest: int = VERSION) -> Command:
+        """The same from JSON that was parsed. Raises: IncompatibleCommand, InvalidCommand."""
+        field = body.get
+        version, plan = field("version"), field("plan")
+        if version is not None and (type(version) is not int or version > newest):
+            raise _version_error(version, newest)
+        if not body.keys() <= _COMMAND_FIELDS:
+            raise _unknown(body, _COMMAND_FIELDS, "a command")
+        statement = field("statement")
+        streams, original = field("streamsProperties"), field("originalProperties")
+        if type(statement) is not str:
+            raise _no_text("statement")
+        return cls(
+            statement,
+            streams if type(streams) is dict else _map(streams, "streamsProperties"),
+            original if type(original) is dict else _map(original, "originalProperties"),
+            None if plan is None else _plan(plan),
+            version,
+        )
+
+
+def statement_of(value: bytes | None) -> str | None:
+    """The statement of a command that may be incompatible otherwise; None where there is none."""
+    try:
+        statement = _document(value).get("statement")
+    except InvalidCommand:
+        return None
+    return statement if isinstance(statement, str) else None
+
+
+def _document(value: bytes | None) -> Mapping[str, Any]:
+    if value is None:
+        raise InvalidCommand("the value is null")
+    try:
+        body = parse_json(value)
+    except (ValueError, RecursionError) as error:
+        raise InvalidCommand(f"not JSON: {error}") from None
+    if type(body) is not dict:
+        raise InvalidCommand("not a JSON object")
+    return body
+
+
+def _version_error(version: object, newest: int) -> InvalidCommand:
+    if type(version) is not int:
+        return InvalidCommand("version is no whole number")
+    return IncompatibleCommand(
+        "Received a command from an incompatible command topic version. Expected version "
+        f"less than or equal to {newest} but got {version}"
+    )
+
+
+def _plan(body: object) -> Plan:
+    if not isinstance(body, dict):
+        raise InvalidCommand("plan is no JSON object")
+    field = body.get
+    if field("@type") != PLAN_TYPE:
+        raise IncompatibleCommand(f"plan has the unknown type {field('@type')!r}")
+    if not body.keys() <= _PLAN_FIELDS:
+        raise _unknown(body, _PLAN_FIELDS, "a plan")
+    statement, ddl, query = field("statementText"), field("ddlCommand"), field("queryPlan")
+    if type(statement) is not str:
+        raise _no_text("statementText")
+    return Plan(
+        statement,
+        None if ddl is None else _ddl(ddl),
+        None if query is None else _query(query),
+    )
+
+
+def _ddl(body: object) -> Ddl:
+    if not isinstance(body, dict):
+        raise InvalidCommand("ddlCommand is no JSON object")
+    told = body.get("@type")
+    known = _KINDS.get(told) if type(told) is str else None
+    if known is None:
+        raise IncompatibleCommand(f"ddlCommand has the unknown type {told!r}")
+    kind, name_field = known
+    name = body.get(name_field)
+    if type(name) is not str:
+        raise _no_text(name_field)
+    return Ddl(kind, unquoted(name), body)
+
+
+def _query(body: object) -> Query:
+    if not isinstance(body, dict):
+        raise InvalidCommand("queryPlan is no JSON object")
+    if not body.keys() <= _QUERY_FIELDS:
+        raise _unknown(body, _QUERY_FIELDS, "a query plan")
+    sources, sink, query_id = body.get("sources"), body.get("sink"), body.get("queryId")
+    if not isinstance(sources, list) or not all(isinstance(one, str) for one in sources):
+        raise InvalidCommand("sources is no list of names")
+    if sink is not None and not isinstance(sink, str):
+        raise InvalidCommand("sink is no name")
+    if not isinstance(query_id, str):
+        raise _no_text("queryId")
+    return Query(
+        query_id,
+        tuple([unquoted(one) for one in sources]),
+        None if sink is None else unquoted(sink),
+        body,
+    )
+
+
+def unquoted(name: str) -> str:
+    """A name without the backquotes around it; two of them within stand for one."""
+    if name[:1] == name[-1:] == "`" and len(name) >= 2:
+        return name[1:-1].replace("``", "`")
+    return name
+
+
+def quoted(name: str) -> str:
+    """A name in backquotes, as the ids of CREATE and INSERT have it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _unknown(body: Mapping[str, Any], fields: frozenset[str], what: str) -> IncompatibleCommand:
+    return IncompatibleCommand(f"{what} has the unknown field {min(body.keys() - fields)!r}")
+
+
+def _no_text(field: str) -> InvalidCommand:
+    return InvalidCommand(f"{field} is missing or no text")
+
+
+def _map(found: object, field: str) -> Mapping[str, Any]:
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise InvalidCommand(f"{field} is no JSON object")
+    return found

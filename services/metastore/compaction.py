@@ -1,0 +1,196 @@
+"""A backup without what has ended: terminated and superseded queries go, objects and ids stay.
+
+As ksqlDB's RestoreCommandsCompactor does on each start, but into a new file: commands keep their
+offsets, ids and times, and both files are replayed to prove that they are the same metastore. A
+restore alone puts the new file in the topic's place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import mkdtemp
+
+from services.errors import MalformedInput, Refused, StorageError
+from services.metastore.command import Command
+from services.metastore.command_id import EntityType
+from services.metastore.live_backup import Origin, open_backup
+from services.metastore.log.reader import Entry, Replay
+from services.metastore.metastore import Metastore
+from services.metastore.records import CommandRecord
+from services.metastore.restore.source import RestoreSource
+from services.metastore.statements.statement import ALL
+from services.topic_backup.folder import LocalFolder, storage_errors
+
+TOGGLES = (EntityType.PAUSE, EntityType.RESUME)
+
+
+@dataclass(slots=True)
+class Compacted:
+    """What became of the commands of a backup."""
+
+    before: int
+    records: tuple[CommandRecord, ...]
+    dropped: tuple[int, ...]
+    """Offsets of the commands that are left out."""
+    stripped: tuple[int, ...]
+    """Offsets of those that lost their query and kept their object."""
+    digest: str
+    """Of the metastore that both replay to."""
+
+
+@dataclass(slots=True)
+class _Life:
+    """One run of a query, from the command that begins it to the one that ends it."""
+
+    begun: int
+    """Index of a command."""
+    ended: int | None = None
+    by_id: list[int] = field(default_factory=list)
+    """Commands that paused or resumed it alone."""
+
+
+def compact(records: Sequence[CommandRecord]) -> Compacted:
+    """Leave out of *records* what has ended.
+
+    The last command that changed objects stays as it is: the number of the next query derives from
+    its offset.
+
+    Raises:
+        MalformedInput: a command cannot be applied, so nothing can be proved.
+        StorageError: the two do not replay to the same metastore, so nothing is given back.
+    """
+    commands, lives, metastore = _traced(records)
+    last = max((i for i, one in enumerate(commands) if _counts(one)), default=-1)
+    gone = _ended(commands, lives, last)
+    drop = set(_needless(commands, lives, gone))
+    kept: list[CommandRecord] = []
+    stripped = []
+    for index, (record, entry) in enumerate(zip(records, commands, strict=True)):
+        if index in gone and not _has_object(entry.command):
+            drop.add(index)
+        elif index in gone:
+            kept.append(record._replace(value=_without_query(record.value or b"")))
+            stripped.append(record.offset)
+        elif index not in drop:
+            kept.append(record)
+    dropped = tuple([records[index].offset for index in sorted(drop)])
+    told = Compacted(len(records), tuple(kept), dropped, tuple(stripped), metastore.digest)
+    _prove(told)
+    return told
+
+
+def _traced(
+    records: Sequence[CommandRecord],
+) -> tuple[list[Entry], dict[str, list[_Life]], Metastore]:
+    """The commands, the runs of each query, and the metastore at the end."""
+    commands: list[Entry] = []
+    lives: dict[str, list[_Life]] = {}
+    replay = Replay(commands.append)
+    running: dict[str, int] = {}
+    for index, record in enumerate(records):
+        if not replay.take(record):
+            raise MalformedInput(
+                f"the commands cannot be replayed, so none is left out: {replay.degraded}."
+            )
+        now = {one.id: one.offset for one in replay.metastore.queries.values()}
+        for query in running.keys() - now.keys():
+            lives[query][-1].ended = index
+        for query, offset in now.items():
+            if running.get(query) != offset:
+                if query in running:
+                    lives[query][-1].ended = index
+                lives.setdefault(query, []).append(_Life(index))
+        key = commands[-1].id
+        if key.type in TOGGLES and key.entity in now:
+            lives[key.entity][-1].by_id.append(index)
+        running = now
+    return commands, lives, replay.metastore
+
+
+def _ended(commands: list[Entry], lives: dict[str, list[_Life]], last: int) -> set[int]:
+    """Commands that began a query which ended, and can do without it."""
+    return {
+        one.begun
+        for runs in lives.values()
+        for one in runs
+        if one.ended is not None and one.begun != last and commands[one.begun].command.plan
+    }
+
+
+def _needless(
+    commands: list[Entry], lives: dict[str, list[_Life]], gone: set[int]
+) -> Iterator[int]:
+    """Commands about queries that change nothing, once what ended never began."""
+    kept_ends = {one.ended for runs in lives.values() for one in runs if one.begun not in gone}
+    for index, one in enumerate(commands):
+        if one.id.type is EntityType.TERMINATE and index not in kept_ends:
+            yield index
+    for runs in lives.values():
+        for life in runs:
+            yield from life.by_id if life.begun in gone else life.by_id[:-1]
+    for index, one in enumerate(commands):
+        if one.id.type in TOGGLES and one.id.entity != ALL and one.id.entity not in lives:
+            yield index
+
+
+def _counts(entry: Entry) -> bool:
+    """Whether the number of the next query derives from it."""
+    kind = entry.id.type
+    return kind not in (*TOGGLES, EntityType.TERMINATE, EntityType.CLUSTER)
+
+
+def _has_object(command: Command) -> bool:
+    return command.plan is not None and command.plan.ddl is not None
+
+
+def _without_query(value: bytes) -> bytes:
+    """The command with the object it creates alone (KsqlPlan.withoutQuery)."""
+    body = json.loads(value)
+    body["plan"]["queryPlan"] = None
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "surrogatepass"
+    )
+
+
+def _prove(told: Compacted) -> None:
+    replay = Replay()
+    for record in told.records:
+        replay.take(record)
+    if replay.degraded is not None or replay.metastore.digest != told.digest:
+        raise StorageError(
+            "without what has ended, the commands do not become the same metastore: nothing was "
+            "written; restore the backup as it is, and report this"
+        )
+
+
+def write_compacted(source: RestoreSource, told: Compacted, folder: Path) -> Path:
+    """Write the commands that are left as a backup in *folder*, which is new or empty.
+
+    Raises:
+        Refused: the folder is not empty, or the backup has no side file to take offsets from.
+        StorageError: it cannot be written.
+    """
+    header = source.header
+    if header is None or source.known is None:
+        raise Refused(
+            f"{source.file.name} has no side file that tells the offsets of its commands, and a "
+            "compacted backup keeps them: compact one that Breakglass wrote"
+        )
+    if folder.exists() and any(folder.iterdir()):
+        raise Refused(f"{folder} is not empty: name a new folder, so that nothing is mixed up")
+    origin = Origin(header.topic, header.topic_id, header.cluster_id)
+    with storage_errors(str(folder)):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    with open_backup(aside, origin, lambda _: None) as backup:
+        backup.take(told.records)
+        assert backup.name is not None
+        name = str(backup.name)
+    with storage_errors(str(folder)):
+        # The beginning of a smaller backup is a backup, too, so all of it gets its name at once.
+        aside.rename(folder)
+        LocalFolder(folder.parent).sync()
+    return folder / name

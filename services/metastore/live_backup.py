@@ -1,0 +1,368 @@
+"""The live backup of one command topic: compared from its beginning, then appended to.
+
+What `take` returned from is on disk. The lines are synced before their side entries are written,
+so a side file is never ahead of its backup; what a crash left out of it is noted again from the
+topic when the backup is continued.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Self
+
+from services.errors import ConflictingRecord, StorageError
+from services.metastore.events import (
+    Begun,
+    Continued,
+    Difference,
+    Flagged,
+    Mended,
+    Shorter,
+    Tell,
+)
+from services.metastore.names import BackupName, Style, new_name, newest
+from services.metastore.private_files import (
+    fingerprint,
+    lock_file,
+    locked,
+    private_append,
+    private_folder,
+    remove_if_there,
+)
+from services.metastore.records import CommandRecord
+from services.metastore.restart import REBUILT, Ended, Position, Restart
+from services.metastore.side_file import SUFFIX, Chain, Noted, SideHeader, digest_of, note
+from services.metastore.side_reader import side_extent, stored_records
+from services.metastore.tail import find_tail
+from services.topic_backup.folder import LocalFolder, storage_errors
+
+COPIED_AT_ONCE = 1_000
+"""Commands of one group when a new file receives what it shares with the one before."""
+OVERLAPPED = 500
+"""From so many commands on they are noted while the disk takes their lines."""
+PART = 10_000
+"""Commands that the disk takes while the next are made ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The topic that is backed up."""
+
+    topic: str
+    topic_id: str
+    cluster_id: str
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class LiveBackup:
+    """Holds the backups of one service in a folder; made by `open_backup`, under its lock."""
+
+    def __init__(
+        self,
+        folder: LocalFolder,
+        origin: Origin,
+        tell: Tell,
+        *,
+        style: Style = Style.KLIP,
+        fail_on_difference: bool = False,
+        now_ms: Callable[[], int] = _now_ms,
+    ) -> None:
+        self._folder = folder
+        self.origin = origin
+        self._tell = tell
+        self._style = style
+        self._fail = fail_on_difference
+        self._now_ms = now_ms
+        self._restart: Restart | None = None
+        self._appender: _Appender | None = None
+        self.appended = 0
+        """Commands written by this run."""
+        self.name: BackupName | None = newest(folder.names(), origin.topic)
+        if self.name is not None:
+            self._restart = self._restarted(self.name)
+
+    @property
+    def path(self) -> Path | None:
+        """The file that is compared or written; None before the first command."""
+        return None if self.name is None else self._folder.path / str(self.name)
+
+    @property
+    def lines(self) -> int:
+        """Commands that the topic and the file have in common by now."""
+        if self._restart is not None:
+            return self._restart.lines
+        return 0 if self._appender is None else self._appender.lines
+
+    @property
+    def comparing(self) -> bool:
+        """Whether lines of the file are left to be compared."""
+        return self._restart is not None
+
+    def take(self, records: Sequence[CommandRecord]) -> None:
+        """Compare *records*, the next of the topic, and put on disk what is new among them.
+
+        Raises:
+            ConflictingRecord: the topic is another than the backup, and that is not to be met
+                with a new file.
+            StorageError: a file cannot be written, or another program writes it.
+        """
+        rest = records
+        if self._restart is not None:
+            rest = self._compared(self._restart, records)
+        if rest:
+            self._append(rest)
+
+    def reached_end(self) -> int:
+        """Tell what is left of the file when the topic has no more for now: so many lines."""
+        restart = self._restart
+        if restart is None:
+            return 0
+        missing = restart.rest()
+        if missing:
+            self._tell(Shorter(str(self.name), restart.lines, missing))
+        else:
+            self._go_on(restart)
+        return missing
+
+    def sync(self) -> None:
+        """Put the side file on disk, too; worth it whenever the topic is quiet."""
+        if self._appender is not None:
+            self._appender.sync_side()
+
+    def close(self) -> None:
+        """Give the files back."""
+        if self._restart is not None:
+            self._restart.close()
+        if self._appender is not None:
+            self._appender.close()
+        self._restart = self._appender = None
+
+    def _restarted(self, name: BackupName) -> Restart:
+        data = self._folder.path / str(name)
+        side = _side_of(data)
+        remove_if_there(side.with_name(side.name + REBUILT))
+        extent = side_extent(side)
+        self._mend(data, None if extent is None else extent.covered)
+        return Restart(data, side, self._header(), None if extent is None else extent.header)
+
+    def _mend(self, data: Path, covered: int | None) -> None:
+        """Cut off what a killed writer left, or end its last line."""
+        with storage_errors(str(data)), data.open("rb") as file:
+            tail = find_tail(file, covered)
+        if not tail.cut and not tail.lacks_newline:
+            return
+        end = private_append(data, tail.whole)
+        if tail.lacks_newline:
+            end.write(b"\n")
+        end.sync()
+        end.close()
+        done = "the last line was ended" if tail.lacks_newline else f"{tail.cut:,} torn bytes cut"
+        self._tell(Mended(data.name, f"{done}, as a killed writer left it"))
+
+    def _compared(
+        self, restart: Restart, records: Sequence[CommandRecord]
+    ) -> Sequence[CommandRecord]:
+        same, outcome = restart.take(records)
+        if outcome is Ended.BACKUP:
+            self._go_on(restart)
+        elif outcome is not None:
+            self._part(restart, outcome)
+        return records[same:]
+
+    def _go_on(self, restart: Restart) -> None:
+        position = restart.finish()
+        restart.close()
+        self._restart = None
+        assert self.path is not None
+        self._appender = _Appender(self.path, position)
+        self._folder.sync()
+        self._tell(Continued(str(self.name), position.lines))
+
+    def _part(self, restart: Restart, difference: Difference) -> None:
+        """Begin a new file with what both have, and keep the old one as it is."""
+        before = str(self.name)
+        if self._fail:
+            raise ConflictingRecord(
+                f"Backup is out of sync with the current command topic ({before}): {difference}. "
+                "Backups will not work until the previous command topic is restored or all backup "
+                "files are deleted; --on-divergence new-file begins another."
+            )
+        data, side, count = restart.prefix()
+        self._begin(difference, before)
+        with storage_errors(str(side)), data.open("rb") as lines, side.open("rb") as entries:
+            shared = stored_records(lines, entries, count)
+            while group := list(islice(shared, COPIED_AT_ONCE)):
+                self._write(group)
+        self._restart = None
+        restart.close()
+
+    def _append(self, records: Sequence[CommandRecord]) -> None:
+        if self._appender is None:
+            self._begin()
+        odd = self._write(records)
+        self.appended += len(records)
+        for one in records if odd else ():
+            if one.problem:
+                self._tell(Flagged(str(self.name), one.offset, one.problem))
+
+    def _begin(self, difference: Difference | None = None, before: str = "") -> None:
+        """Begin a file. Its side file comes first: the file itself is what makes it count."""
+        names = self._folder.names()
+        name = new_name(names, self.origin.topic, self._style, self._now_ms())
+        told = {} if difference is None else {"before": before, **asdict(difference)}
+        path = self._folder.path / str(name)
+        self._appender = _Appender.begin(path, replace(self._header(), diverged=told))
+        self._folder.sync()
+        self.name = name
+        self._tell(Begun(str(name), difference, before))
+
+    def _write(self, records: Sequence[CommandRecord]) -> bool:
+        assert self._appender is not None
+        return self._appender.append(records)
+
+    def _header(self) -> SideHeader:
+        where = self.origin
+        return SideHeader(where.topic, where.topic_id, where.cluster_id, self._now_ms())
+
+
+class _Appender:
+    """Writes groups of lines, and their side entries behind them."""
+
+    def __init__(self, path: Path, position: Position) -> None:
+        self._path = path
+        self._data = private_append(path, position.data_end)
+        self._side = private_append(_side_of(path), position.side_end)
+        self._end = position.data_end
+        self._chain = position.chain
+        self._side_dirty = False
+        # Starts no thread before it is used.
+        self._threads = ThreadPoolExecutor(2)
+        self.lines = position.lines
+        self._fingerprint = fingerprint(path)
+
+    @classmethod
+    def begin(cls, path: Path, header: SideHeader) -> Self:
+        chain = Chain()
+        first = chain.seal(header.prefix())
+        side = private_append(_side_of(path), 0)
+        side.write(first)
+        side.sync()
+        side.close()
+        return cls(path, Position(0, 0, len(first), chain, 0))
+
+    def append(self, records: Sequence[CommandRecord]) -> bool:
+        """Put *records* on disk: by one write and one sync, or by a few where they are many.
+
+        Returns whether some of them may have a `problem`.
+        """
+        if fingerprint(self._path) != self._fingerprint:
+            raise StorageError(
+                f"{self._path} was written by another program, so nothing was added: let only one "
+                "of the two back up to this folder, then start again."
+            )
+        begin = self._end
+        odd = self._at_once(records) if len(records) < OVERLAPPED else self._by_parts(records)
+        self._fingerprint = (self._fingerprint[0], self._fingerprint[1] + self._end - begin)
+        self._side_dirty = True
+        self.lines += len(records)
+        return odd
+
+    def _at_once(self, records: Sequence[CommandRecord]) -> bool:
+        lines = [one.line for one in records]
+        block = b"".join(lines)
+        self._sync(block)
+        noted = note(records, lines)
+        self._side.write(self._sealed(noted, block, digest_of(block)))
+        return _odd(noted, block)
+
+    def _by_parts(self, records: Sequence[CommandRecord]) -> bool:
+        """While the disk takes the lines of a part they are noted, and those of the next made."""
+        odd, before = False, None
+        for at in range(0, len(records), PART):
+            part = records[at : at + PART]
+            lines = [one.line for one in part]
+            block = b"".join(lines)
+            if before is not None:
+                self._settle(*before)
+            syncing = self._threads.submit(self._sync, block)
+            digest = self._threads.submit(digest_of, block)
+            noted = note(part, lines)
+            odd = odd or _odd(noted, block)
+            before = syncing, self._sealed(noted, block, digest.result())
+        if before is not None:
+            self._settle(*before)
+        return odd
+
+    def _settle(self, syncing: Future[None], sealed: bytes) -> None:
+        """Note a part once its lines are on disk: the side file is never ahead of them."""
+        syncing.result()
+        self._side.write(sealed)
+
+    def _sealed(self, noted: Noted, block: bytes, digest: bytes) -> bytes:
+        self._end += len(block)
+        return self._chain.seal(noted.prefix(self._end), digest)
+
+    def _sync(self, block: bytes) -> None:
+        self._data.write(block)
+        self._data.sync()
+
+    def sync_side(self) -> None:
+        if self._side_dirty:
+            self._side.sync()
+            self._side_dirty = False
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        self.sync_side()
+        self._data.close()
+        self._side.close()
+
+
+def _odd(noted: Noted, block: bytes) -> bool:
+    """Whether some of these commands may have a `problem`: looked at once for all of them."""
+    return bool(noted.nulls) or b"\r" in block or block.count(b"\n") != len(noted)
+
+
+def _side_of(path: Path) -> Path:
+    return path.with_name(path.name + SUFFIX)
+
+
+@contextmanager
+def open_backup(
+    location: Path,
+    origin: Origin,
+    tell: Tell,
+    *,
+    style: Style = Style.KLIP,
+    fail_on_difference: bool = False,
+    now_ms: Callable[[], int] = _now_ms,
+) -> Iterator[LiveBackup]:
+    """The backup of *origin* in the folder *location*, to be fed the topic from its beginning.
+
+    Raises:
+        AlreadyRunning: another process backs up this service there.
+        StorageError: the folder or a file cannot be used.
+    """
+    folder = private_folder(location)
+    with locked(lock_file(location, origin.topic)):
+        backup = LiveBackup(
+            folder,
+            origin,
+            tell,
+            style=style,
+            fail_on_difference=fail_on_difference,
+            now_ms=now_ms,
+        )
+        try:
+            yield backup
+        finally:
+            backup.close()

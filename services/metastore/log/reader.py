@@ -1,0 +1,291 @@
+"""The command topic as a log: read to its end, every command applied, none ever skipped.
+
+A command that cannot be applied ends the reading there: the metastore stays as it was before, and
+says why. Everything before and after a restart is the same, since nothing is judged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from services.errors import ClusterError, Refused, TimedOut, Unreachable
+from services.kafka.cluster.partitions import read_partitions
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.metastore.command import Command, InvalidCommand
+from services.metastore.command_id import CommandId, InvalidCommandId
+from services.metastore.metastore import Metastore
+from services.metastore.names import command_topic
+from services.metastore.records import CommandRecord
+from services.metastore.topic_reader import LogCut, TopicReader
+from services.metastore.topic_state import stable_end
+from services.model import Unknown
+from services.session import ReadAccess
+
+POLL_SECONDS = 0.01
+"""How long one look takes when there is nothing: a writer waits for it while it fences others."""
+AGAIN_SECONDS = 0.05
+ASK_SECONDS = 5.0
+MARK = "breakglass-command"
+"""The header that tells one command from another with the same bytes."""
+
+
+class Degradation(StrEnum):
+    """Why a log is not read on, in ksqlDB's words (CommandRunner.CommandRunnerDegradedReason)."""
+
+    INCOMPATIBLE_COMMAND = "INCOMPATIBLE_COMMAND"
+    CORRUPTED = "CORRUPTED"
+
+
+@dataclass(frozen=True, slots=True)
+class Degraded:
+    """Where reading ended, and why."""
+
+    why: Degradation
+    offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.why.value} at offset {self.offset:,}: {self.reason}"
+
+
+class LogDegraded(Refused):
+    """The log is not read on, so nothing can be validated against it."""
+
+
+class Entry(NamedTuple):
+    """A command that was applied."""
+
+    offset: int
+    id: CommandId
+    command: Command
+    timestamp_ms: int | None
+
+
+class Replay:
+    """Applies commands in their order, until one cannot be applied."""
+
+    def __init__(self, seen: Callable[[Entry], None] | None = None) -> None:
+        """*seen* is given each command once it was applied."""
+        self.metastore = Metastore()
+        self.degraded: Degraded | None = None
+        self.commands = 0
+        """Applied so far."""
+        self._seen = seen
+
+    def take(self, record: CommandRecord) -> bool:
+        """Apply *record*; False where that ends, now or before."""
+        if self.degraded is not None:
+            return False
+        try:
+            key = CommandId.from_json(record.key)
+            command = Command.from_json(record.value)
+            self.metastore.apply(record.offset, key, command)
+        except (InvalidCommandId, InvalidCommand) as error:
+            self.degrade(Degradation.INCOMPATIBLE_COMMAND, record.offset, str(error))
+            return False
+        self.commands += 1
+        if self._seen is not None:
+            self._seen(Entry(record.offset, key, command, record.timestamp_ms))
+        return True
+
+    def degrade(self, why: Degradation, offset: int, reason: str) -> None:
+        """End here."""
+        self.degraded = Degraded(why, offset, reason)
+
+
+class CommandLog:
+    """A reader of one service's commands, and the metastore as far as it has read."""
+
+    def __init__(
+        self,
+        access: ReadAccess,
+        connection: Mapping[str, Any],
+        service_id: str,
+        seen: Callable[[Entry], None] | None = None,
+    ) -> None:
+        """*connection* is confluent-kafka's; *seen* gets every command that was applied."""
+        self.service_id = service_id
+        self.topic = command_topic(service_id)
+        self._client: ReadClient = access.client("breakglass-command-log")
+        self._connection = connection
+        self._replay = Replay(seen)
+        self._reader: TopicReader | None = None
+        self._leader: int | None = None
+        self._topic_id: object = None
+        self._marks: dict[str, int | None] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._reader is not None:
+            self._reader.__exit__(kind, error, trace)
+        self._client.close()
+
+    @property
+    def metastore(self) -> Metastore:
+        """As far as the log was read; `snapshot` it before changing it."""
+        return self._replay.metastore
+
+    @property
+    def degraded(self) -> Degraded | None:
+        """Why the log is not read on; None while it is."""
+        return self._replay.degraded
+
+    @property
+    def commands(self) -> int:
+        """Applied so far."""
+        return self._replay.commands
+
+    @property
+    def position(self) -> int:
+        """The next offset; markers and aborted commands before it were passed."""
+        return 0 if self._reader is None else self._reader.position()
+
+    def watch_for(self, mark: str) -> None:
+        """Note where the command with this `MARK` is, once it is read."""
+        self._marks[mark] = None
+
+    def found(self, mark: str) -> int | None:
+        """The offset of the command with this `MARK`, if it was read."""
+        return self._marks.get(mark)
+
+    def forget(self, mark: str) -> None:
+        """Watch for it no more."""
+        self._marks.pop(mark, None)
+
+    def catch_up(self, deadline: Deadline) -> int:
+        """Apply all that is committed by now; returns the end that was reached.
+
+        Raises:
+            LogDegraded: a command cannot be applied, or the topic is another one.
+            TimedOut, Unreachable, NotAuthorized, ClusterError.
+        """
+        end = self.end(deadline)
+        self.read_to(end, deadline)
+        return end
+
+    def read_to(self, end: int, deadline: Deadline) -> None:
+        """Apply all before the offset *end*. Raises: as `catch_up`."""
+        reader = self._reading()
+        while True:
+            self._refuse_degraded()
+            if reader.position() >= end:
+                return
+            if deadline.passed:
+                raise TimedOut(
+                    f"topic {self.topic} could be read up to offset {reader.position():,} in time "
+                    f"and not to {end:,}: try again"
+                )
+            self._take(reader)
+
+    def end(self, deadline: Deadline) -> int:
+        """One past the last offset that can be read now, asked on a connection of its own (M7).
+
+        Raises: LogDegraded, TimedOut, NotAuthorized, ClusterError.
+        """
+        reason = "its leader is unknown"
+        while True:
+            try:
+                told = self._ask_end(deadline)
+            except Unreachable as error:
+                told, reason = None, str(error)
+            if isinstance(told, int):
+                return told
+            if isinstance(told, Unknown):
+                reason = told.reason
+            self._leader = None
+            if deadline.passed:
+                raise TimedOut(f"the end of topic {self.topic} is unknown ({reason}): try again")
+            time.sleep(AGAIN_SECONDS)
+
+    def _ask_end(self, deadline: Deadline) -> int | Unknown | None:
+        soon = Deadline.after(min(ASK_SECONDS, max(deadline.remaining(), 0.1)))
+        self._look(soon)
+        if self._leader is None:
+            return None
+        return stable_end(self._client.sender, self.topic, self._leader, soon)
+
+    def _look(self, deadline: Deadline) -> None:
+        """Ask who leads, and whether it is the topic that was begun with (M4)."""
+        sender = self._client.sender
+        if self._topic_id is None:
+            self._client.describe(deadline)
+        partitions = read_partitions(sender, deadline, [self.topic])
+        if not partitions:
+            if self._topic_id is None:
+                raise ClusterError(f"topic {self.topic} does not exist: check the service id")
+            self._corrupt("the topic was deleted")
+            self._refuse_degraded()
+        first = partitions[0]
+        if self._topic_id is not None and first.topic_id != self._topic_id:
+            self._corrupt("the topic was deleted and created anew")
+            self._refuse_degraded()
+        self._topic_id, self._leader = first.topic_id, first.leader
+
+    def _reading(self) -> TopicReader:
+        if self._reader is None:
+            self._reader = TopicReader(self._connection, self.topic)
+        return self._reader
+
+    def _take(self, reader: TopicReader) -> None:
+        try:
+            batch = reader.poll(POLL_SECONDS)
+        except LogCut as error:
+            self._corrupt(str(error))
+            return
+        except Unreachable:
+            return
+        take, marked = self._replay.take, self._marks
+        for record in batch.records:
+            if take(record) and marked and record.headers:
+                self._note_mark(record)
+
+    def _note_mark(self, record: CommandRecord) -> None:
+        for name, value in record.headers:
+            mark = (value or b"").decode("ascii", "replace")
+            if name == MARK and mark in self._marks and self._marks[mark] is None:
+                self._marks[mark] = record.offset
+
+    def _corrupt(self, reason: str) -> None:
+        if self._replay.degraded is None:
+            self._replay.degrade(Degradation.CORRUPTED, self.position, reason)
+
+    def _refuse_degraded(self) -> None:
+        degraded = self._replay.degraded
+        if degraded is not None:
+            raise LogDegraded(
+                f"topic {self.topic} is not read on, and nothing of it is skipped: {degraded}; "
+                "restore it without that command from a backup, or use a newer release"
+            )
+
+
+def read_whole(
+    access: ReadAccess,
+    connection: Mapping[str, Any],
+    service_id: str,
+    seconds: float,
+    seen: Callable[[Entry], None] | None = None,
+) -> CommandLog:
+    """Read a log to its end, and no further; one that degrades is given back as far as it went.
+
+    Raises: TimedOut, Unreachable, NotAuthorized, ClusterError.
+    """
+    with CommandLog(access, connection, service_id, seen) as log:
+        try:
+            log.catch_up(Deadline.after(seconds))
+        except LogDegraded as error:
+            if log.degraded is None:
+                raise ClusterError(str(error)) from error
+        return log

@@ -1,0 +1,185 @@
+"""Writes statements to the command topic by the transactional protocol: one writer at a time.
+
+The nine steps, with what they leave open closed: a statement is validated before anybody is fenced
+as well, so refusals disturb nobody; a writer that was fenced begins again, after a random wait; and
+whatever a commit answers, only the log tells how it went (M1), which is read to its end under the
+same transactional id before anything is tried again. Done is what the own reader has passed (M2).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from services.errors import BreakglassError, ClusterError, OutcomeUnknown, Unreachable
+from services.kafka.wire.deadline import Deadline
+from services.metastore.command_id import CommandId
+from services.metastore.log.reader import MARK, CommandLog
+from services.metastore.log.validator import NothingToDo, Planned, Validator
+from services.metastore.records import CommandRecord
+from services.metastore.transactions import Fenced, TransactionFailed, Transactions
+
+TRANSACTION_MS = 10_000
+"""How long a writer that was killed holds up readers, where nobody takes its place."""
+STEP_SECONDS = 10.0
+FIRST_WAIT, LONGEST_WAIT = 0.05, 2.0
+SLOW_WAIT = 8.0
+"""Where an attempt takes long, as on a busy machine, others have to be left so many times as long:
+they would be fenced before they are through, and nobody would ever be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A statement that is in the log, and that the own reader has passed."""
+
+    id: CommandId | None
+    """None: nothing had to be done."""
+    offset: int | None
+    query_id: str | None
+    attempts: int
+    seconds: float
+    reason: str = ""
+    """Why nothing had to be done."""
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """One statement on its way."""
+
+    text: str
+    properties: Mapping[str, Any]
+    mark: str
+    deadline: Deadline
+    began: float
+    count: int = 0
+    planned: Planned | None = None
+    uncertain: bool = False
+    """A commit was sent whose outcome is not known."""
+
+
+class CommandWriter:
+    """Submits statements; made only in armed sessions. Not for several threads at once."""
+
+    def __init__(
+        self, log: CommandLog, connection: Mapping[str, Any], validator: Validator
+    ) -> None:
+        """*connection* is confluent-kafka's."""
+        self._log = log
+        self._connection = connection
+        self._validator = validator
+
+    def submit(
+        self, text: str, properties: Mapping[str, Any] | None = None, *, seconds: float = 60.0
+    ) -> Submitted:
+        """Write *text* as a command, within *seconds*.
+
+        Raises:
+            StatementRejected: it is not valid; nothing was written.
+            LogDegraded: the log cannot be read to its end; nothing was written.
+            OutcomeUnknown: it may be in the log: look for it before trying again.
+            Fenced, TimedOut: others write all the time, or brokers do not answer; nothing was
+                written.
+            NotAuthorized, ClusterError: the cluster refused; nothing was written.
+        """
+        began = time.monotonic()
+        deadline = Deadline.after(seconds)
+        one = _Attempts(text, properties or {}, uuid4().hex, deadline, began)
+        self._log.watch_for(one.mark)
+        try:
+            return self._until_decided(one)
+        finally:
+            self._log.forget(one.mark)
+
+    def _until_decided(self, one: _Attempts) -> Submitted:
+        longest = FIRST_WAIT
+        while True:
+            one.count += 1
+            began = time.monotonic()
+            try:
+                return self._attempt(one)
+            except (Fenced, TransactionFailed, Unreachable, OutcomeUnknown) as error:
+                if one.deadline.passed:
+                    self._give_up(one, error)
+            except BreakglassError as error:
+                self._give_up(one, error)
+            took = time.monotonic() - began
+            time.sleep(min(random.uniform(0, longest), one.deadline.remaining()))
+            longest = min(2 * longest, max(LONGEST_WAIT, SLOW_WAIT * min(took, 1.0)))
+
+    def _give_up(self, one: _Attempts, error: BreakglassError) -> NoReturn:
+        if not one.uncertain:
+            raise error
+        raise OutcomeUnknown(
+            f"whether the statement is in topic {self._log.topic} is unknown ({error}): look for a "
+            f"command with the header {MARK}={one.mark} before trying again"
+        ) from error
+
+    def _attempt(self, one: _Attempts) -> Submitted:
+        self._log.catch_up(one.deadline)
+        if self._log.found(one.mark) is not None:
+            return self._done(one)
+        if not one.uncertain:
+            told = self._validated(one)
+            if isinstance(told, NothingToDo):
+                return self._nothing(one, told)
+        producer = Transactions(
+            self._connection,
+            self._log.service_id,
+            timeout_ms=TRANSACTION_MS,
+            seconds=min(STEP_SECONDS, max(one.deadline.remaining(), 1.0)),
+        )
+        producer.init()
+        producer.begin()
+        try:
+            return self._in_transaction(one, producer)
+        except BaseException:
+            with suppress(BreakglassError):
+                producer.abort()
+            raise
+
+    def _in_transaction(self, one: _Attempts, producer: Transactions) -> Submitted:
+        """What the log holds now is all: who writes behind it makes this commit fail."""
+        self._log.catch_up(one.deadline)
+        if self._log.found(one.mark) is not None:
+            producer.abort()
+            return self._done(one)
+        one.uncertain = False
+        planned = self._validated(one)
+        if isinstance(planned, NothingToDo):
+            producer.abort()
+            return self._nothing(one, planned)
+        headers = ((MARK, one.mark.encode()),)
+        record = CommandRecord(0, planned.id.to_json(), planned.value, None, headers)
+        (offset,) = producer.send(self._log.topic, [record])
+        one.planned, one.uncertain = planned, True
+        self._commit(producer)
+        self._log.read_to(offset + 1, one.deadline)
+        if self._log.found(one.mark) is None:
+            raise ClusterError("the commit was confirmed and the command is not in the log")
+        return self._done(one)
+
+    def _commit(self, producer: Transactions) -> None:
+        try:
+            producer.commit()
+        except OutcomeUnknown:
+            if not producer.commit_again():
+                raise
+
+    def _validated(self, one: _Attempts) -> Planned | NothingToDo:
+        snapshot = self._log.metastore.snapshot()
+        return self._validator.validate(one.text, snapshot, one.properties)
+
+    def _done(self, one: _Attempts) -> Submitted:
+        assert one.planned is not None
+        seconds = time.monotonic() - one.began
+        offset = self._log.found(one.mark)
+        return Submitted(one.planned.id, offset, one.planned.query_id, one.count, seconds)
+
+    def _nothing(self, one: _Attempts, told: NothingToDo) -> Submitted:
+        seconds = time.monotonic() - one.began
+        return Submitted(None, None, None, one.count, seconds, told.reason)

@@ -1,0 +1,163 @@
+"""What the console shows of a ksqlDB service: metastore, history and backup. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from services.errors import BreakglassError, ClusterError
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.metastore.alarms import dangers
+from services.metastore.compared import Counts, Pair, counted, pairs
+from services.metastore.lines import BackupLine, read_lines
+from services.metastore.log.reader import Degraded, Entry, Replay
+from services.metastore.log.topics import TopicsNow
+from services.metastore.log.validator import inconsistencies
+from services.metastore.metastore import Metastore
+from services.metastore.names import newest, service_of
+from services.metastore.records import CommandRecord
+from services.metastore.topic_reader import LogCut, TopicReader
+from services.metastore.topic_state import read_topic_state
+from services.model import Unknown
+from services.topic_backup.folder import storage_errors
+
+LOOK_SECONDS = 20.0
+POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The newest backup of the service in a folder."""
+
+    file: Path
+    lines: tuple[BackupLine, ...]
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLook:
+    """One look at a service."""
+
+    topic: str
+    metastore: Metastore
+    entries: tuple[Entry, ...]
+    degraded: Degraded | None
+    wrong: Mapping[str, str]
+    """By object: what is not as it was when it was created."""
+    alarms: tuple[str, ...]
+    backup: Held | Unknown
+    pairs: tuple[Pair, ...]
+
+
+def command_topics(topics: Iterable[str]) -> tuple[str, ...]:
+    """The command topics among *topics*."""
+    return tuple(sorted({one for one in topics if service_of(one) is not None}))
+
+
+class ServiceWatch:
+    """Looks at one service again and again; what was read of its topic is read once."""
+
+    def __init__(self, connection: Mapping[str, Any], topic: str, folder: Path) -> None:
+        """*connection* is confluent-kafka's; *folder* is where its backups are."""
+        self.topic = topic
+        self._connection = connection
+        self._folder = folder
+        self._topic_id = ""
+        self._reader: TopicReader | None = None
+        self._begin()
+
+    def close(self) -> None:
+        """End reading."""
+        if self._reader is not None:
+            self._reader.__exit__(None, None, None)
+            self._reader = None
+
+    def look(self, client: ReadClient) -> ServiceLook:
+        """What is so now. Raises: Unreachable, NotAuthorized, ClusterError."""
+        deadline = Deadline.after(LOOK_SECONDS)
+        client.describe(deadline)
+        state = read_topic_state(client.sender, self.topic, deadline)
+        alarms = tuple([str(one) for one in dangers(state, self.topic, None)])
+        if state is not None:
+            if state.topic_id != self._topic_id:
+                self.close()
+                self._begin()
+                self._topic_id = state.topic_id
+            self._read(deadline)
+        metastore = self._replay.metastore.snapshot()
+        wrong = inconsistencies(metastore, TopicsNow(client))
+        backup, found = self._compared()
+        return ServiceLook(
+            self.topic,
+            metastore,
+            tuple(self._entries),
+            self._replay.degraded,
+            wrong,
+            alarms,
+            backup,
+            found,
+        )
+
+    def _begin(self) -> None:
+        self._seen: tuple[tuple[Path, int, int] | None, int] | None = None
+        self._side_by_side: tuple[Held | Unknown, tuple[Pair, ...]] = Unknown("not read yet"), ()
+        self._records: list[CommandRecord] = []
+        self._entries: list[Entry] = []
+        self._replay = Replay(self._entries.append)
+
+    def _read(self, deadline: Deadline) -> None:
+        if self._reader is None:
+            self._reader = TopicReader(self._connection, self.topic)
+            self._ended = False
+        while True:
+            try:
+                batch = self._reader.poll(POLL_SECONDS)
+            except LogCut:
+                self.close()
+                self._begin()
+                self._topic_id = ""
+                return
+            for record in batch.records:
+                self._records.append(record)
+                self._replay.take(record)
+            self._ended = self._ended or batch.at_end
+            if self._ended and not batch.records:
+                return
+            if deadline.passed:
+                raise ClusterError(f"topic {self.topic} does not come to an end: try again")
+
+    def _compared(self) -> tuple[Held | Unknown, tuple[Pair, ...]]:
+        """Both side by side; as before, where neither was changed since."""
+        try:
+            with storage_errors(str(self._folder)):
+                seen = self._newest(), len(self._records)
+                if seen != self._seen:
+                    self._side_by_side, self._seen = self._compare(seen[0]), seen
+        except BreakglassError as error:
+            return Unknown(str(error)), ()
+        return self._side_by_side
+
+    def _newest(self) -> tuple[Path, int, int] | None:
+        """The newest backup, its length, and when it was written."""
+        names = [one.name for one in self._folder.iterdir()] if self._folder.is_dir() else []
+        name = newest(names, self.topic)
+        if name is None:
+            return None
+        file = self._folder / str(name)
+        stat = file.stat()
+        return file, stat.st_size, stat.st_mtime_ns
+
+    def _compare(
+        self, found: tuple[Path, int, int] | None
+    ) -> tuple[Held | Unknown, tuple[Pair, ...]]:
+        if found is None:
+            none = f"there is none in {self._folder}: `breakglass metastore backup`"
+            return Unknown(none), tuple(pairs(self._records, ()))
+        file = found[0]
+        with file.open("rb") as data:
+            lines = tuple(read_lines(data))
+        both = tuple(pairs(self._records, lines))
+        return Held(file, lines, counted(both)), both

@@ -1,0 +1,283 @@
+"""The comparison of KLIP-31: each command of the topic with the next line, offsets ignored.
+
+Beside it the side file is compared with what the topic tells of each command; one that is missing,
+short or of another topic is rebuilt from the topic while the lines are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import NamedTuple
+
+from services.metastore.events import Difference
+from services.metastore.private_files import private_append, remove_if_there
+from services.metastore.records import CommandRecord
+from services.metastore.side_file import Chain, Noted, SideHeader, digest_of, note
+from services.metastore.side_reader import groups, stored_groups
+from services.topic_backup.folder import storage_errors
+from services.words.inert import bounded
+
+REBUILT = ".new"
+"""Behind the name of a side file that is being rebuilt."""
+SHOWN = 60
+"""Characters of a difference that are told."""
+GROUP_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a backup is written on."""
+
+    lines: int
+    """Commands it has."""
+    data_end: int
+    side_end: int
+    chain: Chain
+    newlines: int
+    """Line ends in it."""
+
+
+class Ended(Enum):
+    """Why a comparison ended without a difference."""
+
+    BACKUP = auto()
+    """There is no next line: the command is new."""
+
+
+class Compared(NamedTuple):
+    """What came of comparing some commands."""
+
+    same: int
+    """So many of the first are as the next lines are."""
+    outcome: Ended | Difference | None
+    """What comes behind those; None where all are the same."""
+
+
+class Restart:
+    """Goes through a backup as the topic is read from its beginning."""
+
+    def __init__(self, data: Path, side: Path, header: SideHeader, kept: SideHeader | None) -> None:
+        """*header* is what the side file should begin with, *kept* what it does."""
+        with storage_errors(str(data)):
+            self._data = data.open("rb")
+        self._data_path, self._side_path = data, side
+        self._header = header
+        self._kept: _Kept | None = None
+        self._rebuild: _Rebuild | None = None
+        self.lines = self._at = self._newlines = 0
+        if kept is not None and _same_topic(kept, header):
+            self._kept = _Kept(side)
+        else:
+            self._rebuild = _Rebuild(side, header)
+
+    def close(self) -> None:
+        """Give the files back; what was not finished is taken away."""
+        self._data.close()
+        if self._kept is not None:
+            self._kept.close()
+        if self._rebuild is not None:
+            self._rebuild.abandon()
+            self._rebuild = None
+
+    def take(self, records: Sequence[CommandRecord]) -> Compared:
+        """Compare *records* with the next lines, all at once as long as they are the same."""
+        lines = [one.line for one in records]
+        block = b"".join(lines)
+        if self._data.read(len(block)) == block:
+            self._same(records, lines)
+            return Compared(len(records), None)
+        self._data.seek(self._at)
+        return self._line_by_line(records, lines)
+
+    def _line_by_line(self, records: Sequence[CommandRecord], lines: Sequence[bytes]) -> Compared:
+        held: list[bytes] = []
+        at = self._at
+        found = b""
+        for line in lines:
+            found = self._next(at, len(line))
+            if not found.endswith(line) or found[: -len(line)].strip():
+                break
+            held.append(found)
+            at += len(found)
+        same = len(held)
+        self._same(records[:same], held)
+        if same == len(records):
+            return Compared(same, None)
+        return Compared(same, self._difference(records[same]) if found else Ended.BACKUP)
+
+    def _next(self, at: int, size: int) -> bytes:
+        """So many bytes from *at*, blank lines before them as well; empty at the end."""
+        self._data.seek(at)
+        blank = 0
+        while (line := self._data.readline()) and not line.strip():
+            blank += len(line)
+        if not line:
+            return b""
+        self._data.seek(at)
+        return self._data.read(blank + size)
+
+    def rest(self) -> int:
+        """Lines that no command of the topic was compared with."""
+        self._data.seek(self._at)
+        return sum(1 for line in self._data if line.strip())
+
+    def finish(self) -> Position:
+        """Where the backup goes on, once every line was found in the topic."""
+        if self._kept is not None and self._rebuild is None and not self._kept.whole:
+            self._rebuild = self._rebuilt_so_far()
+        if self._rebuild is not None:
+            rebuild, self._rebuild = self._rebuild, None
+            chain, side_end = rebuild.chain, rebuild.put_in_place()
+        else:
+            assert self._kept is not None
+            chain, side_end = self._kept.chain, self._kept.end
+        return Position(self.lines, self._at, side_end, chain, self._newlines)
+
+    def prefix(self) -> tuple[Path, Path, int]:
+        """The backup, a side file of it, and how many of their commands the topic has, too."""
+        if self._rebuild is None:
+            return self._data_path, self._side_path, self.lines
+        return self._data_path, self._rebuild.flushed(), self.lines
+
+    def _same(self, records: Sequence[CommandRecord], held: Sequence[bytes]) -> None:
+        """*records* are the next lines, of which the backup has *held*."""
+        if not held:
+            return
+        noted = note(records, held)
+        if self._rebuild is None:
+            assert self._kept is not None
+            if not self._kept.matches(noted):
+                self._rebuild = self._rebuilt_so_far()
+        if self._rebuild is not None:
+            self._rebuild.add(noted, held)
+        self.lines += len(held)
+        self._at += sum(noted.sizes)
+        self._newlines += sum(one.count(b"\n") for one in held)
+
+    def _rebuilt_so_far(self) -> _Rebuild:
+        rebuild = _Rebuild(self._side_path, self._header)
+        with (
+            storage_errors(str(self._side_path)),
+            self._data_path.open("rb") as data,
+            self._side_path.open("rb") as side,
+        ):
+            for noted, held, _ in stored_groups(data, side, self.lines):
+                rebuild.add(noted, held)
+        return rebuild
+
+    def _difference(self, record: CommandRecord) -> Difference:
+        self._data.seek(self._at)
+        number = self._newlines + 1
+        while not (line := self._data.readline()).strip():
+            number += 1
+        found, line = record.line, line.removesuffix(b"\n")
+        at = next(
+            (n for n, (one, other) in enumerate(zip(found, line, strict=False)) if one != other),
+            min(len(found) - 1, len(line)),
+        )
+        key = len(record.key or b"")
+        in_value = at > key
+        base = key + 1 if in_value else 0
+        return Difference(
+            number,
+            record.offset,
+            "value" if in_value else "key",
+            at - base,
+            _shown(line[at:]),
+            _shown(found.removesuffix(b"\n")[at:]),
+        )
+
+
+class _Kept:
+    """The side file as it is, compared with what the topic tells."""
+
+    def __init__(self, side: Path) -> None:
+        with storage_errors(str(side)):
+            self._file = side.open("rb")
+        header = self._file.readline()
+        self._groups = groups(self._file)
+        self._group: Noted | None = None
+        self._line = b""
+        self._place = 0
+        self.chain = Chain.behind(header)
+        self.end = len(header)
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def whole(self) -> bool:
+        """Whether every group that was begun was gone through to its end."""
+        return self._group is None
+
+    def matches(self, noted: Noted) -> bool:
+        """Whether the next commands are noted like that; after False it is of no use."""
+        at = 0
+        while at < len(noted):
+            if self._group is None:
+                self._group, self._line = next(self._groups, (None, b""))
+                self._place = 0
+            if self._group is None:
+                return False
+            some = min(len(noted) - at, len(self._group) - self._place)
+            expected = self._group.part(self._place, self._place + some)
+            if expected != noted.part(at, at + some):
+                return False
+            at, self._place = at + some, self._place + some
+            if self._place == len(self._group):
+                self.end += len(self._line)
+                self.chain = Chain.behind(self._line)
+                self._group = None
+        return True
+
+
+class _Rebuild:
+    """A side file that is written anew, beside the one that it will replace."""
+
+    def __init__(self, side: Path, header: SideHeader) -> None:
+        self._side = side
+        self._path = side.with_name(side.name + REBUILT)
+        self._file = private_append(self._path, 0)
+        self.chain = Chain()
+        self._buffer = bytearray(self.chain.seal(header.prefix()))
+        self._written = self._end = 0
+
+    def add(self, noted: Noted, held: Sequence[bytes]) -> None:
+        block = b"".join(held)
+        self._end += len(block)
+        self._buffer += self.chain.seal(noted.prefix(self._end), digest_of(block))
+        if len(self._buffer) >= GROUP_BYTES:
+            self._flush()
+
+    def flushed(self) -> Path:
+        self._flush()
+        return self._path
+
+    def put_in_place(self) -> int:
+        """Make it the side file; returns its length."""
+        self._flush()
+        self._file.sync()
+        self._file.close()
+        with storage_errors(str(self._side)):
+            self._path.replace(self._side)
+        return self._written
+
+    def abandon(self) -> None:
+        self._file.close()
+        remove_if_there(self._path)
+
+    def _flush(self) -> None:
+        self._file.write(bytes(self._buffer))
+        self._written += len(self._buffer)
+        self._buffer.clear()
+
+
+def _same_topic(one: SideHeader, other: SideHeader) -> bool:
+    return (one.topic_id, one.cluster_id) == (other.topic_id, other.cluster_id)
+
+
+def _shown(text: bytes) -> str:
+    return bounded(text[: 4 * SHOWN].decode("utf-8", "replace"), SHOWN)

@@ -1,0 +1,345 @@
+"""Carries out a restore: snapshot, fence, a new topic, every command at its offset, proof.
+
+All commands become visible at once, by one commit; a crash before it leaves an empty topic and the
+snapshot. Running the same command again goes on from whatever is there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from services.errors import BreakglassError, ClusterError, EvidenceChanged, OutcomeUnknown, TimedOut
+from services.kafka.command_topic_client import CommandTopicClient
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.metastore.backup_run import BackupJob, run_backup
+from services.metastore.records import CommandRecord
+from services.metastore.restore.layout import AbortPads, Commands, Pads, Step, needs_pads, steps
+from services.metastore.restore.plan import Present, RestorePlan
+from services.metastore.topic_reader import TopicReader
+from services.metastore.topic_state import read_topic_state, stable_end, topic_id_at
+from services.metastore.transactions import TRANSACTION_MS, Transactions
+from services.model import TopicPartition
+from services.recovery.execution.record import Record
+from services.session import ReadAccess
+
+ASK_SECONDS = 30.0
+WAIT_SECONDS = 60.0
+LOOK_SECONDS = 0.05
+PADS_ID = "{service_id}-breakglass-pads"
+"""The second transactional id, of the transaction that fills gaps and is aborted."""
+PAD = CommandRecord(0, None, b"breakglass pad")
+SHORTEST_MS, STEP_MS = 60_000, 100
+"""How long the transactions may be open: they hold up every reader if this process is killed."""
+AT_ONCE = 1_000
+"""Records of one flush."""
+
+TellStep = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Restored:
+    """What a restore came to."""
+
+    topic: str
+    commands: int
+    snapshot: str = ""
+    """The backup of what was there before; empty where there was nothing."""
+    topic_id: str = ""
+    verified: bool = False
+    differences: list[str] = field(default_factory=list)
+    already: bool = False
+    """Nothing had to be done."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreWork:
+    """What a restore works with; exists only in an armed session."""
+
+    access: ReadAccess
+    client: ReadClient
+    topics: CommandTopicClient
+    connection: Mapping[str, Any]
+    journal: Record
+    snapshots: Path
+    """Folder in which this restore makes one of its own."""
+    tell: TellStep
+
+
+def restore(work: RestoreWork, plan: RestorePlan) -> Restored:
+    """Make the topic what *plan* says.
+
+    Raises:
+        EvidenceChanged: the topic was changed since the plan was made; nothing was deleted.
+        Fenced: a server of the service took its transactional id; nothing can be seen.
+        OutcomeUnknown: a request of consequence was not answered; run the same command again.
+    """
+    if plan.done:
+        return Restored(plan.topic, len(plan.source.commands), verified=True, already=True)
+    items = {TopicPartition(plan.topic, 0): _item(plan)}
+    request = work.journal.request("restore command topic", items)
+    try:
+        restored = _Restore(work, plan).run()
+    except OutcomeUnknown as error:
+        _close(work, plan, request, "unknown", str(error))
+        raise
+    except BaseException as error:
+        _close(work, plan, request, "failed", str(error) or type(error).__name__)
+        raise
+    result = "succeeded" if restored.verified else "differs"
+    _close(work, plan, request, result, "; ".join(restored.differences[:3]))
+    return restored
+
+
+def _item(plan: RestorePlan) -> dict[str, Any]:
+    present = plan.present
+    return {
+        "file": plan.source.file,
+        "commands": len(plan.source.commands),
+        "offsets": plan.source.offsets,
+        "before": None if present is None else present.topic_id,
+        "before_commands": 0 if present is None else present.commands,
+    }
+
+
+def _close(work: RestoreWork, plan: RestorePlan, request: int, result: str, reason: str) -> None:
+    outcome = {TopicPartition(plan.topic, 0): {"result": result, "reason": reason}}
+    work.journal.outcome(request, outcome)
+
+
+class _Restore:
+    def __init__(self, work: RestoreWork, plan: RestorePlan) -> None:
+        self._work = work
+        self._plan = plan
+        self._report = Restored(plan.topic, len(plan.source.commands))
+        self._snapshot_end = 0
+        service = plan.settings.service_id
+        offsets = [one.record.offset for one in plan.source.commands]
+        self._steps = list(steps(offsets))
+        lasts = min(SHORTEST_MS + STEP_MS * len(self._steps), TRANSACTION_MS)
+        self._commands = Transactions(work.connection, service, timeout_ms=lasts)
+        self._pads: Transactions | None = None
+        if needs_pads(offsets):
+            pads = PADS_ID.format(service_id=service)
+            self._pads = Transactions(work.connection, pads, timeout_ms=lasts)
+
+    def run(self) -> Restored:
+        self._fence()
+        self._snapshot()
+        self._replace_topic()
+        try:
+            self._write()
+        except BaseException:
+            self._give_up()
+            raise
+        self._compare()
+        return self._report
+
+    def _give_up(self) -> None:
+        """Abort what is open, so that whoever comes next need not wait until it times out."""
+        for one in (self._commands, self._pads):
+            if one is not None:
+                with suppress(BreakglassError):
+                    one.abort()
+
+    def _fence(self) -> None:
+        """Take both ids before anything is deleted: an ACL that is missing shows here."""
+        plan, deadline = self._plan, Deadline.after(ASK_SECONDS)
+        self._work.client.describe(deadline)
+        self._work.topics.may_create(plan.topic, plan.replicas, _topic_settings(plan), deadline)
+        self._tell("taking the service's transactional id, so that no server can write")
+        if self._pads is not None:
+            self._pads.init()
+        self._commands.init()
+
+    def _snapshot(self) -> None:
+        """Back up what is there; nobody can write behind it any more."""
+        present = self._plan.present
+        if present is None:
+            return
+        self._tell("backing up the present topic")
+        folder = self._work.snapshots / f"{time.time_ns() // 1_000_000}"
+        job = BackupJob(self._plan.topic, folder)
+        outcome = run_backup(self._work.access, self._work.connection, job, lambda _: None)
+        if outcome.commands != present.commands or outcome.next_offset < present.next_offset:
+            raise EvidenceChanged(
+                f"topic {self._plan.topic} held {present.commands:,} commands when this restore "
+                f"was agreed to and holds {outcome.commands:,} now: look again, then start again"
+            )
+        self._snapshot_end = outcome.next_offset
+        if outcome.file:
+            self._report.snapshot = str(folder / outcome.file)
+            self._work.journal.note(f"snapshot {self._report.snapshot}")
+
+    def _replace_topic(self) -> None:
+        plan, deadline = self._plan, Deadline.after(WAIT_SECONDS)
+        if plan.present is not None:
+            self._unchanged(plan.present, deadline)
+            self._tell(f"deleting topic {plan.topic}")
+            self._work.topics.delete(plan.topic, UUID(plan.present.topic_id), deadline)
+        self._wait_gone(deadline)
+        self._tell(f"creating topic {plan.topic}")
+        self._work.topics.create(plan.topic, plan.replicas, _topic_settings(plan), deadline)
+        self._report.topic_id = self._wait_led(deadline)
+
+    def _unchanged(self, present: Present, deadline: Deadline) -> None:
+        """Return if nothing came behind what the snapshot has. Raises: EvidenceChanged."""
+        sender, topic = self._work.client.sender, self._plan.topic
+        state = read_topic_state(sender, topic, deadline)
+        end = None
+        if state is not None and state.leader is not None:
+            end = stable_end(sender, topic, state.leader, deadline)
+        if state is None or state.topic_id != present.topic_id or end != self._snapshot_end:
+            raise EvidenceChanged(
+                f"topic {topic} was changed after its snapshot was taken, so a server of the "
+                "service is running: stop it, then start again"
+            )
+
+    def _wait_gone(self, deadline: Deadline) -> None:
+        """Until no broker knows the topic: what one still knew, a producer would write to."""
+        while any(self._ids()):
+            _wait(deadline, f"topic {self._plan.topic} to be deleted")
+
+    def _wait_led(self, deadline: Deadline) -> str:
+        while True:
+            ids = self._ids()
+            if None not in ids and len(set(ids)) == 1:
+                state = read_topic_state(self._work.client.sender, self._plan.topic, deadline)
+                if state is not None and state.leader is not None and state.topic_id in ids:
+                    return state.topic_id
+            _wait(deadline, f"topic {self._plan.topic} to have a leader")
+
+    def _ids(self) -> list[str | None]:
+        """The topic's id by every broker that is up."""
+        deadline = Deadline.after(ASK_SECONDS)
+        client = self._work.client
+        brokers = [one.id for one in client.describe(deadline).brokers if one.fenced is not True]
+        return [topic_id_at(client.sender, self._plan.topic, one, deadline) for one in brokers]
+
+    def _write(self) -> None:
+        if not self._plan.source.commands:
+            return
+        self._tell(f"writing {len(self._plan.source.commands):,} commands, none visible yet")
+        self._commands.begin()
+        if self._pads is not None:
+            self._pads.begin()
+        for step in self._steps:
+            self._do(step)
+        self._tell("committing")
+        self._commit()
+
+    def _do(self, step: Step) -> None:
+        topic = self._plan.topic
+        if isinstance(step, Commands):
+            for at in range(step.start, step.end, AT_ONCE):
+                records = self._plan.source.records[at : min(at + AT_ONCE, step.end)]
+                got = self._commands.send(topic, records)
+                _check(got, step.offset + at - step.start)
+        elif isinstance(step, Pads):
+            assert self._pads is not None
+            for at in range(0, step.count, AT_ONCE):
+                some = min(AT_ONCE, step.count - at)
+                _check(self._pads.send(topic, [PAD] * some), step.offset + at)
+        else:
+            self._abort_pads(step)
+
+    def _abort_pads(self, step: AbortPads) -> None:
+        """Abort, and wait for the marker: the coordinator writes it after it answered."""
+        assert self._pads is not None
+        self._pads.abort()
+        deadline = Deadline.after(WAIT_SECONDS)
+        while (end := self._log_end(deadline)) <= step.offset:
+            _wait(deadline, "the marker of the aborted transaction")
+        if end != step.offset + 1:
+            raise _disturbed(step.offset, end - 1)
+
+    def _log_end(self, deadline: Deadline) -> int:
+        from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, list_offsets
+
+        sender, topic = self._work.client.sender, self._plan.topic
+        state = read_topic_state(sender, topic, deadline)
+        if state is None or state.leader is None:
+            return -1
+        partition = TopicPartition(topic, 0)
+        told = list_offsets(
+            sender, state.leader, [partition], LATEST, deadline, replica_id=LEADER_ONLY
+        )[partition]
+        return getattr(told, "offset", -1)
+
+    def _commit(self) -> None:
+        """Commit; where the answer is lost, the same producer is asked again, then the log (M1)."""
+        try:
+            self._commands.commit()
+        except OutcomeUnknown:
+            if not self._commands.commit_again():
+                self._tell("the commit was not answered: the topic itself tells")
+
+    def _compare(self) -> None:
+        """Read the topic back, and compare every command, its offset, time and headers."""
+        self._tell("reading back and comparing")
+        deadline = Deadline.after(WAIT_SECONDS)
+        wanted = self._plan.source.records
+        with TopicReader(self._work.connection, self._plan.topic) as reader:
+            read: list[CommandRecord] = []
+            while len(read) < len(wanted):
+                batch = reader.poll(0.5)
+                read += batch.records
+                if batch.at_end and not batch.records:
+                    if deadline.passed:
+                        break
+                    time.sleep(LOOK_SECONDS)
+        self._report.differences = [*_differences(wanted, read)]
+        self._report.verified = not self._report.differences
+
+    def _tell(self, what: str) -> None:
+        self._work.tell(what)
+
+
+def _topic_settings(plan: RestorePlan) -> dict[str, str]:
+    """What ksqlDB gives its command topic (KsqlInternalTopicUtils.ensureTopic)."""
+    settings = {
+        "retention.ms": "-1",
+        "cleanup.policy": "delete",
+        "unclean.leader.election.enable": "false",
+    }
+    if plan.settings.min_insync is not None:
+        settings["min.insync.replicas"] = str(plan.settings.min_insync)
+    return settings
+
+
+def _check(offsets: list[int], first: int) -> None:
+    if offsets != list(range(first, first + len(offsets))):
+        raise _disturbed(first, offsets[0])
+
+
+def _disturbed(wanted: int, got: int) -> ClusterError:
+    return ClusterError(
+        f"the new topic has something at offset {wanted:,} that is not ours (a record of ours got "
+        f"{got:,}): another writer is at work; nothing of this restore is visible, stop it and run "
+        "the same command again"
+    )
+
+
+def _differences(wanted: tuple[CommandRecord, ...], read: list[CommandRecord]) -> list[str]:
+    found = []
+    for one, other in zip(wanted, read, strict=False):
+        expected = (
+            one if one.timestamp_ms is not None else one._replace(timestamp_ms=other.timestamp_ms)
+        )
+        if expected != other:
+            found.append(f"the command of offset {one.offset:,} is another at {other.offset:,}")
+    if len(wanted) != len(read):
+        found.append(f"the topic holds {len(read):,} commands and the backup {len(wanted):,}")
+    return found
+
+
+def _wait(deadline: Deadline, what: str) -> None:
+    if deadline.passed:
+        raise TimedOut(f"waited too long for {what}: run the same command again")
+    time.sleep(LOOK_SECONDS)

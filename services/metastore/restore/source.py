@@ -1,0 +1,235 @@
+"""What is restored: the commands of a backup, each checked, with the offsets they had."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from pathlib import Path
+
+from services.errors import MalformedInput, Refused
+from services.metastore.command import VERSION, Command
+from services.metastore.command_id import CommandId
+from services.metastore.lines import BackupLine, read_lines
+from services.metastore.records import CommandRecord
+from services.metastore.side_file import SUFFIX, SideEntry, SideHeader
+from services.metastore.side_reader import side_extent, side_header, stored_commands
+from services.metastore.validation import Finding, LineFinding, checked
+from services.topic_backup.folder import storage_errors
+
+MOST_QUOTED = 3
+
+
+class Offsets(StrEnum):
+    """Which offsets the commands get."""
+
+    ORIGINAL = "original"
+    """As the side file has them: query ids derive from them."""
+    COMPACT = "compact"
+    """From 0 on without gaps, by one transaction."""
+    EVERY_OTHER = "every other"
+    """0, 2, 4: a transaction a command, as ksqlDB's own restore leaves them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skips:
+    """What is left out instead of refused."""
+
+    incompatible: bool = False
+    terminate_cluster: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Restorable:
+    """A command that is restored."""
+
+    line: int
+    id: CommandId
+    command: Command
+    record: CommandRecord
+    """With the offset it will have."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSource:
+    """A backup, read wholly and found fit."""
+
+    file: Path
+    commands: tuple[Restorable, ...]
+    skipped: tuple[LineFinding, ...]
+    notes: tuple[LineFinding, ...]
+    """What keeps nothing, and is worth knowing."""
+    offsets: Offsets
+    known: tuple[int, ...] | None
+    """The offsets that these commands had; None without a side file of all of them."""
+    header: SideHeader | None = None
+
+    @property
+    def records(self) -> tuple[CommandRecord, ...]:
+        """What the topic is to hold."""
+        return tuple([one.record for one in self.commands])
+
+
+def read_source(
+    file: Path,
+    skips: Skips,
+    *,
+    compact: bool = False,
+    as_ksqldb: bool = False,
+    only_read: bool = False,
+    newest: int = VERSION,
+) -> RestoreSource:
+    """Read and check a backup, before anything is touched.
+
+    Without offsets in a side file *compact* has to be asked for, or *as_ksqldb*, which gives every
+    other offset then. With *only_read* nothing is restored, so TERMINATE CLUSTER stays in its
+    place, and offsets that nobody told are every other one.
+
+    Raises:
+        MalformedInput: a line cannot be restored; names it as ksqlDB's restore does.
+        Refused: it would terminate the cluster again, or has no offsets.
+        StorageError: it cannot be read.
+    """
+    entries = _entries(file)
+    good: list[tuple[BackupLine, CommandId, Command]] = []
+    skipped: list[LineFinding] = []
+    notes: list[LineFinding] = []
+    with storage_errors(str(file)), file.open("rb") as data:
+        for one in checked(read_lines(data), newest):
+            for finding in one.findings:
+                if not (only_read and finding.finding is Finding.ENDS_CLUSTER):
+                    _judge(finding, skips, skipped, notes)
+            left_out = _left_out(one.findings) and not only_read
+            if one.id is not None and one.command is not None and not left_out:
+                good.append((one.line, one.id, one.command))
+    known = _known(good, entries)
+    if known is None and not (compact or as_ksqldb or only_read):
+        raise Refused(
+            f"{file.name} has no side file that tells the offsets its commands had, and query ids "
+            "derive from them: add --compact-offsets to restore it from offset 0 on"
+        )
+    offsets = Offsets.COMPACT if compact else Offsets.ORIGINAL
+    if known is None and not compact:
+        offsets = Offsets.EVERY_OTHER
+    return RestoreSource(
+        file,
+        tuple(_commands(good, entries, offsets)),
+        tuple(skipped),
+        tuple(notes),
+        offsets,
+        None if known is None else tuple(known),
+        _header(file),
+    )
+
+
+def _judge(
+    finding: LineFinding, skips: Skips, skipped: list[LineFinding], notes: list[LineFinding]
+) -> None:
+    kind = finding.finding
+    if kind is Finding.ENDS_CLUSTER:
+        if not skips.terminate_cluster:
+            raise Refused(
+                f"{finding.message}, and every topic of the service goes with it: add "
+                "--skip-terminate-cluster to leave it out"
+            )
+        skipped.append(finding)
+    elif kind in (Finding.INCOMPATIBLE, Finding.INVALID, Finding.LINE) and skips.incompatible:
+        skipped.append(finding)
+    elif kind.prevents_restore:
+        raise MalformedInput(finding.message)
+    else:
+        notes.append(finding)
+
+
+def _left_out(findings: tuple[LineFinding, ...]) -> bool:
+    return any(one.finding is Finding.ENDS_CLUSTER for one in findings)
+
+
+def _header(file: Path) -> SideHeader | None:
+    return side_header(file.with_name(file.name + SUFFIX))
+
+
+def _entries(file: Path) -> dict[int, SideEntry]:
+    """What the side file has, by the end of each line."""
+    side = file.with_name(file.name + SUFFIX)
+    extent = side_extent(side)
+    if extent is None:
+        return {}
+    with storage_errors(str(file)), file.open("rb") as data, side.open("rb") as entries:
+        return {entry.end: entry for entry, _ in stored_commands(data, entries, extent.entries)}
+
+
+def _known(
+    good: list[tuple[BackupLine, CommandId, Command]], entries: dict[int, SideEntry]
+) -> list[int] | None:
+    offsets = [entries[line.end].offset for line, _, _ in good if line.end in entries]
+    grows = all(one < other for one, other in pairwise(offsets))
+    return offsets if len(offsets) == len(good) and grows else None
+
+
+def _commands(
+    good: list[tuple[BackupLine, CommandId, Command]],
+    entries: dict[int, SideEntry],
+    offsets: Offsets,
+) -> list[Restorable]:
+    commands = []
+    for number, (line, key, command) in enumerate(good):
+        entry = entries.get(line.end)
+        if offsets is Offsets.ORIGINAL:
+            assert entry is not None
+            offset = entry.offset
+        else:
+            offset = number if offsets is Offsets.COMPACT else 2 * number
+        record = CommandRecord(
+            offset,
+            line.key,
+            line.value,
+            None if entry is None else entry.timestamp_ms,
+            () if entry is None else entry.headers,
+        )
+        commands.append(Restorable(line.number, key, command, record))
+    return commands
+
+
+def reusable_query_ids(source: RestoreSource) -> tuple[str, ...]:
+    """Query ids that ksqlDB will give away again, for its next one is the last offset plus one.
+
+    A query that gets the id of an ended one meets the state that one left (#6010, #6159).
+    """
+    if not source.commands:
+        return ()
+    last = source.commands[-1].record.offset
+    ids = Counter(
+        one.command.plan.query.id
+        for one in source.commands
+        if one.command.plan is not None and one.command.plan.query is not None
+    )
+    return tuple(sorted(one for one in ids if _number(one) > last))
+
+
+def changed_query_ids(source: RestoreSource) -> tuple[tuple[str, int, int], ...]:
+    """Commands without a plan that begin queries: their ids are made anew from the offset before.
+
+    Each as statement id, the number it had, the number it gets.
+    """
+    if source.known is None:
+        return ()
+    changed = []
+    for index, one in enumerate(source.commands):
+        if one.command.plan is None and _begins_query(one.command.statement):
+            before = source.known[index - 1] + 1 if index else 0
+            after = source.commands[index - 1].record.offset + 1 if index else 0
+            if before != after:
+                changed.append((str(one.id), before, after))
+    return tuple(changed)
+
+
+def _begins_query(statement: str) -> bool:
+    words = statement.upper().split()
+    return words[:1] == ["INSERT"] or (words[:1] == ["CREATE"] and "SELECT" in words)
+
+
+def _number(query_id: str) -> int:
+    number = query_id.rpartition("_")[2]
+    return int(number) if number.isascii() and number.isdigit() else -1

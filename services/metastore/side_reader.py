@@ -1,0 +1,113 @@
+"""Reading a side file beside its backup: how much of the backup it stands for, and each command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from services.errors import BreakglassError
+from services.metastore.records import CommandRecord
+from services.metastore.side_file import (
+    Noted,
+    SideEntry,
+    SideHeader,
+    extent_of,
+    read_group,
+    read_header,
+    unseal,
+)
+from services.topic_backup.folder import storage_errors
+
+
+@dataclass(frozen=True, slots=True)
+class SideExtent:
+    """How far a side file is whole."""
+
+    header: SideHeader
+    entries: int
+    """Commands that it notes."""
+    covered: int
+    """Bytes of the backup that they are."""
+
+
+def side_header(path: Path) -> SideHeader | None:
+    """The first line of the side file at *path*; None where there is none that can be read."""
+    try:
+        with storage_errors(str(path)), path.open("rb") as file:
+            return read_header(file.readline(), str(path))
+    except BreakglassError:
+        return None
+
+
+def side_extent(path: Path) -> SideExtent | None:
+    """What the side file at *path* holds; None where there is none that can be read."""
+    try:
+        with storage_errors(str(path)), path.open("rb") as file:
+            header = read_header(file.readline(), str(path))
+            entries = covered = 0
+            for line in file:
+                extent = extent_of(unseal(line) or b"")
+                if extent is None:
+                    break
+                entries, covered = entries + extent[0], extent[1]
+    except BreakglassError:
+        return None
+    return SideExtent(header, entries, covered)
+
+
+def groups(side: BinaryIO) -> Iterator[tuple[Noted, bytes]]:
+    """Each group from where *side* stands, with its line; ends before one that is torn."""
+    for line in side:
+        prefix = unseal(line)
+        noted = None if prefix is None else read_group(prefix)
+        if noted is None:
+            return
+        yield noted, line
+
+
+class Stored(NamedTuple):
+    """Commands of one group, with what the backup has of each."""
+
+    noted: Noted
+    held: list[bytes]
+    begin: int
+    """The byte of the backup where they begin."""
+
+
+def stored_groups(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[Stored]:
+    """The first *count* commands of *side*, by groups, with the bytes of *data* that they are.
+
+    Ends before a group that is torn, and before a command whose bytes are not there.
+    """
+    side.seek(0)
+    side.readline()
+    size = data.seek(0, 2)
+    begin = data.seek(0)
+    for noted, _ in groups(side):
+        wanted = noted.part(0, count)
+        block = data.read(min(sum(wanted.sizes), size - begin))
+        ends = [0, *accumulate(wanted.sizes)]
+        held = [block[at:end] for at, end in pairwise(ends) if end <= len(block)]
+        if held:
+            yield Stored(wanted.part(0, len(held)), held, begin)
+        count -= len(held)
+        begin += ends[-1]
+        if not count or len(held) < len(noted):
+            return
+
+
+def stored_commands(
+    data: BinaryIO, side: BinaryIO, count: int
+) -> Iterator[tuple[SideEntry, bytes]]:
+    """The same command by command."""
+    for noted, held, begin in stored_groups(data, side, count):
+        yield from zip(noted.entries(begin), held, strict=True)
+
+
+def stored_records(data: BinaryIO, side: BinaryIO, count: int) -> Iterator[CommandRecord]:
+    """The same as the records that they were."""
+    for entry, held in stored_commands(data, side, count):
+        yield entry.record(held)

@@ -1,0 +1,82 @@
+"""What a statement says, as far as it changes the set of objects and queries. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from services.metastore.command import quoted
+from services.metastore.command_id import Action, CommandId, EntityType
+
+
+class Kind(StrEnum):
+    """What a statement does."""
+
+    CREATE_SOURCE = "create source"
+    CREATE_AS = "create as select"
+    INSERT_AS = "insert into"
+    CREATE_TYPE = "create type"
+    DROP_SOURCE = "drop source"
+    DROP_TYPE = "drop type"
+    ALTER = "alter"
+    TERMINATE = "terminate"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+    @property
+    def begins_query(self) -> bool:
+        """Whether a query runs from then on."""
+        return self in (Kind.CREATE_AS, Kind.INSERT_AS)
+
+    @property
+    def by_query_id(self) -> bool:
+        """Whether it is about queries, not about objects."""
+        return self in (Kind.TERMINATE, Kind.PAUSE, Kind.RESUME)
+
+
+ALL = "ALL"
+"""In place of a query's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement."""
+
+    kind: Kind
+    entity: EntityType
+    """What *name* is the name of."""
+    name: str
+    """Of the object, or the id of the query (`ALL` for every one)."""
+    or_replace: bool = False
+    if_not_exists: bool = False
+    if_exists: bool = False
+    read_only: bool = False
+    """CREATE SOURCE: nothing can be written to it."""
+    columns: tuple[str, ...] = ()
+    """That it declares, or adds."""
+    primary_key: bool = False
+    sources: tuple[str, ...] = ()
+    """What its query reads."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Of its WITH, by their names in capitals."""
+    type_text: str = ""
+    """What a type stands for."""
+
+    @property
+    def topic(self) -> str | None:
+        """The Kafka topic that it names."""
+        return self.properties.get("KAFKA_TOPIC")
+
+    @property
+    def command_id(self) -> CommandId:
+        """The key of its command (CommandIdAssigner.java): names are quoted when they are made."""
+        if self.kind in (Kind.CREATE_SOURCE, Kind.CREATE_AS, Kind.INSERT_AS):
+            return CommandId(self.entity, quoted(self.name), Action.CREATE)
+        action = {
+            Kind.CREATE_TYPE: Action.CREATE,
+            Kind.DROP_SOURCE: Action.DROP,
+            Kind.DROP_TYPE: Action.DROP,
+            Kind.ALTER: Action.ALTER,
+        }.get(self.kind, Action.EXECUTE)
+        return CommandId(self.entity, self.name, action)

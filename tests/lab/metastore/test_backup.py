@@ -1,0 +1,254 @@
+"""`metastore backup` on a real broker: rules M4 and M5, and the accident of the KLIP."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from services.metastore.records import CommandRecord
+from tests.lab.metastore.commands import Follower, backed_up, following, run
+from tests.lab.metastore.topics import CommandTopic
+from tests.unit.metastore.generating import Generator
+from tests.unit.metastore.test_live_backup import content, stored
+
+WITHIN_SECONDS = 2.0
+
+
+def words(topic: CommandTopic, folder: Path) -> tuple[str, ...]:
+    return ("backup", "--service-id", topic.service_id, "--location", str(folder))
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.bak"))
+
+
+def wait_for(file: Path, records: list[CommandRecord]) -> None:
+    """Wait until the backup holds *records*."""
+    give_up = time.monotonic() + 30
+    wanted = content(records)
+    while not file.exists() or file.read_bytes() != wanted:
+        assert time.monotonic() < give_up, file
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def records() -> list[CommandRecord]:
+    return Generator(21).records(40)
+
+
+def test_a_backup_holds_every_committed_command_with_its_offset(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    written = topic.produce(records)
+    assert written[-1].offset == 2 * len(records) - 2
+    done = run(topic.cluster, *words(topic, folder), "--json")
+    assert done.code == 0, done.err
+    assert done.kinds() == ["begun", "caught up"]
+    assert done.last["commands"] == done.last["appended"] == 40
+    (file,) = files(folder)
+    assert file.read_bytes() == content(written)
+    assert stored(file) == written
+    again = backed_up(topic, folder)
+    assert again.kinds() == ["continued", "caught up"]
+    assert again.last["appended"] == 0
+    verified = run(None, "verify", str(file))
+    assert verified.code == 0, verified.err
+    assert verified.out.startswith("whole  40 commands  digest ")
+
+
+def test_a_topic_that_does_not_exist_is_not_created(topic: CommandTopic, folder: Path) -> None:
+    topic.delete()
+    done = backed_up(topic, folder)
+    assert done.code == 1
+    assert "does not exist, and it is not created here" in done.err
+    assert all(one.partition.topic != topic.name for one in topic.cluster.partitions())
+
+
+def test_an_empty_topic_leaves_no_file(topic: CommandTopic, folder: Path) -> None:
+    assert backed_up(topic, folder).code == 0
+    assert files(folder) == []
+
+
+def follow_until_caught_up(follower: Follower) -> None:
+    follower.event("caught up")
+
+
+def test_m5_retention_of_nothing_is_noticed_before_anything_is_gone(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    """The accident of the KLIP, at the broker's own pace: the alarm comes minutes before."""
+    written = topic.produce(records[:20], group=20)
+    with following(topic.cluster, *words(topic, folder)) as follower:
+        follow_until_caught_up(follower)
+        began = time.monotonic()
+        topic.configure(retention_ms="0")
+        assert follower.alarm("retention.ms") - began < WITHIN_SECONDS
+        written += topic.produce(records[20:], group=20)
+        wait_for(files(folder)[0], written)
+        assert follower.stop()["alarms"] == 1
+    evidence = (folder / f"{topic.name}.alarms.jsonl").read_text()
+    assert '"value": "0", "source": "topic"' in evidence
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("retention_bytes", "1000"), ("cleanup_policy", "compact")]
+)
+def test_m5_other_settings_that_lose_commands_are_noticed(
+    topic: CommandTopic, folder: Path, setting: str, value: str
+) -> None:
+    with following(topic.cluster, *words(topic, folder)) as follower:
+        follow_until_caught_up(follower)
+        began = time.monotonic()
+        topic.configure(**{setting: value})
+        assert follower.alarm(setting.replace("_", ".")) - began < WITHIN_SECONDS
+
+
+def test_m5_a_setting_left_to_the_broker_is_judged_as_it_holds(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    """Without retention.ms of its own the topic has the broker's week."""
+    topic.delete()
+    topic.create({})
+    written = topic.produce(records, group=40)
+    done = backed_up(topic, folder)
+    assert done.code == 1
+    (alarm,) = [one for one in done.lines if one.get("event") == "alarm"]
+    assert (alarm["danger"], alarm["evidence"]["value"]) == ("retention.ms", "604800000")
+    assert alarm["evidence"]["source"] != "topic"
+    assert stored(files(folder)[0]) == written
+
+
+def test_m5_deleted_records_are_noticed(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    topic.produce(records, group=40)
+    with following(topic.cluster, *words(topic, folder)) as follower:
+        follow_until_caught_up(follower)
+        began = time.monotonic()
+        topic.delete_records(10)
+        assert follower.alarm("records deleted") - began < WITHIN_SECONDS
+
+
+def test_m4_a_topic_created_anew_is_noticed_and_gets_a_file_of_its_own(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    written = topic.produce(records[:20], group=20)
+    with following(topic.cluster, *words(topic, folder)) as follower:
+        follow_until_caught_up(follower)
+        began = time.monotonic()
+        topic.delete()
+        assert follower.alarm("topic missing") - began < WITHIN_SECONDS
+        began = time.monotonic()
+        topic.create()
+        assert follower.alarm("topic recreated") - began < WITHIN_SECONDS
+        other = topic.produce(records[20:] + records[:20], group=40)
+        follower.wait(lambda one: one.get("event") == "begun" and bool(one.get("before")))
+        first, second = files(folder)
+        wait_for(second, other)
+        assert first.read_bytes() == content(written)
+
+
+def test_m4_a_longer_topic_created_while_nobody_followed_is_noticed_at_once(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    """A consumer that went on at its offset would put the new topic's commands behind the old."""
+    written = topic.produce(records[:10], group=10)
+    assert backed_up(topic, folder).code == 0
+    topic.delete()
+    topic.create()
+    other = topic.produce(records[10:], group=30)
+    done = backed_up(topic, folder)
+    assert done.code == 1
+    assert done.kinds()[0] == "alarm"
+    assert done.lines[0]["danger"] == "topic recreated"
+    first, second = files(folder)
+    assert first.read_bytes() == content(written)
+    assert stored(second) == other
+
+
+def test_a_topic_created_anew_and_empty_is_told_with_what_the_backup_holds(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    """ksqlDB says nothing until the next command comes."""
+    written = topic.produce(records, group=40)
+    assert backed_up(topic, folder).code == 0
+    topic.delete()
+    topic.create()
+    done = backed_up(topic, folder)
+    assert done.code == 1
+    (shorter,) = [one for one in done.lines if one.get("event") == "shorter"]
+    assert (shorter["commands"], shorter["missing"]) == (0, 40)
+    assert stored(files(folder)[0]) == written
+
+
+def test_a_restored_topic_is_continued_whatever_its_offsets(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    topic.produce(records, group=1)
+    assert backed_up(topic, folder).code == 0
+    topic.delete()
+    topic.create()
+    restored = topic.produce(records, group=40)
+    done = backed_up(topic, folder)
+    assert done.kinds() == ["alarm", "continued", "caught up"]
+    (file,) = files(folder)
+    assert stored(file) == restored
+
+
+def test_a_difference_can_end_the_backup(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    topic.produce(records, group=40)
+    assert backed_up(topic, folder).code == 0
+    topic.delete()
+    topic.create()
+    topic.produce(records[1:], group=40)
+    done = backed_up(topic, folder, fail=True)
+    assert done.code == 1
+    assert "Backup is out of sync with the current command topic" in done.err
+    assert len(files(folder)) == 1
+
+
+def test_two_backups_of_a_service_do_not_write_at_once(topic: CommandTopic, folder: Path) -> None:
+    with following(topic.cluster, *words(topic, folder)) as follower:
+        follow_until_caught_up(follower)
+        done = backed_up(topic, folder)
+        assert done.code == 3
+        assert "another backup of this service" in done.err
+
+
+def test_a_killed_follower_is_continued(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord]
+) -> None:
+    written = topic.produce(records[:20], group=20)
+    with following(topic.cluster, *words(topic, folder)) as follower:
+        follow_until_caught_up(follower)
+        follower.process.send_signal(signal.SIGKILL)
+        follower.process.wait()
+    written += topic.produce(records[20:])
+    done = backed_up(topic, folder)
+    assert (done.code, done.last["appended"]) == (0, 20)
+    assert stored(files(folder)[0]) == written
+
+
+def test_a_servers_own_properties_name_all_that_is_needed(
+    topic: CommandTopic, folder: Path, records: list[CommandRecord], tmp_path: Path
+) -> None:
+    topic.produce(records, group=40)
+    config = tmp_path / "ksql-server.properties"
+    config.write_text(
+        f"bootstrap.servers={topic.cluster.bootstrap_servers}\n"
+        f"ksql.service.id={topic.service_id}\n"
+        f"ksql.metastore.backup.location={folder}\n"
+        "listeners=http://0.0.0.0:8088\n"
+        "ksql.enable.metastore.backup=true\n"
+    )
+    done = run(None, "backup", "--config", str(config))
+    assert (done.code, done.out) == (0, f"{files(folder)[0].name}  40 commands, 40 of them new\n")
+    config.write_text(config.read_text().replace("=true", "=false"))
+    off = run(None, "backup", "--config", str(config))
+    assert off.code == 0
+    assert "Backups are off (ksql.enable.metastore.backup is false)" in off.err

@@ -1,0 +1,87 @@
+"""`metastore list`, `history`, `validate`, `submit` and `compact`, as an operator runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.lab.topics import create_topic
+from services.metastore.log.reader import Replay
+from services.metastore.records import CommandRecord
+from tests.lab.metastore.commands import Done, backed_up, run
+from tests.lab.metastore.test_restore import consented
+from tests.lab.metastore.topics import CommandTopic
+from tests.unit.metastore.generating import Generator
+
+pytestmark = pytest.mark.slow
+
+
+def told(topic: CommandTopic, *words: str) -> tuple[Done, dict[str, Any]]:
+    done = run(topic.cluster, *words, "--service-id", topic.service_id, "--json")
+    return done, json.loads(done.out) if done.out else {}
+
+
+def metastore_of(records: list[CommandRecord]) -> str:
+    replay = Replay()
+    assert all(map(replay.take, records))
+    return replay.metastore.digest
+
+
+def test_a_statement_is_validated_and_submitted_and_seen(topic: CommandTopic) -> None:
+    create_topic(topic.cluster, f"t-{topic.service_id}", [[1]])
+    statement = (
+        f"CREATE STREAM `a:b` (ID INT KEY) WITH (KAFKA_TOPIC='t-{topic.service_id}', FORMAT='JSON')"
+    )
+    done, plan = told(topic, "validate", statement)
+    assert done.code == 0, done.err
+    assert (plan["id"], plan["executable"]) == ("stream/`a:b`/create", False)
+    missing, _ = told(topic, "validate", statement.replace("t-", "u-"))
+    assert missing.code == 2
+    assert "Kafka topic does not exist: u-" in missing.err
+
+    read_only, _ = told(topic, "submit", statement)
+    assert (read_only.code, "add --write" in read_only.err) == (3, True)
+    planless, _ = told(topic, "submit", statement, "--write")
+    assert (planless.code, "--without-plan" in planless.err) == (3, True)
+    words = ("submit", statement, "--write", "--without-plan")
+    refused, _ = told(topic, *words)
+    phrase = f"{topic.name} stream/`a:b`/create"
+    assert refused.err.rstrip().endswith(f"consent: {phrase}")
+    assert topic.read() == []
+    done, submitted = told(topic, *words, "--consent", phrase)
+    assert done.code == 0, done.err
+    assert submitted["offset"] == 0
+
+    topic_gone, listed = told(topic, "list")
+    assert topic_gone.code == 0
+    assert set(listed["metastore"]["sources"]) == {"a:b"}
+    assert listed["inconsistencies"] == {}
+    _, history = told(topic, "history")
+    assert [one["id"] for one in history["commands"]] == ["stream/`a:b`/create"]
+    table = run(topic.cluster, "list", "--service-id", topic.service_id)
+    assert table.out.splitlines()[1].split()[:2] == ["stream", "a:b"]
+
+
+def test_a_compacted_backup_restores_the_same_metastore(
+    topic: CommandTopic, tmp_path: Path
+) -> None:
+    """The blog's third wish."""
+    written = topic.produce(Generator(41).records(120, gaps=True), group=4)
+    file = tmp_path / "backups" / str(backed_up(topic, tmp_path / "backups").last["file"])
+    done = run(None, "compact", str(file), "--to", str(tmp_path / "small"), "--json")
+    assert done.code == 0, done.err
+    told_of = json.loads(done.out)
+    assert told_of["commands"] < told_of["commands_before"] == 120
+    assert told_of["digest"] == metastore_of(written)
+    assert run(None, "verify", told_of["file"]).code == 0
+    restored = consented(topic, Path(told_of["file"]))
+    assert restored.code == 0, restored.err
+    read = topic.read()
+    assert metastore_of(read) == metastore_of(written)
+    offsets = {one.key: one.offset for one in written}
+    assert {one.offset for one in read} < set(offsets.values()) | {o.offset for o in written}
+    again = run(None, "compact", str(file), "--to", str(tmp_path / "small"))
+    assert (again.code, "not empty" in again.err) == (3, True)

@@ -1,0 +1,43 @@
+"""What the console's screen shows of a service, on a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.metastore.looking import Held, ServiceWatch
+from services.metastore.metastore import Metastore
+from services.model import Unknown
+from tests.lab.metastore.commands import access_to, backed_up
+from tests.lab.metastore.topics import CommandTopic
+from tests.unit.metastore.generating import Generator
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_service_is_followed_with_its_backup_beside_it(topic: CommandTopic, folder: Path) -> None:
+    records = Generator(81).records(9)
+    topic.produce(records[:6])
+    connection = {"bootstrap.servers": topic.cluster.bootstrap_servers}
+    watch = ServiceWatch(connection, topic.name, folder)
+    with access_to(topic.cluster).reading() as client:
+        first = watch.look(client)
+        assert isinstance(first.backup, Unknown)
+        assert len(first.entries) == 6
+        assert set(first.wrong) == set(first.metastore.sources)
+        backed_up(topic, folder)
+        topic.produce(records[6:])
+        second = watch.look(client)
+        assert isinstance(second.backup, Held)
+        assert (second.backup.counts.same, second.backup.counts.only_topic) == (6, 3)
+        assert len(second.entries) == 9
+        topic.configure(retention_ms="0")
+        topic.delete()
+        assert any("is gone" in one for one in watch.look(client).alarms)
+        topic.create()
+        anew = watch.look(client)
+        assert anew.metastore == Metastore()
+        assert isinstance(anew.backup, Held)
+        assert anew.backup.counts.only_backup == 6
+    watch.close()

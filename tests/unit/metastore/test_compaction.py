@@ -1,0 +1,119 @@
+"""Compaction: what has ended goes, and the metastore stays the same."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.errors import MalformedInput, Refused
+from services.metastore.compaction import compact, write_compacted
+from services.metastore.log.reader import Replay
+from services.metastore.records import CommandRecord
+from services.metastore.restore.source import Skips, read_source
+from tests.unit.metastore.generating import Generator
+from tests.unit.metastore.test_live_backup import back_up
+
+
+def digest_of(records: tuple[CommandRecord, ...] | list[CommandRecord]) -> str:
+    replay = Replay()
+    assert all(map(replay.take, records))
+    return replay.metastore.digest
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_left_becomes_the_same_metastore(seed: int) -> None:
+    records = Generator(seed).records(600, gaps=True)
+    told = compact(records)
+    assert len(told.records) < len(records)
+    assert digest_of(told.records) == digest_of(records) == told.digest
+    by_offset = {one.offset: one for one in records}
+    for one in told.records:
+        same = by_offset[one.offset]
+        assert (one.key, one.timestamp_ms) == (same.key, same.timestamp_ms)
+        assert one.value == same.value or one.offset in told.stripped
+    assert len(compact(told.records).records) <= len(told.records)
+
+
+def test_an_ended_query_keeps_the_stream_it_made() -> None:
+    records = Generator(2).records(300)
+    told = compact(records)
+    for one in told.records:
+        if one.offset in told.stripped:
+            plan = json.loads(one.value or b"")["plan"]
+            assert plan["queryPlan"] is None
+            assert plan["ddlCommand"]["@type"].startswith("create")
+
+
+def test_nothing_is_left_out_of_what_cannot_be_replayed() -> None:
+    bad = CommandRecord(99, b'"stream/`A`/create"', b'{"statement":"x","version":99}')
+    with pytest.raises(MalformedInput, match="at offset 99"):
+        compact([*Generator(1).records(5), bad])
+
+
+def test_a_query_without_a_plan_stays_with_what_ended_it() -> None:
+    texts = (
+        "CREATE STREAM I (ID INT KEY) WITH (KAFKA_TOPIC='t', FORMAT='JSON');",
+        "CREATE STREAM A AS SELECT * FROM I;",
+        "TERMINATE CSAS_A_1;",
+        "PAUSE ALL;",
+    )
+    keys = ("stream/`I`/create", "stream/`A`/create", "terminate/CSAS_A_1/execute")
+    records = [
+        CommandRecord(number, json.dumps(key).encode(), json.dumps({"statement": text}).encode())
+        for number, (key, text) in enumerate(zip((*keys, "pause/ALL/execute"), texts, strict=True))
+    ]
+    assert compact(records).records == tuple(records)
+
+
+def test_the_smaller_backup_goes_into_a_folder_of_its_own(tmp_path: Path) -> None:
+    records = Generator(4).records(80, gaps=True)
+    back_up(tmp_path / "live", records)
+    (file,) = (tmp_path / "live").glob("*.bak")
+    source = read_source(file, Skips())
+    told = compact(source.records)
+    written = write_compacted(source, told, tmp_path / "small")
+    assert read_source(written, Skips()).records == told.records
+    with pytest.raises(Refused, match="not empty"):
+        write_compacted(source, told, tmp_path / "small")
+    file.with_name(file.name + ".side").unlink()
+    with pytest.raises(Refused, match="no side file"):
+        write_compacted(read_source(file, Skips(), only_read=True), told, tmp_path / "other")
+
+
+def test_a_compaction_that_ends_anywhere_leaves_nothing_or_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The beginning of a smaller backup would be restored as if it were the whole."""
+    records = Generator(4).records(40, gaps=True)
+    back_up(tmp_path / "live", records)
+    (file,) = (tmp_path / "live").glob("*.bak")
+    held = file.read_bytes()
+    source = read_source(file, Skips())
+    told = compact(source.records)
+    wanted, seen = tmp_path / "small", []
+
+    def look() -> None:
+        seen.append([read_source(one, Skips()).records for one in wanted.glob("*.bak")])
+
+    def ended(call: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*given: Any, **named: Any) -> Any:
+            look()
+            result = call(*given, **named)
+            look()
+            return result
+
+        return watched
+
+    with monkeypatch.context() as patched:
+        for owner, name in ((os, "pwrite"), (os, "fsync"), (Path, "rename"), (Path, "replace")):
+            patched.setattr(owner, name, ended(getattr(owner, name)))
+        write_compacted(source, told, wanted)
+    assert len(seen) > 10
+    assert all(one in ([], [told.records]) for one in seen)
+    assert seen[-1] == [told.records]
+    assert file.read_bytes() == held

@@ -1,0 +1,72 @@
+"""The metastore's backups in a line: how many commands, whether they are followed, alarms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.errors import StorageError
+from services.kafka.wire.deadline import Deadline
+from services.metastore.alarms import Alarm, Danger
+from services.metastore.evidence_log import alarm_file, note_alarm
+from services.metastore.glance import MetastoreGlance
+from services.metastore.live_backup import Origin, open_backup
+from services.metastore.names import command_topic
+from tests.unit.metastore.generating import Generator
+from tests.unit.metastore.test_live_backup import NAMED, ORIGIN, TOPIC, back_up
+
+RECORDS = Generator(31).records(12)
+ALARM = Alarm(Danger.RETENTION_TIME, f"topic {TOPIC} has retention.ms=0 (topic)")
+
+
+def glance(folder: Path) -> tuple[str, object, str]:
+    told = MetastoreGlance(folder).glance(Deadline.after(5))
+    return told.state, told.newest_ms, told.trouble
+
+
+def test_a_service_tells_its_commands_and_when_they_were_written(tmp_path: Path) -> None:
+    back_up(tmp_path, RECORDS)
+    written = (tmp_path / NAMED).stat().st_mtime_ns // 1_000_000
+    assert glance(tmp_path) == ("default_, 12 commands, not followed now", written, "")
+
+
+def test_one_that_is_being_written_is_followed(tmp_path: Path) -> None:
+    with open_backup(tmp_path, ORIGIN, lambda _: None) as backup:
+        backup.take(RECORDS)
+        assert glance(tmp_path)[0] == "default_, 12 commands, followed"
+
+
+def test_several_services_are_summed_up_and_old_files_are_not_counted(tmp_path: Path) -> None:
+    back_up(tmp_path, RECORDS)
+    back_up(tmp_path, RECORDS[1:])
+    other = Origin(command_topic("other_"), "id", "cluster")
+    back_up(tmp_path, RECORDS[:5], origin=other)
+    (tmp_path / "notes_5.bak").write_text("x\n")
+    assert glance(tmp_path)[0] == "2 services, 0 followed, 16 commands"
+
+
+def test_a_folder_without_backups_says_so(tmp_path: Path) -> None:
+    assert glance(tmp_path) == (f"none in {tmp_path}", None, "")
+
+
+def test_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError):
+        glance(tmp_path / "gone")
+
+
+def test_the_last_alarm_is_told_for_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    back_up(tmp_path, RECORDS)
+    note_alarm(tmp_path, TOPIC, ALARM)
+    told = glance(tmp_path)[2]
+    assert told.startswith("alarm at ")
+    assert told.endswith("has retention.ms=0 (topic)")
+    monkeypatch.setattr("services.metastore.glance.ALARM_MS", 0)
+    assert glance(tmp_path)[2] == ""
+
+
+@pytest.mark.parametrize("noise", [b"", b"\n", b"[]\n", b'{"at_ms":"x"}\n', b"\xff{\n"])
+def test_an_alarm_that_cannot_be_read_is_none(tmp_path: Path, noise: bytes) -> None:
+    back_up(tmp_path, RECORDS)
+    alarm_file(tmp_path, TOPIC).write_bytes(noise)
+    assert glance(tmp_path)[2] == ""

@@ -1,0 +1,97 @@
+"""Rule M12: a line is split behind its whole key, and what is wrong with one is told, not fatal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from services.metastore.lines import BackupLine, LineProblem, read_lines, split
+from tests.unit.metastore.generating import HARD, Generator
+
+
+def lines_of(content: bytes) -> list[BackupLine]:
+    return list(read_lines(io.BytesIO(content)))
+
+
+def problems(content: bytes) -> list[tuple[int, LineProblem | None]]:
+    return [(one.number, one.problem) for one in lines_of(content)]
+
+
+def test_m12_every_generated_command_is_split_where_it_was_joined() -> None:
+    records = Generator(2).records(2_500)
+    hard = sum(b":" in (one.key or b"") for one in records)
+    assert hard > 100
+    read = lines_of(b"".join(one.line for one in records))
+    assert [(one.key, one.value) for one in read] == [(one.key, one.value) for one in records]
+    assert all(one.problem is None for one in read)
+    assert [one.number for one in read] == list(range(1, len(records) + 1))
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_m12_a_hard_name_is_split_right(name: str) -> None:
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t")
+    key = f'"stream/`{escaped}`/create"'.encode()
+    assert split(key + b':{"statement":"a:b"}') == (key, b'{"statement":"a:b"}')
+
+
+def test_lines_end_at_line_feeds_alone() -> None:
+    one = '"type/A/drop":{"statement":"\u2028 \x85 \u0085"}\n'.encode()
+    assert problems(one + one) == [(1, None), (2, None)]
+
+
+def test_blank_torn_and_null_lines_are_told_with_their_numbers() -> None:
+    good = b'"type/A/drop":{"statement":"DROP TYPE A;"}\n'
+    content = (
+        good
+        + b"\n"
+        + b"   \r\n"
+        + b'"type/A/dr\n'
+        + b'"type/A/drop"\n'
+        + b'"type/A/drop":\n'
+        + b'"type/A/drop":null\n'
+        + b':{"statement":"x"}\n'
+        + b'null:{"statement":"x"}\n'
+        + good
+        + b'"type/A/drop":{"statem'
+    )
+    assert problems(content) == [
+        (1, None),
+        (2, LineProblem.BLANK),
+        (3, LineProblem.BLANK),
+        (4, LineProblem.TORN),
+        (5, LineProblem.TORN),
+        (6, LineProblem.NULL_VALUE),
+        (7, LineProblem.NULL_VALUE),
+        (8, LineProblem.NULL_KEY),
+        (9, LineProblem.NULL_KEY),
+        (10, None),
+        (11, LineProblem.TORN),
+    ]
+
+
+def test_a_value_with_raw_newlines_is_one_command_and_flagged() -> None:
+    value = b'{\n"statement": "A",\n"plan": null\n}'
+    good = b'"type/A/drop":{"statement":"DROP TYPE A;"}\n'
+    content = good + b'"type/B/drop":' + value + b"\n" + good
+    read = lines_of(content)
+    assert [one.problem for one in read] == [None, LineProblem.RAW_NEWLINES, None]
+    assert read[1].value == value
+    assert [one.number for one in read] == [1, 2, 6]
+    assert [content[one.start : one.end] for one in read] == [
+        good, b'"type/B/drop":' + value + b"\n", good
+    ]  # fmt: skip
+
+
+def test_lines_that_become_no_whole_value_are_left_apart() -> None:
+    content = b'"type/B/drop":{"statement":\n"x"\n"type/A/drop":{"statement":"y"}\n'
+    assert problems(content) == [(1, None), (2, LineProblem.TORN), (3, None)]
+
+
+def test_a_line_that_is_json_takes_no_other() -> None:
+    content = b'"type/A/drop":{"statement":"y"}\nnoise: 1\n'
+    assert problems(content) == [(1, None), (2, None)]
+
+
+def test_an_empty_file_has_no_lines() -> None:
+    assert lines_of(b"") == []

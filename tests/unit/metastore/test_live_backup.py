@@ -1,0 +1,321 @@
+"""The backup file as the topic is replayed: continued, begun anew, mended, checked."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from services.errors import AlreadyRunning, ConflictingRecord, StorageError
+from services.metastore.events import Begun, Continued, Event, Flagged, Mended, Shorter
+from services.metastore.live_backup import LiveBackup, Origin, open_backup
+from services.metastore.names import Style, command_topic
+from services.metastore.records import CommandRecord
+from services.metastore.side_reader import side_extent, stored_records
+from tests.unit.metastore.generating import Generator
+
+TOPIC = command_topic("default_")
+ORIGIN = Origin(TOPIC, "topic-id-1", "cluster")
+NAMED = f"{TOPIC}_1593540976.bak"
+NOW_MS = 1_593_540_976_123
+
+
+def back_up(
+    folder: Path,
+    records: Sequence[CommandRecord],
+    *,
+    group: int = 7,
+    origin: Origin = ORIGIN,
+    fail: bool = False,
+    style: Style = Style.KLIP,
+) -> list[Event]:
+    """Replay *records* into the backup, as a run from the topic's beginning to its end."""
+    events: list[Event] = []
+    with open_backup(
+        folder,
+        origin,
+        events.append,
+        fail_on_difference=fail,
+        style=style,
+        now_ms=lambda: NOW_MS,
+    ) as backup:
+        feed(backup, records, group)
+        backup.reached_end()
+    return events
+
+
+def feed(backup: LiveBackup, records: Sequence[CommandRecord], group: int) -> None:
+    for at in range(0, len(records), group):
+        backup.take(records[at : at + group])
+
+
+def stored(file: Path) -> list[CommandRecord]:
+    side = file.with_name(file.name + ".side")
+    with file.open("rb") as data, side.open("rb") as entries:
+        return list(stored_records(data, entries, 10**9))
+
+
+def content(records: Sequence[CommandRecord]) -> bytes:
+    return b"".join(one.line for one in records)
+
+
+@pytest.fixture
+def records() -> list[CommandRecord]:
+    """A topic."""
+    return Generator(5).records(60, gaps=True)
+
+
+def test_a_first_backup_is_named_as_the_klip_has_it(
+    tmp_path: Path, records: list[CommandRecord]
+) -> None:
+    assert back_up(tmp_path / "b", records) == [Begun(NAMED)]
+    file = tmp_path / "b" / NAMED
+    assert file.read_bytes() == content(records)
+    assert stored(file) == records
+
+
+def test_only_the_owner_can_read_it(tmp_path: Path, records: list[CommandRecord]) -> None:
+    folder = tmp_path / "deep" / "b"
+    folder.mkdir(parents=True, mode=0o755)
+    back_up(folder, records)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    for one in folder.iterdir():
+        assert stat.S_IMODE(one.stat().st_mode) == 0o600, one
+
+
+def test_nothing_is_written_for_an_empty_topic(tmp_path: Path) -> None:
+    assert back_up(tmp_path, []) == []
+    assert list(tmp_path.glob("*.bak")) == []
+
+
+@pytest.mark.parametrize("known", [0, 1, 30, 59, 60])
+def test_a_restart_appends_what_is_new(
+    tmp_path: Path, records: list[CommandRecord], known: int
+) -> None:
+    back_up(tmp_path, records[:known])
+    events = back_up(tmp_path, records)
+    assert events == ([Continued(NAMED, known)] if known else [Begun(NAMED)])
+    assert (tmp_path / NAMED).read_bytes() == content(records)
+    assert stored(tmp_path / NAMED) == records
+
+
+@pytest.mark.parametrize("first", [1, 7, 60])
+@pytest.mark.parametrize("then", [1, 11, 60])
+def test_a_backup_is_the_same_however_its_commands_come(
+    tmp_path: Path, records: list[CommandRecord], first: int, then: int
+) -> None:
+    back_up(tmp_path, records[:45], group=first)
+    assert back_up(tmp_path, records, group=then) == [Continued(NAMED, 45)]
+    assert (tmp_path / NAMED).read_bytes() == content(records)
+    assert stored(tmp_path / NAMED) == records
+    side = (tmp_path / f"{NAMED}.side").read_bytes()
+    assert back_up(tmp_path, records, group=first) == [Continued(NAMED, 60)]
+    assert (tmp_path / f"{NAMED}.side").read_bytes() == side
+
+
+@pytest.mark.parametrize("lost", [1, 40, 2_000])
+def test_what_a_side_file_lost_at_its_end_is_noted_again(
+    tmp_path: Path, records: list[CommandRecord], lost: int
+) -> None:
+    """A kill may leave it behind its backup: with the end of a line missing, or with lines."""
+    back_up(tmp_path, records)
+    side = tmp_path / f"{NAMED}.side"
+    side.write_bytes(side.read_bytes()[:-lost])
+    assert back_up(tmp_path, records, group=13)[-1] == Continued(NAMED, 60)
+    assert stored(tmp_path / NAMED) == records
+
+
+def test_offsets_are_ignored_and_noted_anew(tmp_path: Path, records: list[CommandRecord]) -> None:
+    """A restored topic has the same commands elsewhere: the newest offsets are what counts."""
+    back_up(tmp_path, records)
+    restored = [one._replace(offset=2 * n) for n, one in enumerate(records)]
+    again = replace(ORIGIN, topic_id="topic-id-2")
+    assert back_up(tmp_path, restored, origin=again) == [Continued(NAMED, 60)]
+    assert (tmp_path / NAMED).read_bytes() == content(records)
+    assert stored(tmp_path / NAMED) == restored
+    extent = side_extent(tmp_path / f"{NAMED}.side")
+    assert extent is not None
+    assert extent.header.topic_id == "topic-id-2"
+
+
+def test_offsets_that_move_from_the_middle_on_are_noted(
+    tmp_path: Path, records: list[CommandRecord]
+) -> None:
+    back_up(tmp_path, records)
+    moved = [*records[:30], *(one._replace(offset=one.offset + 1000) for one in records[30:])]
+    back_up(tmp_path, moved)
+    assert stored(tmp_path / NAMED) == moved
+
+
+@pytest.mark.parametrize("at", [0, 1, 29, 59])
+def test_a_different_command_begins_a_new_file_with_every_message(
+    tmp_path: Path, records: list[CommandRecord], at: int
+) -> None:
+    back_up(tmp_path, records)
+    other = Generator(6).records(80)
+    topic = [*records[:at], *other]
+    (begun,) = back_up(tmp_path, topic)
+    assert isinstance(begun, Begun)
+    assert begun.file == f"{TOPIC}_1593540977.bak"
+    assert begun.before == NAMED
+    assert begun.difference is not None
+    assert (begun.difference.line, begun.difference.offset) == (at + 1, other[0].offset)
+    assert (tmp_path / begun.file).read_bytes() == content(topic)
+    assert stored(tmp_path / begun.file) == topic
+    assert (tmp_path / NAMED).read_bytes() == content(records)
+    assert stored(tmp_path / NAMED) == records
+
+
+def test_the_first_difference_is_recorded_in_the_new_side_file(
+    tmp_path: Path, records: list[CommandRecord]
+) -> None:
+    back_up(tmp_path, records)
+    changed = [*records]
+    changed[10] = changed[10]._replace(value=(changed[10].value or b"") + b" ")
+    (begun,) = back_up(tmp_path, changed)
+    assert isinstance(begun, Begun)
+    extent = side_extent(tmp_path / f"{begun.file}.side")
+    assert extent is not None
+    assert extent.header.diverged["before"] == NAMED
+    assert extent.header.diverged["line"] == 11
+    assert extent.header.diverged["field"] == "value"
+    assert extent.header.diverged["byte"] == len(records[10].value or b"")
+
+
+def test_a_difference_in_the_key_is_told_as_one(
+    tmp_path: Path, records: list[CommandRecord]
+) -> None:
+    back_up(tmp_path, records)
+    (begun,) = back_up(tmp_path, [records[0]._replace(key=b'"type/Z/drop"')])
+    assert isinstance(begun, Begun)
+    assert begun.difference is not None
+    assert begun.difference.field == "key"
+
+
+def test_a_difference_can_end_the_backup_as_ksqldb_does(
+    tmp_path: Path, records: list[CommandRecord]
+) -> None:
+    back_up(tmp_path, records)
+    with pytest.raises(ConflictingRecord, match="out of sync with the current command topic"):
+        back_up(tmp_path, records[1:], fail=True)
+    assert [one.name for one in tmp_path.glob("*.bak")] == [NAMED]
+
+
+@pytest.mark.parametrize("known", [0, 30])
+def test_a_topic_that_ends_early_is_told_at_once(
+    tmp_path: Path, records: list[CommandRecord], known: int
+) -> None:
+    back_up(tmp_path, records)
+    assert back_up(tmp_path, records[:known]) == [Shorter(NAMED, known, 60 - known)]
+    assert stored(tmp_path / NAMED) == records
+
+
+@pytest.mark.parametrize("name", [f"{TOPIC}_5.bak", f"backup_{TOPIC}_5000"])
+def test_a_file_of_ksqldb_is_continued(
+    tmp_path: Path, records: list[CommandRecord], name: str
+) -> None:
+    """It has no side file: what its lines lack is noted from the topic."""
+    (tmp_path / name).write_bytes(content(records[:40]))
+    assert back_up(tmp_path, records) == [Continued(name, 40)]
+    assert (tmp_path / name).read_bytes() == content(records)
+    assert stored(tmp_path / name) == records
+
+
+def test_new_files_are_named_as_ksqldb_does_where_it_is_asked_for(
+    tmp_path: Path, records: list[CommandRecord]
+) -> None:
+    assert back_up(tmp_path, records, style=Style.SHIPPED) == [Begun(f"backup_{TOPIC}_{NOW_MS}")]
+
+
+def test_blank_lines_are_passed_over(tmp_path: Path, records: list[CommandRecord]) -> None:
+    """ksqlDB's own reader ends at one with an exception."""
+    lines = [one.line for one in records[:40]]
+    lines.insert(0, b"\n")
+    lines.insert(20, b" \r\n\n")
+    (tmp_path / NAMED).write_bytes(b"".join(lines) + b"\n")
+    assert back_up(tmp_path, records) == [Continued(NAMED, 40)]
+    assert stored(tmp_path / NAMED) == records
+
+
+@pytest.mark.parametrize("left", [1, 20, -2])
+def test_a_torn_tail_is_cut_and_written_again(
+    tmp_path: Path, records: list[CommandRecord], left: int
+) -> None:
+    back_up(tmp_path, records[:40])
+    with (tmp_path / NAMED).open("ab") as file:
+        file.write(records[40].line[:left])
+    mended, continued = back_up(tmp_path, records)
+    assert isinstance(mended, Mended)
+    assert continued == Continued(NAMED, 40)
+    assert (tmp_path / NAMED).read_bytes() == content(records)
+
+
+def test_a_last_line_without_its_end_is_kept(tmp_path: Path, records: list[CommandRecord]) -> None:
+    (tmp_path / NAMED).write_bytes(content(records[:40])[:-1])
+    assert back_up(tmp_path, records[:40])[-1] == Continued(NAMED, 40)
+    assert (tmp_path / NAMED).read_bytes() == content(records[:40])
+
+
+ODD = (
+    CommandRecord(3, b'"type/A/drop"', b'{\n"statement":"x",\n"version":1\n}', 5),
+    CommandRecord(4, b'"type/A/drop"', None, 6),
+    CommandRecord(5, None, b"{}", 7),
+    CommandRecord(6, b"", b"", None),
+    CommandRecord(7, b"\xff:\x00", b"not\rjson", 8, (("a", b"\x00"), ("a", None))),
+    CommandRecord(8, b'"torn', b"x", 9),
+    CommandRecord(9, b'"type/A/drop"', b'{"statement":\n"torn"', 9),
+)
+"""Records that no server writes and anybody may."""
+
+
+def test_commands_that_no_line_can_carry_are_kept_whole_and_flagged(tmp_path: Path) -> None:
+    events = back_up(tmp_path, ODD)
+    assert stored(tmp_path / NAMED) == list(ODD)
+    flagged = [one.offset for one in events if isinstance(one, Flagged)]
+    assert flagged == [3, 4, 5, 7, 9]
+    assert back_up(tmp_path, ODD) == [Continued(NAMED, len(ODD))]
+
+
+def test_odd_commands_move_to_a_new_file_as_they_were(tmp_path: Path) -> None:
+    back_up(tmp_path, ODD)
+    topic = [*ODD[:6], CommandRecord(20, b"k", b"v", 1)]
+    (begun, *_) = back_up(tmp_path, topic)
+    assert isinstance(begun, Begun)
+    assert stored(tmp_path / begun.file) == topic
+
+
+def test_one_backup_of_a_service_at_a_time(tmp_path: Path, records: list[CommandRecord]) -> None:
+    with (
+        open_backup(tmp_path, ORIGIN, lambda _: None),
+        pytest.raises(AlreadyRunning, match="another backup of this service"),
+    ):
+        back_up(tmp_path, records)
+    other = replace(ORIGIN, topic=command_topic("other"))
+    back_up(tmp_path, records)
+    with open_backup(tmp_path, ORIGIN, lambda _: None):
+        back_up(tmp_path, records, origin=other)
+
+
+def test_another_program_that_writes_is_noticed(
+    tmp_path: Path, records: list[CommandRecord]
+) -> None:
+    with open_backup(tmp_path, ORIGIN, lambda _: None, now_ms=lambda: NOW_MS) as backup:
+        backup.take(records[:10])
+        copy = tmp_path / "dirty"
+        copy.write_bytes((tmp_path / NAMED).read_bytes())
+        copy.replace(tmp_path / NAMED)
+        with pytest.raises(StorageError, match="written by another program"):
+            backup.take(records[10:])
+    assert (tmp_path / NAMED).read_bytes() == content(records[:10])
+
+
+def test_a_side_file_that_cannot_be_read_is_made_anew(
+    tmp_path: Path, records: list[CommandRecord]
+) -> None:
+    back_up(tmp_path, records)
+    (tmp_path / f"{NAMED}.side").write_bytes(b"noise")
+    assert back_up(tmp_path, records) == [Continued(NAMED, 60)]
+    assert stored(tmp_path / NAMED) == records

@@ -1,0 +1,125 @@
+"""The metastore as it is rebuilt from commands: the same every time, whatever they are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from services.metastore.command import Command
+from services.metastore.command_id import CommandId
+from services.metastore.log.reader import Degradation, Replay
+from services.metastore.metastore import Metastore
+from services.metastore.records import CommandRecord
+from tests.unit.metastore.generating import Generator
+
+INPUT = "CREATE STREAM INPUT (ID INT KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');"
+
+
+def planless(*statements: str) -> Replay:
+    """The replay of commands that have no plans, a marker after each."""
+    replay = Replay()
+    for number, text in enumerate(statements):
+        value = json.dumps({"statement": text}).encode()
+        key = b'"cluster/x/alter"' if text.startswith("ALTER SYSTEM") else b'"stream/X/create"'
+        assert replay.take(CommandRecord(2 * number, key, value)), replay.degraded
+    return replay
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_thousand_commands_become_what_the_model_holds(seed: int) -> None:
+    generator, replay, again = Generator(seed), Replay(), Replay()
+    for record in generator.records(2_000, gaps=bool(seed % 2)):
+        assert replay.take(record)
+        assert again.take(record)
+    held, model = replay.metastore, generator.model
+    assert {name: one.kind for name, one in held.sources.items()} == {
+        name: one.kind for name, one in model.sources.items()
+    }
+    assert held.types == model.types
+    assert {key: (one.sources, one.sink, one.paused) for key, one in held.queries.items()} == {
+        key: (one.sources, one.sink, one.paused) for key, one in model.queries.items()
+    }
+    assert replay.metastore.digest == again.metastore.digest
+
+
+def test_a_snapshot_changes_alone() -> None:
+    held = planless(INPUT).metastore
+    before = held.digest
+    copy = held.snapshot()
+    value = Command.from_json(b'{"statement":"DROP STREAM INPUT;"}')
+    copy.apply(9, CommandId.parse("stream/INPUT/drop"), value)
+    assert held.digest == before != copy.digest
+
+
+def test_query_ids_are_one_past_the_last_command_that_changed_objects() -> None:
+    """So they survive a restore only where offsets do (M3)."""
+    held = planless(
+        INPUT,
+        "CREATE TABLE Out AS SELECT ID, COUNT(*) N FROM INPUT GROUP BY ID;",
+        "PAUSE CTAS_OUT_1;",
+        "INSERT INTO INPUT SELECT * FROM INPUT i WHERE i.ID IS NOT DISTINCT FROM 3;",
+    ).metastore
+    assert set(held.queries) == {"CTAS_OUT_1", "INSERTQUERY_3"}
+    assert held.queries["CTAS_OUT_1"].paused
+    assert held.queries["INSERTQUERY_3"].sources == ("INPUT",)
+
+
+def test_dropping_what_a_query_made_ends_the_query() -> None:
+    held = planless(INPUT, "CREATE STREAM A AS SELECT * FROM INPUT;", "DROP STREAM A;").metastore
+    assert not held.queries
+    assert set(held.sources) == {"INPUT"}
+
+
+def test_replacing_keeps_the_query_id() -> None:
+    text = "CREATE OR REPLACE STREAM A AS SELECT * FROM INPUT{};"
+    held = planless(INPUT, text.format(""), text.format(" WHERE ID > 3")).metastore
+    assert set(held.queries) == {"CSAS_A_1"}
+    assert held.queries["CSAS_A_1"].offset == 4
+
+
+def test_terminating_all_keeps_the_objects() -> None:
+    held = planless(
+        INPUT, "CREATE STREAM A AS SELECT * FROM INPUT;", "TERMINATE ALL;", "DROP STREAM A;"
+    ).metastore
+    assert not held.queries
+    assert set(held.sources) == {"INPUT"}
+
+
+def test_system_settings_are_kept() -> None:
+    assert planless("ALTER SYSTEM 'a.b'='1';").metastore.settings == {"a.b": "1"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"stream", b'{"statement":"x"}'),
+        (b'"stream/A/create"', b'{"statement":"x","version":99}'),
+        (b'"stream/A/create"', b'{"statement":"CREATE SOMETHING A;"}'),
+        (b'"cluster/x/alter"', b'{"statement":"ALTER SOMETHING;"}'),
+        (b'"stream/A/create"', None),
+    ],
+)
+def test_nothing_is_skipped(key: bytes, value: bytes | None) -> None:
+    """The first that cannot be applied ends the replay, and the metastore stays as it was."""
+    replay = planless(INPUT)
+    before = replay.metastore.digest
+    assert not replay.take(CommandRecord(7, key, value))
+    assert replay.degraded is not None
+    assert (replay.degraded.why, replay.degraded.offset) == (Degradation.INCOMPATIBLE_COMMAND, 7)
+    good = CommandRecord(8, b'"stream/INPUT/drop"', b'{"statement":"DROP STREAM INPUT;"}')
+    assert not replay.take(good)
+    assert replay.metastore.digest == before
+
+
+def test_an_empty_metastore_has_a_digest() -> None:
+    assert Metastore().digest == Replay().metastore.digest
+
+
+def test_a_stream_made_by_a_query_has_a_topic_of_its_very_name() -> None:
+    metastore = Metastore()
+    statement = "CREATE STREAM `two words` AS SELECT * FROM A;"
+    command = Command.from_json(json.dumps({"statement": statement}).encode())
+    metastore.apply(4, CommandId.parse("stream/`two words`/create"), command)
+    assert metastore.sources["two words"].topic == "two words"
+    assert metastore.sources["two words"].query == "CSAS_TWO WORDS_0"

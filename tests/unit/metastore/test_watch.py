@@ -1,0 +1,51 @@
+"""The watch never ends in silence, and an alarm that cannot be written is told all the same."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from services.metastore.alarms import Alarm, Danger
+from services.metastore.backup_run import BackupJob, _Noting
+from services.metastore.events import Event, NotNoted
+from services.metastore.evidence_log import alarm_file
+from services.metastore.watch import Watch
+from services.session import ReadAccess
+
+ALARM = Alarm(Danger.RETENTION_TIME, "topic t has retention.ms=0", {"value": "0"})
+SECONDS = 10.0
+
+
+class BrokenAccess:
+    """Whatever asks it finds a fault of ours."""
+
+    def client(self, name: str) -> None:
+        raise LookupError(name)
+
+
+def check_until_it_fails(watch: Watch) -> None:
+    give_up = time.monotonic() + SECONDS
+    while time.monotonic() < give_up:
+        watch.check()
+
+
+def test_what_ends_a_watch_is_raised_to_who_asks_it() -> None:
+    access = cast("ReadAccess", BrokenAccess())
+    with (
+        Watch(access, "t", lambda _: None) as watch,
+        pytest.raises(LookupError, match="breakglass-metastore-watch"),
+    ):
+        check_until_it_fails(watch)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_alarm_is_told_whether_or_not_it_can_be_put_on_disk(tmp_path: Path, there: bool) -> None:
+    folder = tmp_path if there else tmp_path / "gone"
+    told: list[Event] = []
+    _Noting(BackupJob("t", folder), told.append)(ALARM)
+    assert told[0] == ALARM
+    assert [type(one) for one in told[1:]] == ([] if there else [NotNoted])
+    assert alarm_file(folder, "t").exists() is there
