@@ -1,0 +1,87 @@
+"""Checkpoints as Zeebe's ``/actuator/backups`` writes them: BackupInfo, in JSON's own types.
+
+``partitionId`` is the partition's number in the checkpoint, ``brokerId`` the node that copied,
+``brokerVersion`` the release that did, ``checkpointPosition`` the offset of the cut (exclusive),
+``snapshotId`` the saved state in the copy, or ``START-END`` of a copy that needs none.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.store.stored import StoredCheckpoint, StoredCopy, StoredPartition
+
+Json: TypeAlias = "str | int | list[dict[str, Json]] | dict[str, Json]"
+STATES = {
+    Status.COMPLETED: "COMPLETED",
+    Status.ONGOING: "IN_PROGRESS",
+    Status.FAILED: "FAILED",
+    Status.INCOMPLETE: "INCOMPLETE",
+    Status.DOES_NOT_EXIST: "DOES_NOT_EXIST",
+}
+
+
+def backup_info(checkpoint: StoredCheckpoint, *, brief: bool = False) -> dict[str, Json]:
+    """One checkpoint; *brief* as it stands in the list of all."""
+    found: dict[str, Json] = {
+        "backupId": checkpoint.id,
+        "state": STATES[checkpoint.status],
+    }
+    reason = failure_reason(checkpoint)
+    if reason:
+        found["failureReason"] = reason
+    found["details"] = [_partition(one, brief=brief) for one in checkpoint.partitions]
+    return found
+
+
+def failure_reason(checkpoint: StoredCheckpoint) -> str:
+    """Why a checkpoint has failed: as a whole, then each partition; empty where it has not."""
+    if checkpoint.failed is not None:
+        return checkpoint.failed.reason
+    failed = ((one.number, one.failure) for one in checkpoint.partitions)
+    return "".join(
+        f"Backup on partition {number} failed due to {reason}. "
+        for number, reason in failed
+        if reason is not None
+    )
+
+
+def _partition(partition: StoredPartition, *, brief: bool) -> dict[str, Json]:
+    found: dict[str, Json] = {
+        "partitionId": partition.number,
+        "state": STATES[partition.status],
+    }
+    if partition.failure is not None:
+        found["failureReason"] = partition.failure
+    known = _copy(partition.counting, brief=brief) if partition.counting else {}
+    return found | {key: value for key, value in known.items() if value is not None}
+
+
+def _copy(copy: StoredCopy, *, brief: bool) -> dict[str, str | int | None]:
+    always = {"createdAt": _time(copy.created_at_ms), "brokerVersion": copy.tool_version}
+    if brief:
+        return {**always}
+    return {
+        "createdAt": always["createdAt"],
+        "lastUpdatedAt": _time(copy.updated_at_ms),
+        "snapshotId": _snapshot(copy),
+        "checkpointPosition": copy.position,
+        "brokerId": copy.id.node,
+        "brokerVersion": always["brokerVersion"],
+    }
+
+
+def _snapshot(copy: StoredCopy) -> str | None:
+    manifest = copy.manifest
+    if manifest is None:
+        return None
+    return manifest.snapshot or f"{manifest.start}-{manifest.position}"
+
+
+def _time(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

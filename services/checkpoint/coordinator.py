@@ -1,0 +1,201 @@
+"""Takes, watches and deletes checkpoints. It keeps nothing: the store and the topics do.
+
+The order of a take is that of H4: the id is reserved, every partition's copy is noted as begun,
+every partition starts, and only then is it acknowledged. One that dies in between is gone on with
+by sending the same request again, or failed by its deadline.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from services.checkpoint.protocol import coordinator as protocol
+from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.protocol.participant import Acknowledge
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
+from services.checkpoint.store.files import now_ms
+from services.checkpoint.store.retention import Candidate, Retention, expired
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.errors import Refused, TimedOut
+
+START_SECONDS = 30.0
+"""For all partitions to start."""
+PAUSE_SECONDS = 0.2
+"""Before those are asked again that have not answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a checkpoint is of."""
+
+    level: Level
+    partitions: tuple[Subject, ...]
+    groups: Mapping[str, Policy] = field(default_factory=dict)
+    floors: Mapping[int, int] = field(default_factory=dict)
+    """Ends of the logs by the partition's number, read before anything of it begins."""
+    cluster_id: str | None = None
+    incarnation: str | None = None
+
+
+class Topics(Protocol):
+    """The partitions that checkpoints are of, as the cluster has them."""
+
+    def scope(self) -> Scope:
+        """What a checkpoint is of that is taken now."""
+
+    def latest_id(self) -> int:
+        """The greatest checkpoint id that their records carry; 0 where none does."""
+
+    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        """Start a checkpoint in *partitions*, durably; the answers that came, by number.
+
+        Asking twice is harmless. The position in an answer is that of the checkpoint's marker:
+        no record behind it is in the checkpoint.
+        """
+
+
+class Checkpoints(Protocol):
+    """What can be done about checkpoints: the seam of the HTTP API, the commands and the screen."""
+
+    def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
+        """Start a checkpoint, by default with the next id; returns its id once it has started."""
+
+    def status(self, id: int) -> StoredCheckpoint | None:
+        """A checkpoint; None where there is none."""
+
+    def all(self) -> tuple[StoredCheckpoint, ...]:
+        """The newest first."""
+
+    def delete(self, id: int) -> None:
+        """Delete one; again, or one that there never was, changes nothing."""
+
+
+class Coordinator:
+    """`Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
+
+    def __init__(
+        self,
+        store: BackupStore,
+        topics: Topics,
+        *,
+        node: int = 0,
+        tool_version: str = "unknown",
+        start_seconds: float = START_SECONDS,
+        wait: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._topics = store, topics
+        self._node, self._tool_version = node, tool_version
+        self._start_seconds, self._wait, self._clock = start_seconds, wait, clock
+
+    def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
+        """Start a checkpoint, by default with the next id; returns its id once it has started.
+
+        Args:
+            id: greater than all before it, deleted and failed ones too.
+            request: names this request; the same one sent again goes on where it was.
+
+        Raises:
+            Refused: the checkpoint has failed or was deleted.
+            TimedOut: not every partition started in time; the checkpoint has failed.
+        """
+        wanted = self._reserve(id, request or _new_request())
+        if isinstance(wanted, NotHigher):
+            return wanted
+        found = self._store.read(wanted)
+        if found is None or found.take is None or found.status is Status.FAILED:
+            raise Refused(f"checkpoint {wanted} has failed or was deleted: take one with a new id.")
+        if found.started is None:
+            return self._start(found, found.take.partitions)
+        return wanted
+
+    def _reserve(self, id: int | None, request: str) -> int | NotHigher:
+        """The id, which is this request's by now."""
+        scope, latest = self._topics.scope(), self._topics.latest_id()
+        while True:
+            wanted = id if id is not None else max([latest, *self._store.ids()]) + 1
+            take = TakeDocument(
+                wanted,
+                scope.level,
+                scope.partitions,
+                request,
+                now_ms(),
+                scope.cluster_id,
+                scope.incarnation,
+                scope.groups,
+                scope.floors,
+                self._tool_version,
+            )
+            refused = self._store.reserve(take, [latest])
+            if refused is None:
+                return wanted
+            if id is not None:
+                return refused
+            # Somebody else has taken the next one meanwhile.
+
+    def _start(self, found: StoredCheckpoint, subjects: Sequence[Subject]) -> int | NotHigher:
+        begun = {one.number for one in found.partitions if one.copies}
+        self._store.copies.begin_all(
+            {
+                CopyId(found.id, one.number, self._node): None
+                for one in subjects
+                if one.number not in begun
+            },
+            self._tool_version,
+        )
+        take, positions = self._started(found.id, {one.number: one for one in subjects})
+        if take.refusal is not None:
+            self._store.fail_checkpoint(found.id, take.refusal.message)
+            return take.refusal
+        self._store.start(found.id, positions)
+        return found.id
+
+    def _started(
+        self, id: int, subjects: Mapping[int, Subject]
+    ) -> tuple[protocol.Take, dict[int, int]]:
+        """Ask until every partition has started, or one cannot. Raises TimedOut."""
+        take = protocol.resume(id, tuple(subjects))
+        positions: dict[int, int] = {}
+        deadline = self._clock() + self._start_seconds
+        while True:
+            answers = self._topics.start(id, [subjects[one] for one in take.missing])
+            for number, answer in answers.items():
+                take = protocol.acknowledge(take, number, answer)
+                positions[number] = answer.state.position
+            if take.acknowledged or take.refusal is not None:
+                return take, positions
+            if self._clock() >= deadline:
+                raise self._timed_out(take)
+            self._wait(PAUSE_SECONDS)
+
+    def _timed_out(self, take: protocol.Take) -> TimedOut:
+        late = f"{len(take.missing)} of {len(take.partitions)} partitions"
+        reason = f"{late} did not start within {self._start_seconds:g} s"
+        self._store.fail_checkpoint(take.id, reason)
+        return TimedOut(f"checkpoint {take.id} has failed, {reason}: take one with a new id.")
+
+    def status(self, id: int) -> StoredCheckpoint | None:
+        return self._store.read(id)
+
+    def all(self) -> tuple[StoredCheckpoint, ...]:
+        return self._store.all()
+
+    def delete(self, id: int) -> None:
+        """Delete one; the workers of one that is ongoing are refused from then on."""
+        self._store.delete(id)
+
+    def expired(self, retention: Retention) -> tuple[int, ...]:
+        """The checkpoints that *retention* lets go, oldest first; nothing is deleted."""
+        found = [Candidate(one.id, one.status, one.created_at_ms) for one in self.all()]
+        return expired(found, retention, now_ms())
+
+
+def _new_request() -> str:
+    from uuid import uuid4
+
+    return uuid4().hex

@@ -1,0 +1,120 @@
+"""Takes an acknowledged checkpoint to its end: decides what is in it, has every partition copied.
+
+Whoever does this may die at any moment: another one decides the same, and the copies of this node
+that did not get to their end are made anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
+
+from services.checkpoint.copying import Source, take_copy
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import CutDocument, StartedDocument, TakeDocument
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.errors import BreakglassError, Refused
+
+SIDE_BY_SIDE = 4
+"""Partitions that are copied at the same time: each waits for its disk now and then."""
+
+Tell = Callable[[int, Status], None]
+
+
+class Decides(Protocol):
+    """Says what is in a checkpoint: see `kafka.deciding.Decider`."""
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument: ...
+
+
+class Sources(Protocol):
+    """Where the content of partitions comes from."""
+
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
+        """A source for each partition's number.
+
+        Raises:
+            BreakglassError: none can be had; the checkpoint has failed.
+        """
+
+
+def _unheard(_number: int, _status: Status) -> None:
+    """Nobody is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finisher:
+    """Finishes checkpoints of *store* as node *node*."""
+
+    store: BackupStore
+    decider: Decides
+    sources: Sources
+    node: int = 0
+    tool_version: str = "unknown"
+    side_by_side: int = SIDE_BY_SIDE
+    wait: Callable[[float], None] = time.sleep
+
+    def finish(self, id: int, tell: Tell = _unheard) -> StoredCheckpoint:
+        """Decide and copy; *tell* is called for each partition's copy that has ended.
+
+        Raises:
+            Refused: it was not acknowledged, has failed before or was deleted.
+            StorageError: the store does not answer.
+            BreakglassError: nobody can decide what is in it; it has failed.
+        """
+        found = self._found(id)
+        assert found.take is not None
+        assert found.started is not None
+        if found.status is not Status.COMPLETED:
+            try:
+                cut = found.cut or self.store.decide(
+                    id, self.decider.decide(found.take, found.started)
+                )
+                sources = self.sources.open(found.take, cut)
+            except BreakglassError as error:
+                self.store.fail_checkpoint(id, str(error))
+                raise
+            self._copy(id, cut, sources, tell)
+        return self._found(id, failed=True)
+
+    def _found(self, id: int, *, failed: bool = False) -> StoredCheckpoint:
+        found = self.store.read(id)
+        if found is None or found.take is None:
+            raise Refused(f"checkpoint {id} was deleted, or never asked for: take a new one.")
+        if found.started is None:
+            raise Refused(f"checkpoint {id} was never acknowledged: take a new one.")
+        if found.status is Status.FAILED and not failed:
+            raise Refused(f"checkpoint {id} has failed: take a new one.")
+        return found
+
+    def _copy(self, id: int, cut: CutDocument, sources: Mapping[int, Source], tell: Tell) -> None:
+        def one(number: int) -> None:
+            copy = CopyId(id, number, self.node)
+            position = cut.positions[number]
+            status = take_copy(
+                self.store.copies,
+                copy,
+                position,
+                sources[number],
+                self.wait,
+                self.tool_version,
+            )
+            tell(number, status)
+
+        with ThreadPoolExecutor(self.side_by_side, "copy") as pool:
+            list(pool.map(one, sorted(cut.positions)))
+
+
+def unfinished(store: BackupStore, node: int) -> tuple[int, ...]:
+    """Acknowledged checkpoints that this node has begun to copy and did not end, oldest first."""
+    return tuple(
+        one.id
+        for one in reversed(store.all())
+        if one.started is not None
+        and one.status in (Status.ONGOING, Status.INCOMPLETE)
+        and any(copy.id.node == node for part in one.partitions for copy in part.copies)
+    )

@@ -1,0 +1,163 @@
+"""The control topic: which ids were taken, who has come to which, and what was restored.
+
+One compacted partition beside the topics themselves. It is small, and always read as a whole.
+
+::
+
+    take/N                       {"at_ms"}                      the coordinator, before any marker
+    created/GROUP/TOPIC-ID/P     {"id", "position", "state"}    the owner of P, before it processes
+    restored/TOPIC-ID            {"id", "moved"}                a restore, after everything else
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from services.checkpoint.kafka.stamps import Place
+
+CONTROL_TOPIC = "breakglass-checkpoints"
+SETTINGS = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A partition's owner has come to a checkpoint."""
+
+    group: str
+    topic_id: str
+    partition: int
+    id: int
+    position: int
+    """Of the first record that it has not processed when it did."""
+    state: bytes | None = None
+    """What it had saved then; None: it saves nothing."""
+
+    @property
+    def record(self) -> tuple[bytes, bytes]:
+        """Key and value."""
+        key = f"created/{self.topic_id}/{self.partition}/{self.group}"
+        saved = None if self.state is None else base64.b64encode(self.state).decode()
+        body = {"id": self.id, "position": self.position, "state": saved}
+        return key.encode(), json.dumps(body).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Records that a restore has put elsewhere, one behind the other."""
+
+    old: Place
+    """Of the first of them."""
+    new_offset: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A topic was restored from a checkpoint, as a whole."""
+
+    topic_id: str
+    """Of the new topic."""
+    id: int
+    moved: Mapping[int, tuple[Moved, ...]] = field(default_factory=dict)
+    """By partition: those that some group will read once more."""
+
+    @property
+    def record(self) -> tuple[bytes, bytes]:
+        """Key and value."""
+        moved = {
+            number: [[*_place(one.old), one.new_offset, one.count] for one in some]
+            for number, some in self.moved.items()
+        }
+        body = {"id": self.id, "moved": moved}
+        return f"restored/{self.topic_id}".encode(), json.dumps(body).encode()
+
+    def original(self, partition: int, offset: int) -> Place | None:
+        """The place that the record at *offset* had before; None: no restore has put it there."""
+        for one in self.moved.get(partition, ()):
+            if one.new_offset <= offset < one.new_offset + one.count:
+                shift = offset - one.new_offset
+                return Place(one.old.topic_id, one.old.partition, one.old.offset + shift)
+        return None
+
+
+def _place(one: Place) -> tuple[str, int, int]:
+    return one.topic_id, one.partition, one.offset
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """All that the control topic says."""
+
+    latest_id: int = 0
+    """The greatest id that was ever taken, or come to, or restored."""
+    created: Mapping[tuple[str, str, int], Created] = field(default_factory=dict)
+    """By group, topic id and partition: the last."""
+    restored: Mapping[str, Restored] = field(default_factory=dict)
+    """By the topic's id."""
+
+
+def take_record(id: int, at_ms: int) -> tuple[bytes, bytes]:
+    """What the coordinator writes before it writes any marker."""
+    return f"take/{id}".encode(), json.dumps({"at_ms": at_ms}).encode()
+
+
+def control_of(records: Iterable[tuple[bytes | None, bytes | None]]) -> Control:
+    """What *records*, by key and value in the order of the log, come to.
+
+    What is none of ours is passed over: anybody who may write there may write anything.
+    """
+    latest = 0
+    created: dict[tuple[str, str, int], Created] = {}
+    restored: dict[str, Restored] = {}
+    for key, value in records:
+        found = _parsed(key, value)
+        if isinstance(found, int):
+            latest = max(latest, found)
+        elif isinstance(found, Created):
+            created[found.group, found.topic_id, found.partition] = found
+            latest = max(latest, found.id)
+        elif found is not None:
+            restored[found.topic_id] = found
+            latest = max(latest, found.id)
+    return Control(latest, created, restored)
+
+
+def _parsed(key: bytes | None, value: bytes | None) -> int | Created | Restored | None:
+    try:
+        kind, _, rest = (key or b"").decode().partition("/")
+        body = json.loads(value or b"null")
+        if kind == "take":
+            return _id(int(rest))
+        if kind == "created":
+            return _created(rest, body)
+        return _restored(rest, body) if kind == "restored" else None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None
+
+
+def _created(rest: str, body: Any) -> Created:
+    topic_id, number, group = rest.split("/", 2)
+    saved = body["state"]
+    state = None if saved is None else base64.b64decode(saved, validate=True)
+    return Created(group, topic_id, int(number), _id(body["id"]), int(body["position"]), state)
+
+
+def _restored(rest: str, body: Any) -> Restored:
+    moved = {
+        int(number): tuple(
+            Moved(Place(str(topic), int(partition), int(offset)), int(new), int(count))
+            for topic, partition, offset, new, count in some
+        )
+        for number, some in body["moved"].items()
+    }
+    return Restored(rest, _id(body["id"]), moved)
+
+
+def _id(value: int) -> int:
+    if not 0 < value < 2**63:
+        raise ValueError(value)
+    return value

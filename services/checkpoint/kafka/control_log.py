@@ -1,0 +1,89 @@
+"""Reads the control topic, makes it where it is missing, and writes into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from services.checkpoint.kafka.control import SETTINGS, Control, control_of
+from services.checkpoint.kafka.log_ends import read_logs, settled
+from services.checkpoint.kafka.scanning import committed_log
+from services.errors import ClusterError, OutcomeUnknown, TimedOut, UsageError
+from services.kafka.marker_client import MarkerClient, Small
+from services.kafka.read_client import ReadClient
+from services.kafka.topic_client import TopicClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+
+
+def read_control(client: ReadClient, topic: str, deadline: Deadline) -> Control | None:
+    """What the control topic says; None where there is none.
+
+    Raises:
+        ClusterError, Unreachable: it cannot be read.
+    """
+    if not client.partitions((topic,), deadline):
+        return None
+    return until(deadline, lambda: control_of(_records(client, topic, deadline)))
+
+
+def _records(
+    client: ReadClient, topic: str, deadline: Deadline
+) -> Iterator[tuple[bytes | None, bytes | None]]:
+    logs, ends = settled(client, (topic,), deadline)
+    (partition,) = (one.partition for one in logs.states)
+    start, end = logs.starts(deadline)[partition], ends[partition]
+    log = committed_log(logs, partition)
+    if start < end:
+        for batch in log.batches(start, end):
+            for record in batch.records(log.where):
+                yield record.key, record.value
+
+
+def ensure_control(client: ReadClient, topics: TopicClient, topic: str, deadline: Deadline) -> None:
+    """Make the control topic unless it is there; back when it has a leader.
+
+    Raises:
+        NotAuthorized, ClusterError, OutcomeUnknown: the cluster did not make it.
+    """
+    if not client.partitions((topic,), deadline):
+        try:
+            topics.create(topic, 1, SETTINGS, deadline)
+        except (ClusterError, OutcomeUnknown):
+            # Somebody else may have made it in between.
+            if not client.partitions((topic,), deadline):
+                raise
+    until(deadline, lambda: _require(client, topic, deadline))
+
+
+def _require(client: ReadClient, topic: str, deadline: Deadline) -> None:
+    try:
+        logs = read_logs(client, (topic,), deadline)
+    except UsageError as error:
+        raise TimedOut(str(error), "the topic is not there yet") from None
+    if len(logs.states) != 1:
+        raise ClusterError(
+            f"topic {topic} has {len(logs.states)} partitions and a control topic has one: name "
+            "another one"
+        )
+
+
+def write_control(
+    client: ReadClient,
+    markers: MarkerClient,
+    topic: str,
+    record: tuple[bytes, bytes],
+    deadline: Deadline,
+) -> None:
+    """Put *record*, by key and value, into the control topic, durably.
+
+    Raises:
+        TimedOut: it was not acknowledged; it may be there all the same, which does no harm.
+    """
+    key, value = record
+
+    def write() -> None:
+        logs = read_logs(client, (topic,), deadline)
+        if not markers.write(logs.states, Small(key, value), deadline):
+            raise TimedOut(f"topic {topic} took no record: try again", "no answer")
+
+    until(deadline, write)

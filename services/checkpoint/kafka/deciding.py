@@ -1,0 +1,236 @@
+"""Decides what is in a checkpoint: the cut of each log, groups' offsets, what is in transit.
+
+Everything is read off the logs and the groups, so whoever decides again, decides the same; what
+was noted first stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from services.checkpoint.kafka.control import CONTROL_TOPIC
+from services.checkpoint.kafka.groups import drained, read_by, read_standing
+from services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
+from services.checkpoint.kafka.owners import await_owners
+from services.checkpoint.kafka.scanning import Seen, nothing_to_process, read_cut, scan_all
+from services.checkpoint.kafka.topics import incarnation, of, subjects
+from services.checkpoint.protocol.lineage import (
+    Lineage,
+    Offsets,
+    Origin,
+    channel_state,
+    greatest_cut,
+    lowered_offsets,
+)
+from services.checkpoint.store.documents import (
+    CutDocument,
+    GroupCut,
+    Level,
+    Policy,
+    StartedDocument,
+    TakeDocument,
+)
+from services.checkpoint.store.files import now_ms
+from services.errors import EvidenceChanged, Refused
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.model import TopicPartition
+
+DRAIN_SECONDS = 60.0
+ASK_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decider:
+    """What a decision is made with."""
+
+    client: ReadClient
+    drain_seconds: float = DRAIN_SECONDS
+    """For groups to come to the cut, and for transactions to end."""
+    wait: Callable[[float], None] = time.sleep
+    control_topic: str = CONTROL_TOPIC
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        """What is in the checkpoint that was asked for by *take* and acknowledged by *started*.
+
+        Raises:
+            EvidenceChanged: the topics are others by now, or have other partitions.
+            Refused: what it would hold cannot be made consistent; the message says why.
+            ClusterError: a group did not come to the cut in time, or a log was cut.
+            Unreachable: brokers do not answer, or a transaction stays open.
+        """
+        # A leader that moves meanwhile, as with a broker that is killed, changes nothing.
+        deadline = Deadline.after(self.drain_seconds)
+        return until(deadline, lambda: self._decide(take, started))
+
+    def _decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        numbered = {of(one): one.number for one in take.partitions}
+        logs = self._logs(take)
+        told = {partition: started.positions[number] for partition, number in numbered.items()}
+        floors = {partition: take.floors[number] for partition, number in numbered.items()}
+        task = _Task(self, take, logs, numbered, floors, told)
+        match take.level:
+            case Level.VECTOR:
+                return task.vector()
+            case Level.VERIFIED:
+                return task.verified()
+            case Level.COORDINATED:
+                return task.coordinated()
+
+    def _logs(self, take: TakeDocument) -> Logs:
+        topics = sorted({one.topic for one in take.partitions})
+        logs = read_logs(self.client, topics, Deadline.after(ASK_SECONDS))
+        if take.incarnation != incarnation(logs.states):
+            raise EvidenceChanged(
+                "topics were deleted and created anew since the checkpoint was asked for: take one "
+                "with a new id"
+            )
+        if take.partitions != subjects(logs.states):
+            raise EvidenceChanged(
+                "partitions were added since the checkpoint was asked for, so it is not of all of "
+                "them: take one with a new id"
+            )
+        return logs
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One decision."""
+
+    how: Decider
+    take: TakeDocument
+    logs: Logs
+    numbered: Mapping[TopicPartition, int]
+    floors: Ends
+    told: Ends
+    """Markers, or ends."""
+
+    @property
+    def topics(self) -> list[str]:
+        return sorted({one.topic for one in self.take.partitions})
+
+    def vector(self) -> CutDocument:
+        standing = self._standing()
+        groups = {
+            name: GroupCut(policy, self._numbers(standing[name]))
+            for name, policy in self.take.groups.items()
+        }
+        return CutDocument(now_ms(), self._numbers(self.told), groups)
+
+    def coordinated(self) -> CutDocument:
+        cut = {
+            one: read_cut(self.logs, one, self.floors[one], marker, self.take.id)
+            for one, marker in self.told.items()
+        }
+        deadline = Deadline.after(self.how.drain_seconds)
+        standing = self._drained(list(self.take.groups), cut, deadline)
+        read = {name: read_by(one, cut) for name, one in standing.items()}
+        how = self.how
+        await_owners(how.client, self.take, read, how.control_topic, deadline, how.wait)
+        records = self._records(self.floors, deadline)
+        processed = {name: self._numbers(read_by(standing[name], cut)) for name in self.take.groups}
+        return self._document(self._numbers(cut), processed, records)
+
+    def verified(self) -> CutDocument:
+        deadline = Deadline.after(self.how.drain_seconds)
+        slow = [name for name, one in self.take.groups.items() if one is Policy.AT_LEAST_ONCE]
+        if slow:
+            # Their outputs come before their commits: below the floors they could not be trusted.
+            self._drained(slow, self.told, deadline)
+        standing = self._standing()
+        records = self._records(self.floors, deadline)
+        ends = self._numbers(self.told)
+        committed = {name: self._numbers(one) for name, one in standing.items()}
+        cut = greatest_common_cut(self._numbers(self.floors), ends, committed, records)
+        processed = {
+            name: {one: min(offset, cut[one]) for one, offset in offsets.items()}
+            for name, offsets in committed.items()
+        }
+        found = self._document(cut, processed, records)
+        return replace(found, rolled_back={one: ends[one] - end for one, end in cut.items()})
+
+    def _drained(
+        self, groups: Collection[str], cut: Ends, deadline: Deadline
+    ) -> dict[str, dict[TopicPartition, int]]:
+        empty = partial(nothing_to_process, self.logs)
+        return drained(self.how.client, groups, cut, deadline, self.how.wait, empty)
+
+    def _standing(self) -> dict[str, dict[TopicPartition, int]]:
+        deadline = Deadline.after(ASK_SECONDS)
+        return read_standing(self.how.client, self.take.groups, self.numbered, deadline)
+
+    def _records(self, starts: Ends, deadline: Deadline) -> dict[str, list[Lineage]]:
+        """The records from *starts* to where the logs end now, by the group that wrote them."""
+        logs, ends = settled(self.how.client, self.topics, deadline)
+        ids = {one.partition: one.topic_id.hex for one in self.logs.states}
+        numbers = {
+            (ids[partition], partition.partition): number
+            for partition, number in self.numbered.items()
+        }
+        found: dict[str, list[Lineage]] = {name: [] for name in self.take.groups}
+        for one in scan_all(logs, starts, ends):
+            self._sort(one, numbers, found)
+        return found
+
+    def _sort(
+        self,
+        one: Seen,
+        numbers: Mapping[tuple[str, int], int],
+        found: Mapping[str, list[Lineage]],
+    ) -> None:
+        cause = one.stamp.source or one.stamp.cause
+        if cause is None:
+            return
+        number = numbers.get((cause.place.topic_id, cause.place.partition))
+        if number is None:
+            # Of another timeline, or of a topic that is not in the checkpoint: from outside.
+            return
+        if cause.group not in found:
+            raise Refused(
+                f"unverifiable: group {cause.group} writes into {one.partition}, and is not in the "
+                "checkpoint: name it with --group"
+            )
+        origin = Origin(number, cause.place.offset, cause.index)
+        found[cause.group].append(Lineage(self.numbered[one.partition], one.offset, origin))
+
+    def _document(
+        self,
+        cut: Offsets,
+        processed: Mapping[str, Offsets],
+        records: Mapping[str, Sequence[Lineage]],
+    ) -> CutDocument:
+        groups: dict[str, GroupCut] = {}
+        waiting: dict[int, list[int]] = {}
+        for name, policy in self.take.groups.items():
+            offsets = dict(processed[name])
+            if policy is Policy.AT_LEAST_ONCE:
+                offsets = lowered_offsets(cut, offsets, records[name])
+            else:
+                for one in channel_state(cut, offsets, records[name]):
+                    waiting.setdefault(one.partition, []).append(one.offset)
+            groups[name] = GroupCut(policy, offsets)
+        in_transit = {number: tuple(sorted(some)) for number, some in sorted(waiting.items())}
+        return CutDocument(now_ms(), dict(cut), groups, in_transit)
+
+    def _numbers(self, ends: Mapping[TopicPartition, int]) -> dict[int, int]:
+        return {self.numbered[one]: end for one, end in ends.items()}
+
+
+def greatest_common_cut(
+    floors: Offsets,
+    ends: Offsets,
+    committed: Mapping[str, Offsets],
+    records: Mapping[str, Iterable[Lineage]],
+) -> dict[int, int]:
+    """The greatest cut that is consistent for every group (H8): each lowers it until none does."""
+    cut = dict(ends)
+    while True:
+        before = dict(cut)
+        for name, offsets in committed.items():
+            cut = greatest_cut(floors, cut, offsets, list(records[name])).positions
+        if cut == before:
+            return cut

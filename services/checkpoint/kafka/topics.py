@@ -1,0 +1,161 @@
+"""The partitions that checkpoints are of, as a cluster has them: `coordinator.Topics` on Kafka."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+from services.checkpoint.coordinator import Scope
+from services.checkpoint.kafka.control import CONTROL_TOPIC, take_record
+from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
+from services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, read_logs
+from services.checkpoint.kafka.scanning import committed_log
+from services.checkpoint.kafka.stamps import marker_headers, stamp_of
+from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
+from services.checkpoint.store.documents import Level, Policy, Subject
+from services.checkpoint.store.files import now_ms
+from services.errors import EvidenceChanged, ReadOnly, UsageError
+from services.kafka.marker_client import MarkerClient, Small
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.model import PartitionState, TopicPartition
+
+ASK_SECONDS = 30.0
+TAIL = 100
+"""Offsets at the end of a log that are looked at for ids, where there is no control topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a checkpoint is to be of."""
+
+    level: Level
+    topics: tuple[str, ...]
+    groups: Mapping[str, Policy] = field(default_factory=dict)
+    control_topic: str = CONTROL_TOPIC
+
+
+class KafkaTopics:
+    """`coordinator.Topics` of what is *wanted*; a coordinated checkpoint takes *markers*."""
+
+    def __init__(self, client: ReadClient, markers: MarkerClient | None, wanted: Wanted) -> None:
+        self._client, self._markers, self._wanted = client, markers, wanted
+        self._noted: set[int] = set()
+
+    def scope(self) -> Scope:
+        """The partitions now, with the ends of their logs: nothing of the checkpoint is there yet.
+
+        Raises:
+            UsageError: no topic is named, or one does not exist.
+            ClusterError, Unreachable: the cluster cannot be asked.
+        """
+        if not self._wanted.topics:
+            raise UsageError("No topic is named: give --topics.")
+        deadline = Deadline.after(ASK_SECONDS)
+        logs, ends = read_ends(self._client, self._wanted.topics, deadline)
+        found = subjects(logs.states)
+        return Scope(
+            self._wanted.level,
+            found,
+            self._wanted.groups,
+            {one.number: ends[of(one)] for one in found},
+            self._client.describe(deadline).cluster_id,
+            incarnation(logs.states),
+        )
+
+    def latest_id(self) -> int:
+        """The greatest id that was ever taken here, by the control topic or else by the logs (H4).
+
+        Raises:
+            ClusterError, Unreachable: neither can be read.
+        """
+        deadline = Deadline.after(ASK_SECONDS)
+        control = read_control(self._client, self._wanted.control_topic, deadline)
+        if control is not None and control.latest_id:
+            return control.latest_id
+        return until(deadline, lambda: self._id_at_the_ends(deadline))
+
+    def _id_at_the_ends(self, deadline: Deadline) -> int:
+        logs = read_logs(self._client, self._wanted.topics, deadline)
+        starts, ends = logs.starts(deadline), logs.stable_ends(deadline)
+        return max(_ids_at_the_ends(logs, starts, ends), default=0)
+
+    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        """Write the checkpoint's markers; for a vector, read where the logs end.
+
+        Raises:
+            EvidenceChanged: topics were deleted, or have other partitions by now.
+            NotAuthorized, ClusterError: the cluster refuses.
+        """
+        deadline = Deadline.after(ASK_SECONDS)
+        logs = read_logs(self._client, self._wanted.topics, deadline)
+        wanted = {of(one): one.number for one in partitions}
+        states = [one for one in logs.states if one.partition in wanted]
+        if len(states) < len(wanted):
+            raise EvidenceChanged(
+                "partitions are gone since the checkpoint was asked for: take one with a new id"
+            )
+        if self._wanted.level is Level.COORDINATED:
+            markers = self._armed()
+            self._note(markers, id, deadline)
+            key = b"breakglass-checkpoint-%d-%s" % (id, uuid4().hex.encode())
+            marker = Small(key, b"", marker_headers(id))
+            positions = markers.write(states, marker, deadline)
+        else:
+            _, ends = read_ends(self._client, self._wanted.topics, deadline)
+            positions = {one: ends[one] for one in wanted}
+        return {
+            wanted[one]: Acknowledge(id, CheckpointState(id, position), started=True)
+            for one, position in positions.items()
+        }
+
+    def _armed(self) -> MarkerClient:
+        if self._markers is None:
+            raise ReadOnly("a coordinated checkpoint writes into its topics: add --write")
+        return self._markers
+
+    def _note(self, markers: MarkerClient, id: int, deadline: Deadline) -> None:
+        """Write the id into the control topic, before any record carries it."""
+        if id in self._noted:
+            return
+        topic = self._wanted.control_topic
+        ensure_control(self._client, markers.topics, topic, deadline)
+        record = take_record(id, now_ms())
+        write_control(self._client, markers, topic, record, deadline)
+        self._noted.add(id)
+
+
+def subjects(states: Iterable[PartitionState]) -> tuple[Subject, ...]:
+    """The partitions numbered from 1, in the order of topics and partitions."""
+    ordered = sorted(one.partition for one in states)
+    return tuple(
+        Subject(number, one.topic, one.partition) for number, one in enumerate(ordered, start=1)
+    )
+
+
+def of(subject: Subject) -> TopicPartition:
+    """The partition that a subject is."""
+    return TopicPartition(subject.topic, subject.partition)
+
+
+def incarnation(states: Iterable[PartitionState]) -> str:
+    """Tells these topics from others of the same names, as before a restore (H12)."""
+    ids: set[UUID] = {one.topic_id for one in states}
+    text = ",".join(sorted(one.hex for one in ids))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _ids_at_the_ends(logs: Logs, starts: Ends, ends: Ends) -> Iterable[int]:
+    for partition, end in ends.items():
+        start = max(starts[partition], end - TAIL)
+        if start >= end:
+            continue
+        log = committed_log(logs, partition)
+        for batch in log.batches(start, end):
+            for record in batch.records(log.where):
+                stamp = stamp_of(record.headers)
+                if stamp is not None:
+                    yield stamp.sn

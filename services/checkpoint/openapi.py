@@ -1,0 +1,176 @@
+"""The description of the HTTP API, as OpenAPI 3.0: served, and what the tests compare with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.checkpoint.backup_info import STATES
+from services.checkpoint.protocol.values import Status
+
+BACKUPS = "/actuator/backups"
+MAX_ID = 2**63 - 1
+_STATES = list(STATES.values())
+_OF_PARTITIONS = [word for status, word in STATES.items() if status is not Status.INCOMPLETE]
+_MOMENT = {"type": "string", "format": "date-time"}
+_ID = {"type": "integer", "format": "int64", "minimum": 1, "maximum": MAX_ID}
+_NUMBER = {"type": "integer", "format": "int32"}
+
+_SCHEMAS: dict[str, Any] = {
+    "TakeBackupRequest": {
+        "type": "object",
+        "required": ["backupId"],
+        "properties": {"backupId": _ID},
+    },
+    "TakeBackupResponse": {
+        "type": "object",
+        "required": ["message"],
+        "properties": {"message": {"type": "string"}},
+    },
+    "Error": {
+        "type": "object",
+        "required": ["message"],
+        "properties": {"message": {"type": "string"}},
+    },
+    "BackupInfo": {
+        "type": "object",
+        "required": ["backupId", "state", "details"],
+        "properties": {
+            "backupId": _ID,
+            "state": {"type": "string", "enum": _STATES},
+            "failureReason": {"type": "string"},
+            "details": {
+                "type": "array",
+                "items": {"$ref": "#/components/schemas/PartitionBackupInfo"},
+            },
+        },
+    },
+    "PartitionBackupInfo": {
+        "type": "object",
+        "required": ["partitionId", "state"],
+        "properties": {
+            "partitionId": {**_NUMBER, "description": "The partition's number, from 1."},
+            "state": {"type": "string", "enum": _OF_PARTITIONS},
+            "failureReason": {"type": "string"},
+            "createdAt": {**_MOMENT, "description": "When copying began."},
+            "lastUpdatedAt": {**_MOMENT, "description": "When it ended."},
+            "snapshotId": {
+                "type": "string",
+                "description": "The saved state in the copy, else START-END of its records.",
+            },
+            "checkpointPosition": {
+                "type": "integer",
+                "format": "int64",
+                "description": "The offset of the cut, exclusive.",
+            },
+            "brokerId": {**_NUMBER, "description": "The node whose worker copied."},
+            "brokerVersion": {"type": "string", "description": "The release that copied."},
+        },
+    },
+}
+_PATH_ID = {"name": "backupId", "in": "path", "required": True, "schema": _ID}
+_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Names the request: the same one sent again is accepted, not refused.",
+    "schema": {"type": "string", "maxLength": 200},
+}
+
+
+def description(version: str) -> dict[str, Any]:
+    """The whole description, for this release."""
+    return {
+        "openapi": "3.0.3",
+        "info": {
+            "title": "Breakglass checkpoints",
+            "version": version,
+            "description": "The backup management of Zeebe, over partitions of Kafka.",
+        },
+        "security": [{"token": []}],
+        "paths": {
+            BACKUPS: {"get": _LIST, "post": _TAKE},
+            f"{BACKUPS}/{{backupId}}": {"get": _STATUS, "delete": _DELETE},
+            "/metrics": {"get": _METRICS},
+        },
+        "components": {
+            "schemas": _SCHEMAS,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _json(schema: dict[str, Any], what: str) -> dict[str, Any]:
+    return {"description": what, "content": {"application/json": {"schema": schema}}}
+
+
+def _of(name: str, what: str) -> dict[str, Any]:
+    return _json({"$ref": f"#/components/schemas/{name}"}, what)
+
+
+def _errors(**more: str) -> dict[str, Any]:
+    always = {"401": "The token is missing or another.", "500": "The store does not answer."}
+    found = always | {status.removeprefix("on"): what for status, what in more.items()}
+    return {status: _of("Error", what) for status, what in sorted(found.items())}
+
+
+_LIST: dict[str, Any] = {
+    "operationId": "list",
+    "summary": "All checkpoints, the newest first",
+    "responses": {
+        "200": _json(
+            {"type": "array", "items": {"$ref": "#/components/schemas/BackupInfo"}},
+            "Without position, snapshot and node of each partition.",
+        ),
+        **_errors(),
+    },
+}
+_TAKE: dict[str, Any] = {
+    "operationId": "take",
+    "summary": "Take a checkpoint",
+    "parameters": [_KEY],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/TakeBackupRequest"}}
+        },
+    },
+    "responses": {
+        "202": _of("TakeBackupResponse", "Every partition has started."),
+        **_errors(
+            on400="The id is missing, or not above 0.",
+            on403="The server is read-only.",
+            on409="The id is not above all before it, or its checkpoint has failed.",
+            on415="The body is not JSON.",
+            on502="The brokers cannot be reached.",
+            on504="Not every partition has started in time: the checkpoint has failed.",
+        ),
+    },
+}
+_STATUS: dict[str, Any] = {
+    "operationId": "status",
+    "summary": "One checkpoint",
+    "parameters": [_PATH_ID],
+    "responses": {
+        "200": _of("BackupInfo", "With every partition."),
+        **_errors(on400="The id is no number.", on404="There is none, or it was deleted."),
+    },
+}
+_DELETE: dict[str, Any] = {
+    "operationId": "delete",
+    "summary": "Delete a checkpoint; again, or one that there never was, changes nothing",
+    "parameters": [_PATH_ID],
+    "responses": {
+        "204": {"description": "There is none now."},
+        **_errors(on400="The id is no number.", on403="The server is read-only."),
+    },
+}
+_METRICS: dict[str, Any] = {
+    "operationId": "metrics",
+    "summary": "Figures for Prometheus",
+    "responses": {
+        "200": {
+            "description": "Its text format.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+        **_errors(),
+    },
+}

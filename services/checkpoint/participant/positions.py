@@ -1,0 +1,49 @@
+"""Where a participant is in one of its input partitions, and what it has committed of that (H3)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from services.checkpoint.kafka.control import Restored
+from services.checkpoint.kafka.stamps import Cause, Place
+from services.checkpoint.participant.passing_over import Known
+from services.model import TopicPartition
+
+METADATA = "breakglass sn="
+_METADATA = re.compile(rf"{METADATA}([0-9]{{1,19}})", re.ASCII)
+
+
+@dataclass(slots=True)
+class Position:
+    """One input partition."""
+
+    partition: TopicPartition
+    topic_id: str
+    next_offset: int
+    sn: int
+    """The checkpoint that it has come to: what every output of it carries."""
+    restored: Restored | None = None
+    known: Known = field(default_factory=Known)
+
+    @property
+    def metadata(self) -> str:
+        """What is committed beside the offset: lost, cuts would have orphans."""
+        return f"{METADATA}{self.sn}"
+
+    def causes(self, offset: int, index: int, group: str) -> tuple[Cause, Cause]:
+        """What an output of the record at *offset* says led to it, and where that lies now.
+
+        They differ for what a restore has put elsewhere and is processed once more: its outputs
+        have to be told as the ones that they were.
+        """
+        here = Place(self.topic_id, self.partition.partition, offset)
+        before = self.restored and self.restored.original(self.partition.partition, offset)
+        return Cause(before or here, index, group), Cause(here, index, group)
+
+
+def sn_of(metadata: str | None) -> int:
+    """The id that was committed beside an offset; 0 where there was none."""
+    # librdkafka puts the NUL of its string behind what it commits within a transaction.
+    match = _METADATA.fullmatch((metadata or "").rstrip("\0"))
+    return int(match[1]) if match else 0

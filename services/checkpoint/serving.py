@@ -1,0 +1,119 @@
+"""Checkpoints for a server that runs for long: taken at once, finished in the background, in turn.
+
+A server that comes up again goes on with what it had begun. By a schedule it takes one after the
+other by itself, and lets old ones go by retention.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.finishing import Finisher, unfinished
+from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.files import now_ms
+from services.checkpoint.store.retention import Retention
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.errors import BreakglassError
+
+LOOK_SECONDS = 1.0
+"""Between two looks at whether it is time for the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When checkpoints are taken by themselves, and which go."""
+
+    every_ms: int | None = None
+    """None: only when somebody asks."""
+    retention: Retention = field(default_factory=Retention)
+
+
+def due(newest_ms: int | None, schedule: Schedule, now: int) -> bool:
+    """Whether it is time for the next one, *newest_ms* being when the last was asked for.
+
+    One that was missed, as while the server was down, is not made up for.
+    """
+    if schedule.every_ms is None:
+        return False
+    return newest_ms is None or now - newest_ms >= schedule.every_ms
+
+
+class Serving:
+    """`coordinator.Checkpoints` that are finished without anybody waiting."""
+
+    def __init__(
+        self,
+        store: BackupStore,
+        coordinator: Coordinator,
+        finisher: Finisher,
+        say: Callable[[str], None],
+        schedule: Schedule | None = None,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self._store, self._coordinator, self._finisher = store, coordinator, finisher
+        self._say, self._schedule, self._clock = say, schedule or Schedule(), clock
+        # One at a time: copies of two would take each other's place on the disks.
+        self._copying = ThreadPoolExecutor(1, "checkpoint")
+        self._taking = threading.Lock()
+
+    def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
+        """Start one and return; it is finished in the background. Raises as `Coordinator.take`."""
+        with self._taking:
+            taken = self._coordinator.take(id, request)
+        if not isinstance(taken, NotHigher):
+            self._copying.submit(self._finish, taken)
+        return taken
+
+    def status(self, id: int) -> StoredCheckpoint | None:
+        return self._coordinator.status(id)
+
+    def all(self) -> tuple[StoredCheckpoint, ...]:
+        return self._coordinator.all()
+
+    def delete(self, id: int) -> None:
+        self._coordinator.delete(id)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Go on with what was begun, and keep the schedule, until the end of the block."""
+        stop = threading.Event()
+        clockwork = threading.Thread(target=self._keep, args=(stop,), name="schedule", daemon=True)
+        for id in unfinished(self._store, self._finisher.node):
+            self._copying.submit(self._finish, id)
+        clockwork.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            clockwork.join()
+            self._copying.shutdown(cancel_futures=True)
+
+    def _finish(self, id: int) -> None:
+        try:
+            found = self._finisher.finish(id)
+            self._say(f"checkpoint {id}  {found.status}")
+        except BreakglassError as error:
+            self._say(f"checkpoint {id}  {error}")
+
+    def _keep(self, stop: threading.Event) -> None:
+        while not stop.wait(LOOK_SECONDS):
+            try:
+                self.look()
+            except BreakglassError as error:
+                self._say(f"schedule: {error}")
+
+    def look(self) -> None:
+        """Take one if it is time, and let go of those that may go."""
+        newest = next(iter(self.all()), None)
+        if due(newest.created_at_ms if newest else None, self._schedule, self._clock()):
+            self.take()
+        for id in self._coordinator.expired(self._schedule.retention):
+            with suppress(BreakglassError):
+                self._store.delete(id)
+                self._say(f"checkpoint {id} is deleted: retention")

@@ -1,0 +1,26 @@
+"""Carries out the restore of a checkpoint: the topics, and when all of them are whole, the word."""
+
+from __future__ import annotations
+
+from services.checkpoint.spark.completion import complete
+from services.checkpoint.spark.restoring import CheckpointPlan
+from services.kafka.marker_client import MarkerClient
+from services.pipeline.restore.restore import RestoreRun, TopicRestored
+from services.pipeline.restore.restore import restore as restore_topics
+
+
+def restore(
+    work: RestoreRun, markers: MarkerClient, plan: CheckpointPlan, control_topic: str
+) -> list[TopicRestored]:
+    """Restore what *plan* says; what goes wrong with a topic is in its report.
+
+    Only where every topic is whole may participants begin: they are told last (`completion`).
+
+    Raises:
+        Refused: a group has got members since; nothing was changed.
+        ClusterError, Unreachable, OutcomeUnknown: the control topic cannot be written; again.
+    """
+    done = restore_topics(work, plan.plan)
+    if all(one.whole for one in done):
+        complete(work.run.client, markers, plan, control_topic)
+    return done

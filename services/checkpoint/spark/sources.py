@@ -1,0 +1,94 @@
+"""The partitions of a cluster as sources of copies: what each of them needs, read once for all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from services.checkpoint.copying import Source
+from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
+from services.checkpoint.kafka.control_log import read_control
+from services.checkpoint.kafka.topics import incarnation, of
+from services.checkpoint.spark.partition_copy import PartitionCopy
+from services.checkpoint.store.documents import CutDocument, Subject, TakeDocument
+from services.errors import ClusterError, EvidenceChanged
+from services.kafka.wire.deadline import Deadline
+from services.pipeline.running import Run
+from services.pipeline.source import TopicSource, Wanted, read_sources
+
+ASK_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaSources:
+    """`finishing.Sources` of the cluster that *run* reads."""
+
+    run: Run
+    control_topic: str = CONTROL_TOPIC
+    tool_version: str = "unknown"
+    _spark: threading.Lock = field(default_factory=threading.Lock)
+
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
+        """A source for each partition.
+
+        Raises:
+            EvidenceChanged: a topic is another one by now (H12).
+            ClusterError: a partition cannot be read.
+        """
+        deadline = Deadline.after(ASK_SECONDS)
+        topics = tuple(sorted({one.topic for one in take.partitions}))
+        found = {one.name: one for one in read_sources(self.run.client, Wanted(topics), deadline)}
+        if take.incarnation != incarnation(self.run.client.partitions(topics, deadline)):
+            raise EvidenceChanged(
+                "topics were deleted and created anew since the checkpoint was asked for: take one "
+                "with a new id"
+            )
+        control = read_control(self.run.client, self.control_topic, deadline) or Control()
+        return {
+            one.number: self._source(one, found[one.topic], take, cut, control)
+            for one in take.partitions
+        }
+
+    def _source(
+        self,
+        subject: Subject,
+        topic: TopicSource,
+        take: TakeDocument,
+        cut: CutDocument,
+        control: Control,
+    ) -> Source:
+        partition = next((one for one in topic.partitions if one.partition == of(subject)), None)
+        if partition is None:
+            why = topic.unread.get(subject.partition, "it is gone")
+            raise ClusterError(
+                f"{of(subject)} cannot be copied ({why}): run `breakglass triage`, then take a "
+                "checkpoint with a new id"
+            )
+        offsets = (one.offsets.get(subject.number) for one in cut.groups.values())
+        needed = min((one for one in offsets if one is not None), default=partition.log_start)
+        return PartitionCopy(
+            self.run,
+            topic,
+            partition,
+            cut.positions[subject.number],
+            in_transit=cut.in_transit.get(subject.number, ()),
+            needed=needed,
+            incarnation=take.incarnation,
+            tool_version=self.tool_version,
+            states=_states(subject, topic, take.id, control),
+            spark=self._spark,
+        )
+
+
+def _states(subject: Subject, topic: TopicSource, id: int, control: Control) -> dict[str, bytes]:
+    """What owners of the partition have saved when they came to the checkpoint."""
+    topic_id = topic.identity.topic_id
+    return {
+        group: one.state
+        for (group, of_topic, partition), one in control.created.items()
+        if topic_id is not None
+        and (of_topic, partition) == (topic_id.hex, subject.partition)
+        and one.id == id
+        and one.state is not None
+    }

@@ -1,0 +1,133 @@
+"""The checkpoints under one address: a folder, or whatever fsspec has a client for.
+
+There is no compare-and-set on most stores: every file is created once, by one kind of writer, and
+one that says "failed" wins over the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from services.checkpoint.protocol import coordinator, worker
+from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.store.copies import Copies
+from services.checkpoint.store.documents import (
+    CutDocument,
+    DeletedDocument,
+    StartedDocument,
+    TakeDocument,
+)
+from services.checkpoint.store.files import Files, now_ms
+from services.checkpoint.store.layout import CONTENTS, Entry, Name, of_checkpoint
+from services.checkpoint.store.stored import StoredCheckpoint, put_together
+
+
+class BackupStore:
+    """The checkpoints at *address*, a path or a URL as of a topic backup.
+
+    Every method raises StorageError where the store does not answer, and UsageError where the
+    address is none.
+    """
+
+    def __init__(self, address: str, clock: Callable[[], int] = now_ms) -> None:
+        self.address = address
+        self._files = Files(address, clock)
+        self.copies = Copies(self._files)
+        """What the workers write."""
+
+    def ids(self) -> list[int]:
+        """Every id that was ever asked for here, deleted and failed ones too, in order."""
+        return self._files.ids()
+
+    def reserve(self, take: TakeDocument, seen: Iterable[int] = ()) -> NotHigher | None:
+        """Take the id, which must be greater than all before it here and all of *seen*.
+
+        The same request sent again is accepted; None says that the id is this request's.
+        """
+        name = of_checkpoint(take.id, Entry.TAKE)
+        ids = self.ids()
+        if take.id in ids and self._is_of(name, take.request):
+            return None
+        found = coordinator.take(take.id, (), [*ids, *seen])
+        if isinstance(found, NotHigher):
+            return found
+        if not self._files.create(name, take) and not self._is_of(name, take.request):
+            return NotHigher(take.id, take.id)
+        latest = self.ids()[-1]
+        if latest > take.id:
+            # Another coordinator took a greater id in between: ids have to increase in time.
+            self.fail_checkpoint(take.id, f"checkpoint {latest} was asked for meanwhile")
+            return NotHigher(take.id, latest)
+        return None
+
+    def _is_of(self, name: Name, request: str) -> bool:
+        found = self._files.read(name)
+        return isinstance(found, TakeDocument) and found.request == request
+
+    def read(self, id: int) -> StoredCheckpoint | None:
+        """A checkpoint; None where there is none, or where it was deleted.
+
+        Raises:
+            MalformedInput, UnsupportedSchema: a file of it cannot be read.
+        """
+        names = self._files.names(id)
+        if not names or of_checkpoint(id, Entry.DELETED) in names:
+            return None
+        return put_together(id, self._files.read_all(names))
+
+    def all(self) -> tuple[StoredCheckpoint, ...]:
+        """The checkpoints that were not deleted, the newest first. Raises as `read`."""
+        found = (self.read(id) for id in reversed(self.ids()))
+        return tuple(one for one in found if one is not None)
+
+    def start(self, id: int, positions: Mapping[int, int]) -> None:
+        """Note that the checkpoint was acknowledged, and its marker's offset by partition."""
+        document = StartedDocument(self._files.clock(), dict(positions))
+        self._files.create(of_checkpoint(id, Entry.STARTED), document)
+
+    def decide(self, id: int, cut: CutDocument) -> CutDocument:
+        """Note what is in the checkpoint; returns what stands, which another may have noted."""
+        name = of_checkpoint(id, Entry.CUT)
+        self._files.create(name, cut)
+        found = self._files.read(name)
+        return found if isinstance(found, CutDocument) else cut
+
+    def fail_checkpoint(self, id: int, reason: str) -> None:
+        """Record that the checkpoint as a whole has failed, for good; the first reason stays."""
+        self._files.fail(of_checkpoint(id, Entry.FAILURE), reason)
+
+    def fail_partition(self, id: int, partition: int, reason: str) -> None:
+        """Record that a partition has failed whatever its copies say; the first reason stays."""
+        self._files.fail(Name(id, partition, None, Entry.FAILURE), reason)
+
+    def fail_unfinished(self, partition: int, last: int) -> tuple[int, ...]:
+        """Do what a new owner of the partition has to, whose last checkpoint is *last*.
+
+        Returns the ids whose backup of the partition has failed by that.
+        """
+        there = (id for id in self.ids() if id <= last and not self._is_deleted(id))
+        backups = {id: self.copies.partition(id, partition).backup for id in there}
+        unfinished = worker.unfinished(backups.items(), last)
+        failed = tuple(id for id in unfinished if id in backups)
+        for id in failed:
+            self.fail_partition(id, partition, worker.OWNER_CHANGED)
+        return failed
+
+    def _is_deleted(self, id: int) -> bool:
+        return self._files.read(of_checkpoint(id, Entry.DELETED)) is not None
+
+    def delete(self, id: int) -> None:
+        """Delete a checkpoint; again, or one that there never was, changes nothing.
+
+        Its id stays taken. Killed in between, it is deleted all the same, and the rest of its
+        files goes when it is deleted again.
+        """
+        names = self._files.names(id)
+        if not names:
+            return
+        deleted = of_checkpoint(id, Entry.DELETED)
+        self._files.create(deleted, DeletedDocument(self._files.clock()))
+        kept = {of_checkpoint(id, Entry.TAKE), deleted}
+        self._files.remove(one for one in names if one not in kept)
+        held = self._files.blobs(f"{CONTENTS}/{id}")
+        held.remove(held.names())

@@ -1,0 +1,211 @@
+"""The copies of a store of checkpoints, as the workers write them.
+
+What a copy's status may follow is enforced here; its manifest, written last, is its sole commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from services.checkpoint.protocol.status import DIFFERENT_COPIES, may_become, partition_failure
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.store.documents import ManifestDocument, OngoingDocument, StoredFile
+from services.checkpoint.store.files import SIDE_BY_SIDE, Files
+from services.checkpoint.store.layout import Entry, Name, contents, of_checkpoint, of_copy
+from services.checkpoint.store.stored import StoredCopy, StoredPartition, put_together
+from services.errors import Refused
+from services.topic_backup.store.blobs import Blobs
+
+CHUNK_BYTES = 1024 * 1024
+NEW_ID = "take a checkpoint with a new id"
+
+
+class Copies:
+    """What nodes have copied. Every method raises StorageError where the store does not answer."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def partition(self, checkpoint: int, number: int) -> StoredPartition:
+        """One partition's backup as far as there is any, for `protocol.worker.begin`."""
+        mine = self._files.names(checkpoint, number)
+        documents = self._files.read_all([*mine, of_checkpoint(checkpoint, Entry.TAKE)])
+        found = put_together(checkpoint, documents).partitions
+        nothing = StoredPartition(number, None)
+        return next((one for one in found if one.number == number), nothing)
+
+    def begin(self, id: CopyId, position: int | None, tool_version: str = "unknown") -> None:
+        """Note that a copy is begun, up to *position*, exclusive; None where it is not known yet.
+
+        Raises:
+            Refused: the copy cannot be begun in the state it is in.
+        """
+        self.begin_all({id: position}, tool_version)
+
+    def begin_all(
+        self, positions: Mapping[CopyId, int | None], tool_version: str = "unknown"
+    ) -> None:
+        """Note that copies of one checkpoint are begun, all of them at the same time.
+
+        Raises:
+            Refused: one of them cannot be begun in the state it is in.
+        """
+        for checkpoint in {id.checkpoint for id in positions}:
+            self._require_live(checkpoint)
+            there = {one.copy for one in self._files.names(checkpoint)}
+            self._refuse(id for id in positions if id in there)
+        now = self._files.clock()
+        documents = {
+            of_copy(id, Entry.ONGOING): OngoingDocument(now, position, tool_version)
+            for id, position in positions.items()
+        }
+        others = self._files.create_all(documents)
+        self._refuse(one.copy for one in others if one.copy is not None)
+
+    def _refuse(self, ids: Iterable[CopyId]) -> None:
+        id = next(iter(ids), None)
+        if id is not None:
+            raise _not_allowed(id, self._read(id).copy.status, Status.ONGOING)
+
+    def begin_anew(self, id: CopyId) -> None:
+        """Remove what this node has of a copy that did not get to its end.
+
+        Raises:
+            Refused: it did, or it has failed.
+        """
+        status = self._read(id).copy.status
+        if status not in (Status.ONGOING, Status.DOES_NOT_EXIST):
+            raise _not_allowed(id, status, Status.ONGOING)
+        held = self.contents(id)
+        held.remove(held.names())
+        self._files.remove([of_copy(id, Entry.ONGOING)])
+
+    def begin_again(self, id: CopyId, position: int | None, tool_version: str = "unknown") -> None:
+        """Begin a copy anew; the note that it was begun stays, unless it names another position.
+
+        So nobody who looks meanwhile finds nothing.
+
+        Raises:
+            Refused: it has come to its end, or has failed.
+        """
+        found = self._read(id)
+        noted = found.ongoing
+        ongoing = found.copy.status is Status.ONGOING
+        if noted is None or not ongoing or noted.position not in (None, position):
+            self.begin_anew(id)
+            self.begin(id, position, tool_version)
+            return
+        self._require_live(id.checkpoint)
+        held = self.contents(id)
+        held.remove(held.names())
+
+    def contents(self, id: CopyId) -> Blobs:
+        """Where the content of a copy is written and read."""
+        return self._files.blobs(contents(id))
+
+    def put(self, id: CopyId, name: str, content: bytes) -> StoredFile:
+        """Write one small file of a copy, such as a saved state."""
+        new = self.contents(id).begin(name)
+        try:
+            new.write(memoryview(content))
+            new.close()
+        except BaseException:
+            new.abandon()
+            raise
+        return StoredFile(name, len(content), hashlib.sha256(content).hexdigest())
+
+    def complete(self, id: CopyId, manifest: ManifestDocument) -> None:
+        """Commit a copy: every file is there by now, and is looked for.
+
+        A completed copy of another node that holds other records fails the partition.
+
+        Raises:
+            Refused: the copy is not ongoing, or a file of *manifest* is missing.
+        """
+        self._require_live(id.checkpoint)
+        found = self._read(id)
+        if found.ongoing is None or not may_become(found.copy.status, Status.COMPLETED):
+            raise _not_allowed(id, found.copy.status, Status.COMPLETED)
+        if found.ongoing.position not in (None, manifest.position):
+            raise Refused(
+                f"the copy {_words(id)} was begun up to {found.ongoing.position}, "
+                f"not {manifest.position}: {NEW_ID}."
+            )
+        self._require_files(id, manifest.files)
+        dated = replace(
+            manifest, created_at_ms=found.ongoing.at_ms, completed_at_ms=self._files.clock()
+        )
+        if not self._files.create(of_copy(id, Entry.MANIFEST), dated):
+            raise _not_allowed(id, Status.COMPLETED, Status.COMPLETED)
+        backup = self.partition(id.checkpoint, id.partition).backup
+        if backup.failure is None and partition_failure(backup) == DIFFERENT_COPIES:
+            self._files.fail(
+                Name(id.checkpoint, id.partition, None, Entry.FAILURE), DIFFERENT_COPIES
+            )
+
+    def fail(self, id: CopyId, reason: str, position: int | None = None) -> None:
+        """Record that a copy has failed, for good; one that was never begun too."""
+        self._files.fail(of_copy(id, Entry.FAILURE), reason, position)
+
+    def damaged(self, id: CopyId) -> str | None:
+        """What is wrong with a completed copy's files, every byte read; None if nothing is.
+
+        Raises:
+            Refused: the copy is not completed.
+        """
+        manifest = self._read(id).manifest
+        if manifest is None:
+            raise Refused(f"the copy {_words(id)} is not completed: nothing says what it holds.")
+        held = self.contents(id)
+        wrong = (_wrong(held, one) for one in manifest.files)
+        return next((one for one in wrong if one is not None), None)
+
+    def _read(self, id: CopyId) -> StoredCopy:
+        entries = (Entry.ONGOING, Entry.MANIFEST, Entry.FAILURE)
+        documents = self._files.read_all(of_copy(id, one) for one in entries)
+        partitions = put_together(id.checkpoint, documents).partitions
+        copies = (one for partition in partitions for one in partition.copies)
+        return next(copies, StoredCopy(id, None, None, None))
+
+    def _require_live(self, checkpoint: int) -> None:
+        """Raises Refused where the checkpoint was never asked for, has failed or was deleted."""
+        entries = (Entry.TAKE, Entry.FAILURE, Entry.DELETED)
+        found = self._files.read_all(of_checkpoint(checkpoint, one) for one in entries)
+        there = {name.entry for name in found}
+        if there != {Entry.TAKE}:
+            why = "has failed" if Entry.FAILURE in there else "was deleted"
+            why = why if Entry.TAKE in there else "was never asked for"
+            raise Refused(f"checkpoint {checkpoint} {why}: {NEW_ID}.")
+
+    def _require_files(self, id: CopyId, files: Iterable[StoredFile]) -> None:
+        held, listed = self.contents(id), list(files)
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            sizes = list(pool.map(lambda one: held.size(one.name), listed))
+        for one, size in zip(listed, sizes, strict=True):
+            if size != one.size:
+                there = "is missing" if size is None else f"has {size} bytes, not {one.size}"
+                raise Refused(f"{held.where(one.name)} {there}: copy the partition again.")
+
+
+def _not_allowed(id: CopyId, now: Status, wanted: Status) -> Refused:
+    return Refused(f"the copy {_words(id)} is {now} and cannot become {wanted}: {NEW_ID}.")
+
+
+def _words(id: CopyId) -> str:
+    return f"of partition {id.partition} by node {id.node} for checkpoint {id.checkpoint}"
+
+
+def _wrong(held: Blobs, file: StoredFile) -> str | None:
+    size = held.size(file.name)
+    if size != file.size:
+        there = "missing" if size is None else f"{size} bytes long, not {file.size}"
+        return f"{held.where(file.name)} is {there}"
+    digest = hashlib.sha256()
+    with held.open(file.name) as opened:
+        while chunk := opened.read(CHUNK_BYTES):
+            digest.update(chunk)
+    same = digest.hexdigest() == file.sha256
+    return None if same else f"{held.where(file.name)} has other bytes than were committed"

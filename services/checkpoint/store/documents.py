@@ -1,0 +1,251 @@
+"""What the files of a store of checkpoints say: JSON, each with the version of its schema.
+
+Times are in milliseconds since the epoch (UTC), sizes in bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, get_args
+
+from services.errors import MalformedInput, UnsupportedSchema
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+SCHEMA = 1
+MAX_BYTES = 64 * 1024 * 1024
+"""Of a document: a manifest has a line for each file of a copy."""
+_STRICT: Mapping[str, Any] = {"extra": "forbid"}
+
+
+class Level(StrEnum):
+    """What is promised about a checkpoint's consistency."""
+
+    VECTOR = "vector"
+    """End offsets and group offsets as they were read; nothing is promised."""
+    VERIFIED = "verified"
+    """Lowered by the records' lineage to the greatest consistent cut."""
+    COORDINATED = "coordinated"
+    """Cut at the checkpoint id that every record carries."""
+
+
+class Policy(StrEnum):
+    """How a group gets back what is in transit over the cut: one of them, never both (H6, H7)."""
+
+    EXACTLY_ONCE = "exactly-once"
+    """Records behind the cut whose cause is in it are restored behind it."""
+    AT_LEAST_ONCE = "at-least-once"
+    """The group begins at lower offsets and writes them again; readers pass over the double."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A partition by the number that it has in this checkpoint."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    number: int
+    """From 1, in the order of topics and partitions."""
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeDocument:
+    """What was asked for."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    id: int
+    level: Level
+    partitions: tuple[Subject, ...]
+    request: str
+    """Tells a request that is sent again from another one for the same id."""
+    created_at_ms: int
+    cluster_id: str | None = None
+    incarnation: str | None = None
+    """Of the topics: after a restore the same ids may come again, of another timeline (H12)."""
+    groups: Mapping[str, Policy] = field(default_factory=dict)
+    """Consumer groups that get offsets with it, each with its policy."""
+    floors: Mapping[int, int] = field(default_factory=dict)
+    """Ends of the logs, by the partition's number, as they were before anything of it began."""
+    tool_version: str = "unknown"
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class StartedDocument:
+    """The checkpoint was acknowledged."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    at_ms: int
+    positions: Mapping[int, int] = field(default_factory=dict)
+    """By the partition's number: no record behind it is in the checkpoint. Of a coordinated one
+    that of the marker, else the end of the log."""
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCut:
+    """A group in a checkpoint."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    policy: Policy
+    offsets: Mapping[int, int]
+    """Where it goes on after a restore, by the partition's number; only partitions it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutDocument:
+    """What is in the checkpoint, decided once for all its partitions."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    at_ms: int
+    positions: Mapping[int, int]
+    """Of the cut, by the partition's number, exclusive."""
+    groups: Mapping[str, GroupCut] = field(default_factory=dict)
+    in_transit: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Offsets of records behind the cut that are restored behind it, by the partition's number."""
+    rolled_back: Mapping[int, int] = field(default_factory=dict)
+    """By how many offsets a vector was lowered to be consistent."""
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class FailureDocument:
+    """A copy, a partition or a checkpoint has failed, for good."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    at_ms: int
+    reason: str
+    position: int | None = None
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedDocument:
+    """The checkpoint was deleted."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    at_ms: int
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class OngoingDocument:
+    """A node has begun to copy."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    at_ms: int
+    position: int | None = None
+    """Of the checkpoint, exclusive; None: it is read off the log later, when markers are there."""
+    tool_version: str = "unknown"
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a copy."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    name: str
+    """Below the copy's folder of contents."""
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestDocument:
+    """The copy is complete."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    created_at_ms: int
+    completed_at_ms: int
+    position: int
+    """Of the checkpoint, exclusive: no record at it or behind it is in the copy."""
+    start: int
+    """The first offset that the copy may hold: the log's start when it was copied."""
+    records: int
+    records_sha256: str
+    """Of the records alone: two nodes' copies of a partition have the same (scenario 3)."""
+    files: tuple[StoredFile, ...]
+    snapshot: str | None = None
+    """Which saved state is in it; None: the partition's owner has none."""
+    cluster_id: str | None = None
+    incarnation: str | None = None
+    tool_version: str = "unknown"
+    schema: int = SCHEMA
+
+
+Document: TypeAlias = (
+    TakeDocument
+    | StartedDocument
+    | CutDocument
+    | FailureDocument
+    | DeletedDocument
+    | OngoingDocument
+    | ManifestDocument
+)
+D = TypeVar("D", bound=Document)
+
+
+def encode(document: Document) -> bytes:
+    """The JSON of *document*."""
+    return bytes(_adapters()[type(document)].dump_json(document, indent=1)) + b"\n"
+
+
+def decode(kind: type[D], content: bytes, where: str) -> D:
+    """The document of that kind in *content*.
+
+    Raises:
+        UnsupportedSchema: a newer release wrote it.
+        MalformedInput: it is none.
+    """
+    from pydantic import ValidationError
+
+    _check_schema(content, where)
+    try:
+        found: D = _adapters()[kind].validate_json(content, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path = ".".join(str(part) for part in first["loc"])
+        raise MalformedInput(f"{where}: {path}: {first['msg']}; {_ANOTHER}") from None
+    return found
+
+
+_ANOTHER = "take the file from another copy of the store, or delete the checkpoint."
+
+
+def _check_schema(content: bytes, where: str) -> None:
+    try:
+        found = json.loads(content.decode())
+    except (ValueError, RecursionError) as error:
+        raise MalformedInput(f"{where}: no JSON ({error}); {_ANOTHER}") from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if type(schema) is not int:
+        raise MalformedInput(f"{where}: it has no schema version; {_ANOTHER}")
+    if schema != SCHEMA:
+        raise UnsupportedSchema(
+            f"{where} has schema {schema}, this release knows {SCHEMA}: use the release that "
+            "wrote it."
+        )
+
+
+@cache
+def _adapters() -> Mapping[type[Any], TypeAdapter[Any]]:
+    from pydantic import TypeAdapter
+
+    return {kind: TypeAdapter(kind) for kind in get_args(Document)}

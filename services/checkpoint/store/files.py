@@ -1,0 +1,126 @@
+"""The files of a store of checkpoints: written once each, read many at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from services.checkpoint.store.documents import (
+    MAX_BYTES,
+    CutDocument,
+    DeletedDocument,
+    Document,
+    FailureDocument,
+    ManifestDocument,
+    OngoingDocument,
+    StartedDocument,
+    TakeDocument,
+    decode,
+    encode,
+)
+from services.checkpoint.store.layout import CHECKPOINTS, Entry, Name, parsed
+from services.errors import MalformedInput, StorageError
+from services.topic_backup.store.blobs import Blobs
+from services.topic_backup.store.fsspec_blobs import FsspecBlobs
+from services.topic_backup.store.local_blobs import LocalBlobs
+from services.topic_backup.store.store import LocalStore, open_store
+
+SIDE_BY_SIDE = 16
+"""Files that are written or read at the same time: each takes a round trip, or a flush (H14)."""
+MAX_REASON = 1000
+"""Characters of a failure's reason."""
+KINDS: Mapping[Entry, type[Document]] = {
+    Entry.TAKE: TakeDocument,
+    Entry.STARTED: StartedDocument,
+    Entry.CUT: CutDocument,
+    Entry.FAILURE: FailureDocument,
+    Entry.DELETED: DeletedDocument,
+    Entry.ONGOING: OngoingDocument,
+    Entry.MANIFEST: ManifestDocument,
+}
+
+
+def now_ms() -> int:
+    """The time, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def blobs_at(address: str) -> Blobs:
+    """The files below *address*. Raises UsageError where it is none."""
+    store = open_store(address)
+    return LocalBlobs(store.path) if isinstance(store, LocalStore) else FsspecBlobs(store.where())
+
+
+class Files:
+    """What lies below *address*.
+
+    Every method raises StorageError where the store does not answer.
+    """
+
+    def __init__(self, address: str, clock: Callable[[], int]) -> None:
+        self.clock = clock
+        self._address = address.rstrip("/") or "/"
+        self._documents = self.blobs(CHECKPOINTS)
+
+    def blobs(self, folder: str) -> Blobs:
+        """The files below a folder. Raises UsageError where the address is none."""
+        return blobs_at(f"{self._address}/{folder}")
+
+    def ids(self) -> list[int]:
+        """The checkpoints that there are files of, deleted ones too, in order."""
+        folders = open_store(f"{self._address}/{CHECKPOINTS}").folders()
+        return sorted(int(one) for one in folders if parsed(f"{one}/{Entry.TAKE}.json"))
+
+    def names(self, id: int, partition: int | None = None) -> list[Name]:
+        """The documents of one checkpoint, or of one partition of it.
+
+        What a killed writer left is not among them.
+        """
+        folder = str(id) if partition is None else f"{id}/{partition}"
+        listed = self.blobs(f"{CHECKPOINTS}/{folder}").names()
+        found = (parsed(f"{folder}/{one}") for one in listed)
+        return [one for one in found if one is not None]
+
+    def read(self, name: Name) -> Document | None:
+        """A document; None where there is none.
+
+        Raises:
+            MalformedInput, UnsupportedSchema: it is not what its name says.
+        """
+        where = self._documents.where(str(name))
+        try:
+            with self._documents.open(str(name)) as file:
+                content = file.read(MAX_BYTES + 1)
+        except StorageError:
+            if self._documents.size(str(name)) is None:
+                return None
+            raise
+        if len(content) > MAX_BYTES:
+            raise MalformedInput(f"{where}: over {MAX_BYTES} bytes; delete the checkpoint.")
+        return decode(KINDS[name.entry], content, where)
+
+    def read_all(self, names: Iterable[Name]) -> dict[Name, Document]:
+        """Those of *names* that are there. Raises as `read`."""
+        wanted = list(names)
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            found = zip(wanted, pool.map(self.read, wanted), strict=True)
+            return {name: one for name, one in found if one is not None}
+
+    def create(self, name: Name, document: Document) -> bool:
+        """Write a document unless it is there already; whether it was not."""
+        return self._documents.create(str(name), encode(document))
+
+    def create_all(self, documents: Mapping[Name, Document]) -> list[Name]:
+        """Write many at a time; those that were there already."""
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            created = pool.map(lambda one: self.create(*one), documents.items())
+            return [name for name, new in zip(documents, created, strict=True) if not new]
+
+    def fail(self, name: Name, reason: str, position: int | None = None) -> None:
+        """Write a failure; the first one stays."""
+        self.create(name, FailureDocument(self.clock(), reason[:MAX_REASON], position))
+
+    def remove(self, names: Iterable[Name]) -> None:
+        """Remove documents; those that are gone already do not matter."""
+        self._documents.remove([str(one) for one in names])

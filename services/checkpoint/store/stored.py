@@ -1,0 +1,183 @@
+"""What a store knows of a checkpoint, put together from its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from services.checkpoint.protocol import coordinator
+from services.checkpoint.protocol.status import (
+    counting_copy,
+    partition_failure,
+    partition_status,
+)
+from services.checkpoint.protocol.values import Copy, CopyId, PartitionBackup, Status
+from services.checkpoint.store.documents import (
+    CutDocument,
+    Document,
+    FailureDocument,
+    ManifestDocument,
+    OngoingDocument,
+    StartedDocument,
+    Subject,
+    TakeDocument,
+)
+from services.checkpoint.store.layout import Entry, Name
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCopy:
+    """One node's copy of a partition."""
+
+    id: CopyId
+    ongoing: OngoingDocument | None
+    manifest: ManifestDocument | None
+    failure: FailureDocument | None
+
+    @property
+    def copy(self) -> Copy:
+        """As the protocol sees it: a failure wins over whatever else the node has written."""
+        if self.failure is not None:
+            reason = self.failure.reason
+            return Copy(self.id, Status.FAILED, self.position, reason=reason)
+        if self.manifest is not None:
+            digest = self.manifest.records_sha256
+            return Copy(self.id, Status.COMPLETED, self.manifest.position, digest=digest)
+        status = Status.DOES_NOT_EXIST if self.ongoing is None else Status.ONGOING
+        return Copy(self.id, status, self.position)
+
+    @property
+    def position(self) -> int | None:
+        """The checkpoint's position in the partition; None where it failed before it was known."""
+        found = (self.manifest, self.ongoing, self.failure)
+        return next((one.position for one in found if one is not None), None)
+
+    @property
+    def created_at_ms(self) -> int | None:
+        """When it was begun."""
+        if self.manifest is not None:
+            return self.manifest.created_at_ms
+        if self.ongoing is not None:
+            return self.ongoing.at_ms
+        return None if self.failure is None else self.failure.at_ms
+
+    @property
+    def updated_at_ms(self) -> int | None:
+        """When something last became of it."""
+        if self.failure is not None:
+            return self.failure.at_ms
+        return self.created_at_ms if self.manifest is None else self.manifest.completed_at_ms
+
+    @property
+    def tool_version(self) -> str | None:
+        """The release that copied."""
+        found = (self.manifest, self.ongoing)
+        return next((one.tool_version for one in found if one is not None), None)
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of a completed copy."""
+        return None if self.manifest is None else sum(one.size for one in self.manifest.files)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPartition:
+    """One partition's backup."""
+
+    number: int
+    subject: Subject | None
+    """None: the checkpoint does not name such a partition."""
+    copies: tuple[StoredCopy, ...] = ()
+    verdict: FailureDocument | None = None
+
+    @property
+    def backup(self) -> PartitionBackup:
+        """As the protocol sees it."""
+        failure = None if self.verdict is None else self.verdict.reason
+        return PartitionBackup(self.number, tuple(one.copy for one in self.copies), failure)
+
+    @property
+    def status(self) -> Status:
+        return partition_status(self.backup)
+
+    @property
+    def failure(self) -> str | None:
+        """Why it has failed."""
+        return partition_failure(self.backup)
+
+    @property
+    def counting(self) -> StoredCopy | None:
+        """The copy that stands for it, and is restored."""
+        best = counting_copy(self.backup)
+        return next((one for one in self.copies if best is not None and one.id == best.id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """A checkpoint that was not deleted."""
+
+    id: int
+    take: TakeDocument | None
+    """None: somebody has put copies there without asking for the checkpoint."""
+    partitions: tuple[StoredPartition, ...]
+    """All that it is of, by number, and all that something is there of."""
+    started: StartedDocument | None = None
+    cut: CutDocument | None = None
+    """None: it is not decided yet what is in it."""
+    failed: FailureDocument | None = None
+    """Of the checkpoint as a whole: not drained in time, foreign writes, partitions added."""
+
+    @property
+    def status(self) -> Status:
+        if self.failed is not None:
+            return Status.FAILED
+        backups = [one.backup for one in self.partitions]
+        return coordinator.status([one.number for one in self.partitions], backups)
+
+    @property
+    def created_at_ms(self) -> int | None:
+        """When it was asked for."""
+        return None if self.take is None else self.take.created_at_ms
+
+
+def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoint:
+    """The checkpoint of that id from its files."""
+    take = _only(documents, Name(id, None, None, Entry.TAKE), TakeDocument)
+    subjects = {} if take is None else {one.number: one for one in take.partitions}
+    found = {name.partition for name in documents if name.partition is not None}
+    partitions = tuple(
+        _partition(id, number, subjects.get(number), documents)
+        for number in sorted(found | set(subjects))
+    )
+    started = _only(documents, Name(id, None, None, Entry.STARTED), StartedDocument)
+    cut = _only(documents, Name(id, None, None, Entry.CUT), CutDocument)
+    failed = _only(documents, Name(id, None, None, Entry.FAILURE), FailureDocument)
+    return StoredCheckpoint(id, take, partitions, started, cut, failed)
+
+
+def _partition(
+    id: int, number: int, subject: Subject | None, documents: Mapping[Name, Document]
+) -> StoredPartition:
+    nodes = {one.node for one in documents if one.partition == number and one.node is not None}
+    copies = tuple(_copy(CopyId(id, number, node), documents) for node in sorted(nodes))
+    verdict = _only(documents, Name(id, number, None, Entry.FAILURE), FailureDocument)
+    return StoredPartition(number, subject, copies, verdict)
+
+
+def _copy(id: CopyId, documents: Mapping[Name, Document]) -> StoredCopy:
+    place = (id.checkpoint, id.partition, id.node)
+    return StoredCopy(
+        id,
+        _only(documents, Name(*place, Entry.ONGOING), OngoingDocument),
+        _only(documents, Name(*place, Entry.MANIFEST), ManifestDocument),
+        _only(documents, Name(*place, Entry.FAILURE), FailureDocument),
+    )
+
+
+D = TypeVar("D", bound=Document)
+
+
+def _only(documents: Mapping[Name, Document], name: Name, kind: type[D]) -> D | None:
+    found = documents.get(name)
+    return found if isinstance(found, kind) else None

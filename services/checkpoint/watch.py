@@ -1,0 +1,102 @@
+"""Stores of checkpoints looked at again and again, for whoever shows them; nothing is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.files import now_ms
+from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
+from services.errors import BreakglassError
+from services.model import Unknown
+
+SIDE_BY_SIDE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStore:
+    """One store as it was at the last look."""
+
+    url: str
+    held: tuple[StoredCheckpoint, ...] | Unknown
+    """The newest first."""
+    at_ms: int
+    """When it was read; of one that cannot be read now, when that was tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLine:
+    """A store in a list of everything."""
+
+    seen: SeenStore
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointLine:
+    """A checkpoint in it."""
+
+    url: str
+    found: StoredCheckpoint
+    opened: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLine:
+    """A partition of an opened checkpoint."""
+
+    url: str
+    found: StoredCheckpoint
+    part: StoredPartition
+
+
+Line: TypeAlias = StoreLine | CheckpointLine | PartitionLine
+Key: TypeAlias = tuple[str, int, int]
+
+
+def key_of(line: Line) -> Key:
+    """What tells a line from the others, whatever becomes of it."""
+    match line:
+        case StoreLine():
+            return line.seen.url, 0, 0
+        case CheckpointLine():
+            return line.url, line.found.id, 0
+        case PartitionLine():
+            return line.url, line.found.id, line.part.number
+
+
+def lines(stores: Sequence[SeenStore], opened: frozenset[tuple[str, int]]) -> Iterator[Line]:
+    """Everything there is, with the partitions of the *opened* checkpoints."""
+    for store in stores:
+        yield StoreLine(store)
+        if isinstance(store.held, Unknown):
+            continue
+        for found in store.held:
+            shown = (store.url, found.id) in opened
+            yield CheckpointLine(store.url, found, shown)
+            if shown:
+                yield from (PartitionLine(store.url, found, one) for one in found.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointWatch:
+    """Looks at the stores at these addresses."""
+
+    urls: tuple[str, ...] = ()
+    clock: Callable[[], int] = now_ms
+    """Milliseconds since the epoch."""
+
+    def look(self) -> tuple[SeenStore, ...]:
+        """What is there now; a store that does not answer keeps no other from being seen."""
+        if not self.urls:
+            return ()
+        with ThreadPoolExecutor(SIDE_BY_SIDE, "checkpoints") as pool:
+            return tuple(pool.map(self._seen, self.urls))
+
+    def _seen(self, url: str) -> SeenStore:
+        try:
+            return SeenStore(url, BackupStore(url).all(), self.clock())
+        except BreakglassError as error:
+            return SeenStore(url, Unknown(str(error)), self.clock())

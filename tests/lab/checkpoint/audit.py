@@ -1,0 +1,158 @@
+"""A checkpoint restored in memory, from its copies, and worked on until nothing is under way.
+
+Its own reading of the rules: partitions are lists, and a member is a loop.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.checkpoint.kafka.stamps import Cause, Place, Stamp, stamp_of, stamped
+from services.checkpoint.participant.application import Application, Input
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.model import TopicPartition
+from services.topic_backup.address import partition_of
+from services.topic_backup.record import Record
+from tests.lab.checkpoint.bank import Bank, Books, books
+
+Logs = dict[int, list[Record]]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a completed checkpoint of one topic holds."""
+
+    found: StoredCheckpoint
+    prefixes: Logs
+    """By the partition's number in the topic."""
+    channels: Logs
+
+    def offset(self, group: str, partition: int) -> int:
+        assert self.found.cut is not None
+        numbers = {
+            one.subject.partition: one.number for one in self.found.partitions if one.subject
+        }
+        return self.found.cut.groups[group].offsets[numbers[partition]]
+
+
+def held(store: BackupStore, id: int) -> Held:
+    """The content of checkpoint *id*, which must be completed."""
+    found = store.read(id)
+    assert found is not None
+    assert found.status is Status.COMPLETED
+    prefixes: Logs = {}
+    channels: Logs = {}
+    for one in found.partitions:
+        assert one.subject is not None
+        assert one.counting is not None
+        copy = CopyId(id, one.number, one.counting.id.node)
+        assert store.copies.damaged(copy) is None
+        where = Path(store.copies.contents(copy).where())
+        number, name = one.subject.partition, f"{one.subject.topic}/{one.subject.partition}"
+        prefixes[number] = list(partition_of(str(where / "segments" / name)).records())
+        channel = where / "channel"
+        channels[number] = (
+            list(partition_of(str(channel / name)).records()) if channel.is_dir() else []
+        )
+    return Held(found, prefixes, channels)
+
+
+def audited(content: Held, group: str, topic: str, *, passes_over: bool) -> Books:
+    """The books after everything under way has come in.
+
+    With *passes_over* a record is taken once for each cause, as those that process at least once
+    have to; without, whatever is there twice counts twice.
+    """
+    offsets = {number: content.offset(group, number) for number in content.prefixes}
+    logs = (content.prefixes, content.channels)
+    return worked(*logs, offsets, group, topic, passes_over=passes_over)
+
+
+def worked(
+    prefixes: Logs,
+    channels: Logs,
+    offsets: Mapping[int, int],
+    group: str,
+    topic: str,
+    *,
+    passes_over: bool,
+) -> Books:
+    """The same of any prefixes, records behind them, and offsets of the group."""
+    bank = Bank(len(prefixes))
+    work(bank, prefixes, channels, offsets, group, topic, passes_over=passes_over)
+    return books(bank.accounts.values())
+
+
+def work(
+    application: Application,
+    prefixes: Logs,
+    channels: Logs,
+    offsets: Mapping[int, int],
+    group: str,
+    topic: str,
+    *,
+    passes_over: bool,
+) -> None:
+    """Have *application* work on them until nothing is under way."""
+    topic_id = _topic_id([*prefixes.values(), *channels.values()])
+    seen: dict[int, set[Cause]] = {number: set() for number in prefixes}
+    waiting: deque[Input] = deque()
+    written = 0
+
+    def new(record: Input) -> bool:
+        stamp = stamp_of(record.headers)
+        assert stamp is not None
+        if stamp.marker:
+            return False
+        known = seen[record.partition.partition]
+        if passes_over and stamp.cause is not None and stamp.cause in known:
+            return False
+        if stamp.cause is not None:
+            known.add(stamp.cause)
+        return True
+
+    for number, records in prefixes.items():
+        partition = TopicPartition(topic, number)
+        application.begin(partition, None)
+        for record in [*records, *channels[number]]:
+            given = _input(partition, record)
+            if record.offset < offsets[number]:
+                if new(given):
+                    application.replay(given)
+            else:
+                waiting.append(given)
+    while waiting:
+        given = waiting.popleft()
+        if not new(given):
+            continue
+        for index, output in enumerate(application.process(given)):
+            place = Place(topic_id, given.partition.partition, given.offset)
+            cause = Cause(place, index, group)
+            assert output.partition is not None
+            written += 1
+            to = TopicPartition(topic, output.partition)
+            headers = tuple(stamped(0, cause))
+            waiting.append(Input(to, 10**12 + written, None, output.value, headers))
+
+
+def _topic_id(logs: Iterable[list[Record]]) -> str:
+    """By the records that were led to by others of the topic."""
+    found = (stamp.cause for records in logs for stamp in stamps(records))
+    return next((one.place.topic_id for one in found if one is not None), "0" * 32)
+
+
+def _input(partition: TopicPartition, record: Record) -> Input:
+    headers = tuple((name.decode(), value) for name, value in record.headers)
+    return Input(partition, record.offset, record.key, record.value, headers)
+
+
+def stamps(records: list[Record]) -> list[Stamp]:
+    """What the headers of *records* say; all must be of ours."""
+    found = [stamp_of(one.headers) for one in records]
+    assert None not in found
+    return [one for one in found if one is not None]

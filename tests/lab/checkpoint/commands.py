@@ -1,0 +1,123 @@
+"""The program itself, as an operator runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SECONDS = 400.0
+RUN = "from console.cli import main; raise SystemExit(main())"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+
+class Running:
+    """A command under way; what it says is kept."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._said: list[str] = []
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            with self._news:
+                self._said.append(line.strip())
+                self._news.notify_all()
+
+    def wait_for(self, begin: str) -> str:
+        """The first line that begins so."""
+
+        def found() -> str | None:
+            return next((one for one in self._said if one.startswith(begin)), None)
+
+        with self._news:
+            assert self._news.wait_for(found, SECONDS), self._said
+            return found() or ""
+
+    def kill(self) -> None:
+        """kill -9, if it still runs."""
+        self._process.kill()
+        self._process.wait(SECONDS)
+        self._reader.join(SECONDS)
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`breakglass checkpoint` on one cluster and one store."""
+
+    bootstrap: str
+    store: Path
+    state: Path
+
+    def __call__(self, command: str, *arguments: str, cluster: bool = True) -> Ended:
+        """Run it to its end."""
+        given = [command, "--store", str(self.store), *arguments]
+        if cluster:
+            given += ["--bootstrap-server", self.bootstrap]
+        done = subprocess.run(
+            [sys.executable, "-c", RUN, "checkpoint", *given],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env={**os.environ, "XDG_STATE_HOME": str(self.state)},
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    @contextmanager
+    def running(self, command: str, *arguments: str, token: str = "") -> Iterator[Running]:
+        """Start it; it is killed with the block, if not before."""
+        given = [command, "--store", str(self.store), *arguments]
+        own = {"XDG_STATE_HOME": str(self.state), "BREAKGLASS_CHECKPOINT_TOKEN": token}
+        process = subprocess.Popen(
+            [sys.executable, "-c", RUN, "checkpoint", *given, "--bootstrap-server", self.bootstrap],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **{name: value for name, value in own.items() if value}},
+        )
+        found = Running(process)
+        try:
+            yield found
+        finally:
+            found.kill()
+
+    def consented(self, command: str, *arguments: str, cluster: bool = True) -> dict[str, Any]:
+        """Run it with --write and the consent that it asks for; it must succeed."""
+        asked = self(command, *arguments, "--write", cluster=cluster)
+        assert asked.code == 3, asked.err
+        phrase = asked.err.strip().splitlines()[-1].removeprefix("consent: ")
+        return self.whole(command, *arguments, "--write", "--consent", phrase, cluster=cluster)
+
+    def whole(self, command: str, *arguments: str, cluster: bool = True) -> dict[str, Any]:
+        """Run it with --json; it must succeed."""
+        done = self(command, *arguments, "--json", cluster=cluster)
+        assert done.code == 0, done.err
+        return done.document

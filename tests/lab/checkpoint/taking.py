@@ -1,0 +1,88 @@
+"""Checkpoints taken and restored in this process, by the same parts as the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.finishing import Finisher
+from services.checkpoint.kafka.deciding import Decider
+from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.spark.restore import restore
+from services.checkpoint.spark.restoring import Options, make_plan
+from services.checkpoint.spark.sources import KafkaSources
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level, Policy
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.journal import Journal
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.pipeline.restore.restore import RestoreRun
+from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.session import Spark
+from services.session import Power
+from services.topic_backup.store.store import open_store
+from tests.lab.checkpoint.branch import SECONDS, Branch
+
+
+@dataclass(frozen=True, slots=True)
+class Taking:
+    """Takes checkpoints of banks on one cluster."""
+
+    client: ReadClient
+    power: Power
+    store: BackupStore
+    spark: Spark
+    drain_seconds: float = SECONDS
+
+    @property
+    def cluster_id(self) -> str:
+        return self.client.describe(Deadline.after(SECONDS)).cluster_id
+
+    def run(self, bank: Branch) -> Run:
+        settings = BackupSettings(open_store(self.store.address))
+        return Run(self.client, self.spark, bank.connection, settings, Meter(lambda _: None))
+
+    @contextmanager
+    def parts(
+        self,
+        bank: Branch,
+        level: Level = Level.COORDINATED,
+        groups: Mapping[str, Policy] | None = None,
+        node: int = 0,
+    ) -> Iterator[tuple[Coordinator, Finisher]]:
+        """What takes and what finishes checkpoints of *bank*, as the worker of node *node*."""
+        policies = {bank.group: Policy(bank.guarantee.value)} if groups is None else groups
+        wanted = Wanted(level, (bank.topic,), policies, bank.control)
+        with self.power.markers(self.cluster_id) as markers:
+            topics = KafkaTopics(self.client, markers, wanted)
+            sources = KafkaSources(self.run(bank), bank.control)
+            decider = Decider(self.client, self.drain_seconds, control_topic=bank.control)
+            yield (
+                Coordinator(self.store, topics, node=node),
+                Finisher(self.store, decider, sources, node, wait=lambda _: None),
+            )
+
+    def take(self, bank: Branch, level: Level = Level.COORDINATED) -> StoredCheckpoint:
+        """Take one to its end."""
+        with self.parts(bank, level) as (coordinator, finisher):
+            id = coordinator.take()
+            assert isinstance(id, int)
+            return finisher.finish(id)
+
+    def restore(self, bank: Branch, id: int, topic: str, state: Path) -> Branch:
+        """Restore a checkpoint of *bank* into a new topic; the bank there."""
+        options = Options({bank.topic: topic})
+        plan = make_plan(self.client, self.store, id, options, state)
+        with (
+            Journal.open(self.cluster_id, state) as journal,
+            self.power.topics(self.cluster_id) as topics,
+            self.power.markers(self.cluster_id) as markers,
+        ):
+            work = RestoreRun(self.run(bank), topics, journal, bank.connection)
+            done = restore(work, markers, plan, bank.control)
+        assert [(one.error, one.verified) for one in done] == [("", True)]
+        return bank.restored(topic)

@@ -1,0 +1,26 @@
+"""Checkpoints while brokers, members and workers are killed: each that completes is consistent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.checkpoint.participant.application import Guarantee
+from services.checkpoint.protocol.values import Status
+from tests.lab.checkpoint.soak import SETTINGS, rounds
+from tests.lab.conftest import FreshCluster
+
+ROUNDS = 3
+"""A broker, a member and a worker are killed, one in each; `make soak` runs a hundred."""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("guarantee", list(Guarantee))
+def test_checkpoints_under_kill_9_conserve_the_total(
+    fresh_cluster: FreshCluster, guarantee: Guarantee, tmp_path: Path
+) -> None:
+    done = list(rounds(fresh_cluster(overrides=SETTINGS), guarantee, ROUNDS, tmp_path))
+    assert all(one.consistent for one in done), done
+    assert [one.status for one in done].count(Status.COMPLETED) >= ROUNDS - 1, done

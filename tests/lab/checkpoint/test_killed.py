@@ -1,0 +1,95 @@
+"""Whoever takes a checkpoint is killed, and somebody else goes on (H4, I7, I9)."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from services.checkpoint.participant.application import Guarantee
+from services.checkpoint.store.backup_store import BackupStore
+from services.lab.cluster import Cluster
+from tests.lab.checkpoint.audit import audited, held
+from tests.lab.checkpoint.branch import Branch, wait_until
+from tests.lab.checkpoint.commands import Program
+from tests.lab.checkpoint.conftest import OfBank
+
+TOKEN = "a-token-of-the-tests"
+
+
+@pytest.fixture
+def bank(broker: Cluster, request: pytest.FixtureRequest) -> Branch:
+    name = f"killed-{abs(hash(request.node.name)) % 10**8}"
+    return Branch(broker, name, Guarantee.EXACTLY_ONCE, 3, f"control-{name}").open()
+
+
+@pytest.mark.timeout(300)
+def test_i07_a_take_that_is_killed_is_gone_on_with_by_the_same_request(
+    bank: Branch, program: Program, of_bank: OfBank, store: BackupStore
+) -> None:
+    with bank.working(1):
+        bank.order(300)
+        with program.running("take", *of_bank("--request", "nightly")) as take:
+            take.wait_for("checkpoint 1 is acknowledged")
+            take.kill()
+        bank.order(100)
+        refused = program("take", *of_bank("--id", "1", "--request", "another"))
+        assert refused.code == 3
+        assert "The latest backup has id 1" in refused.err
+        again = program.whole("take", *of_bank("--id", "1", "--request", "nightly"))
+    assert (again["id"], again["state"]) == (1, "completed")
+    found = audited(held(store, 1), bank.group, bank.topic, passes_over=False)
+    assert (found.total, found.doubled, found.lost) == (bank.total, (), ())
+
+
+@pytest.mark.timeout(300)
+def test_a_server_takes_what_is_asked_for_and_goes_on_after_it_was_killed(
+    bank: Branch, program: Program, of_bank: OfBank, store: BackupStore
+) -> None:
+    options = of_bank("--port", "0")
+    with bank.working(1):
+        bank.order(200)
+        with program.running("serve", *options, token=TOKEN) as server:
+            address = server.wait_for("Serving http://").split()[1]
+            assert asked("POST", address, {"backupId": 7})[0] == 202
+            assert asked("POST", address, {"backupId": 7})[0] == 409
+            server.kill()
+        with program.running("serve", *options, token=TOKEN) as server:
+            address = server.wait_for("Serving http://").split()[1]
+            wait_until(lambda: state(address, 7) == "COMPLETED", "checkpoint 7", 120)
+            assert asked("DELETE", f"{address}/7")[0] == 204
+            assert asked("GET", f"{address}/7")[0] == 404
+    assert store.read(7) is None
+
+
+def test_a_server_that_may_not_write_only_shows(
+    bank: Branch, program: Program, of_bank: OfBank
+) -> None:
+    options = [one for one in of_bank("--port", "0") if one != "--write"]
+    with program.running("serve", *options, token=TOKEN) as server:
+        address = server.wait_for("Serving http://").split()[1]
+        assert asked("POST", address, {"backupId": 7})[0] == 403
+        assert asked("GET", address) == (200, [])
+
+
+def state(address: str, id: int) -> str:
+    status, body = asked("GET", f"{address}/{id}")
+    assert status == 200
+    assert isinstance(body, dict)
+    assert body["state"] != "FAILED", body
+    return str(body["state"])
+
+
+def asked(method: str, address: str, body: dict[str, int] | None = None) -> tuple[int, Any]:
+    """The answer's status and document."""
+    url = urlsplit(address)
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    with closing(HTTPConnection(url.netloc, timeout=60)) as connection:
+        connection.request(method, url.path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        return answer.status, json.loads(content) if content else None

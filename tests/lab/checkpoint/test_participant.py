@@ -1,0 +1,89 @@
+"""Participants on a real broker: what they write, and what becomes of it when they are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from services.checkpoint.kafka.control_log import read_control
+from services.checkpoint.kafka.groups import read_standing
+from services.checkpoint.kafka.owners import read_ids
+from services.kafka.wire.deadline import Deadline
+from services.model import TopicPartition
+from tests.lab.checkpoint.bank import books
+from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
+from tests.lab.checkpoint.taking import Taking
+
+
+def test_money_is_neither_lost_nor_doubled_while_members_come_and_go(bank: Branch) -> None:
+    bank.order(200)
+    with bank.working() as members:
+        members[0].kill()
+        bank.order(200)
+        members[0].start()
+    found = books(bank.settle())
+    assert (found.total, found.doubled, found.lost) == (bank.total, (), ())
+
+
+def test_h03_a_member_that_is_started_again_knows_the_checkpoint_it_had_come_to(
+    bank: Branch, taking: Taking
+) -> None:
+    with bank.working(1) as members:
+        bank.order(100)
+        taking.take(bank)
+        members[0].kill()
+        members[0].start()
+        bank.order(20)
+    bank.settle()
+    ids = read_ids(taking.client.sender, bank.group, _partitions(bank), Deadline.after(SECONDS))
+    assert ids == dict.fromkeys(_partitions(bank), 1)
+
+
+def test_h03_a_partition_is_noted_as_created_before_anything_behind_it_is_processed(
+    bank: Branch, taking: Taking
+) -> None:
+    with bank.working(1):
+        bank.order(100)
+        found = taking.take(bank)
+    control = read_control(taking.client, bank.control, Deadline.after(SECONDS))
+    assert control is not None
+    assert found.cut is not None
+    came = {one.partition: (one.id, one.position) for one in control.created.values()}
+    cuts = {number - 1: position for number, position in found.cut.positions.items()}
+    assert came.keys() == cuts.keys()
+    # Control records of transactions lie between the last record and the cut.
+    assert all(id == 1 and position <= cuts[one] for one, (id, position) in came.items())
+
+
+def test_h11_offsets_are_read_while_a_transaction_holds_others_back(
+    bank: Branch, taking: Taking
+) -> None:
+    bank.settle()
+    with _holding_offsets(bank):
+        standing = read_standing(
+            taking.client, [bank.group], _partitions(bank), Deadline.after(SECONDS)
+        )
+    assert standing[bank.group].keys() == set(_partitions(bank))
+
+
+@contextmanager
+def _holding_offsets(bank: Branch) -> Iterator[None]:
+    """A transaction with offsets of the group in it, which is not ended."""
+    from confluent_kafka import Consumer, Producer, TopicPartition
+
+    settings = {"transactional.id": f"holding-{bank.topic}", "transaction.timeout.ms": 60_000}
+    producer = Producer({**bank.connection, **settings}, logger=LOG)
+    member = Consumer({**bank.connection, "group.id": bank.group}, logger=LOG)
+    try:
+        producer.init_transactions(SECONDS)
+        producer.begin_transaction()
+        offsets = [TopicPartition(bank.topic, one, 1) for one in range(bank.partitions)]
+        producer.send_offsets_to_transaction(offsets, member.consumer_group_metadata(), SECONDS)
+        yield
+    finally:
+        producer.abort_transaction(SECONDS)
+        member.close()
+
+
+def _partitions(bank: Branch) -> list[TopicPartition]:
+    return [TopicPartition(bank.topic, one) for one in range(bank.partitions)]

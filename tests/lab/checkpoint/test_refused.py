@@ -1,0 +1,158 @@
+"""What cannot be made consistent has failed, with the reason (H5, H10, H12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
+
+import pytest
+
+from services.checkpoint.kafka.log_ends import read_logs
+from services.checkpoint.kafka.stamps import OUTSIDE
+from services.checkpoint.participant.application import Guarantee
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.store.documents import Level
+from services.errors import BreakglassError
+from services.kafka.wire.deadline import Deadline
+from services.lab.cluster import Cluster
+from tests.lab.checkpoint.branch import LOG, SECONDS, Branch, wait_until
+from tests.lab.checkpoint.taking import Taking
+
+MARKED = (Level.COORDINATED, Level.VERIFIED)
+
+
+@pytest.fixture
+def bank(broker: Cluster, request: pytest.FixtureRequest) -> Branch:
+    """Three accounts, and nobody at work."""
+    name = f"refused-{abs(hash(request.node.name)) % 10**8}"
+    return Branch(broker, name, Guarantee.EXACTLY_ONCE, 3, f"control-{name}").open()
+
+
+def why_failed(taking: Taking, id: int = 1) -> str:
+    found = taking.store.read(id)
+    assert found is not None
+    assert found.status is Status.FAILED
+    assert found.failed is not None
+    return found.failed.reason
+
+
+@contextmanager
+def torn(bank: Branch) -> Iterator[None]:
+    """Somebody writes transactions without headers all the while."""
+    stop = Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            bank.put_torn(3)
+
+    writer = Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        writer.join(SECONDS)
+
+
+@pytest.mark.parametrize("level", MARKED)
+def test_h10_transactions_without_headers_are_refused(
+    bank: Branch, taking: Taking, level: Level
+) -> None:
+    with bank.working(1), torn(bank), taking.parts(bank, level) as (coordinator, finisher):
+        bank.order(10)
+        assert coordinator.take() == 1
+        wait_until(lambda: _grown(bank, _behind(taking)), "foreign records")
+        with pytest.raises(BreakglassError, match="unverifiable"):
+            finisher.finish(1)
+    assert "says nothing of what led to it" in why_failed(taking)
+
+
+def _behind(taking: Taking) -> int:
+    """Some offsets behind everything that was told when checkpoint 1 was acknowledged."""
+    found = taking.store.read(1)
+    assert found is not None
+    assert found.started is not None
+    return max(found.started.positions.values()) + 10
+
+
+def _grown(bank: Branch, to: int) -> bool:
+    with bank.reading() as client:
+        deadline = Deadline.after(SECONDS)
+        ends = read_logs(client, (bank.topic,), deadline).stable_ends(deadline)
+        return min(end for one, end in ends.items() if one.partition < 2) > to
+
+
+def test_h10_a_group_that_is_not_named_is_refused(bank: Branch, taking: Taking) -> None:
+    with bank.working(1), taking.parts(bank, groups={}) as (coordinator, finisher):
+        bank.order(300)
+        assert coordinator.take() == 1
+        behind = _behind(taking)
+        wait_until(lambda: _grown(bank, behind), "records of the group behind the cut")
+        with pytest.raises(BreakglassError, match="not in the checkpoint: name it with --group"):
+            finisher.finish(1)
+
+
+def test_h05_a_group_that_does_not_come_to_the_cut_is_named(bank: Branch, taking: Taking) -> None:
+    bank.settle()
+    bank.order(3)
+    quick = Taking(taking.client, taking.power, taking.store, taking.spark, drain_seconds=1.0)
+    with pytest.raises(BreakglassError, match=r"not drained in time: group \S+ lags"):
+        quick.take(bank)
+    assert f"group {bank.group} lags: {bank.topic}-0 at" in why_failed(taking)
+
+
+def test_h10_added_partitions_are_refused(bank: Branch, taking: Taking) -> None:
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewPartitions
+
+    with taking.parts(bank) as (coordinator, finisher):
+        assert coordinator.take() == 1
+        admin = AdminClient(bank.connection, logger=LOG)
+        for future in admin.create_partitions([NewPartitions(bank.topic, 4)]).values():
+            future.result(SECONDS)
+        wait_until(lambda: len(taking.client.partitions((bank.topic,), _soon())) == 4, "the fourth")
+        with pytest.raises(BreakglassError, match="partitions were added"):
+            finisher.finish(1)
+    assert "partitions were added" in why_failed(taking)
+
+
+def _soon() -> Deadline:
+    return Deadline.after(SECONDS)
+
+
+def test_h12_topics_that_were_created_anew_are_of_another_timeline(
+    bank: Branch, taking: Taking
+) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    with taking.parts(bank) as (coordinator, finisher):
+        assert coordinator.take() == 1
+        admin = AdminClient(bank.connection, logger=LOG)
+        for future in admin.delete_topics([bank.topic]).values():
+            future.result(SECONDS)
+        wait_until(lambda: not taking.client.partitions((bank.topic,), _soon()), "it to go")
+        bank.open()
+        with pytest.raises(BreakglassError, match="created anew"):
+            finisher.finish(1)
+    assert "created anew" in why_failed(taking)
+
+
+def test_h10_an_open_transaction_is_waited_for_and_then_refused(
+    bank: Branch, taking: Taking
+) -> None:
+    from confluent_kafka import Producer
+
+    settings = {"transactional.id": f"open-{bank.topic}", "transaction.timeout.ms": 60_000}
+    producer = Producer({**bank.connection, **settings}, logger=LOG)
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    producer.produce(bank.topic, b"{}", partition=0, headers=list(OUTSIDE))
+    producer.flush(SECONDS)
+    quick = Taking(taking.client, taking.power, taking.store, taking.spark, drain_seconds=2.0)
+    try:
+        with pytest.raises(BreakglassError, match="a transaction stays open"):
+            quick.take(bank, Level.VERIFIED)
+    finally:
+        producer.abort_transaction(SECONDS)
+    assert "a transaction stays open" in why_failed(taking)

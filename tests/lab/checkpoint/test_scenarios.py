@@ -1,0 +1,181 @@
+"""The ZEP's failure scenarios on a real broker: a worker dies, another node takes over (H13).
+
+An owner is a member of the group; committed is what it has noted in the control topic; the old
+leader's backup is what node 1 has copied.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.checkpoint.copying import take_copy
+from services.checkpoint.finishing import Finisher
+from services.checkpoint.kafka.owners import take_over
+from services.checkpoint.participant.application import Guarantee
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.protocol.worker import OWNER_CHANGED
+from services.checkpoint.store.documents import Policy, TakeDocument
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.errors import Refused
+from services.lab.cluster import Cluster
+from tests.lab.checkpoint.branch import Branch
+from tests.lab.checkpoint.taking import Taking
+
+OLD, NEW = 1, 2
+"""Nodes."""
+PARTITIONS = (1, 2, 3)
+
+
+@pytest.fixture
+def bank(broker: Cluster, tmp_path: Path) -> Branch:
+    """Three accounts, whose members do not run."""
+    name = f"bank-{tmp_path.name.replace('_', '-')[-60:]}"
+    made = Branch(broker, name, Guarantee.EXACTLY_ONCE, 3, f"control-{name}").open()
+    made.order(30, hops=5)
+    made.settle()
+    return made
+
+
+@pytest.fixture
+def taken(bank: Branch, taking: Taking) -> TakeDocument:
+    """Checkpoint 1 as it was acknowledged; node 1 has noted every copy as begun."""
+    with taking.parts(bank, node=OLD) as (coordinator, _):
+        assert coordinator.take() == 1
+    return read(taking).take or pytest.fail("nothing was asked for")
+
+
+def read(taking: Taking) -> StoredCheckpoint:
+    found = taking.store.read(1)
+    assert found is not None
+    return found
+
+
+def never_begun(taking: Taking) -> None:
+    """Node 1 died between removing what it had of its copies and beginning anew."""
+    for number in PARTITIONS:
+        taking.store.copies.begin_anew(CopyId(1, number, OLD))
+
+
+def taken_over(bank: Branch, taking: Taking, take: TakeDocument, control: str = "") -> list[int]:
+    """The partitions that have failed because node 2 took over."""
+    return list(take_over(taking.client, taking.store, take, control or bank.control))
+
+
+def finished(bank: Branch, taking: Taking) -> StoredCheckpoint:
+    """What node 2 makes of it, with a member at work."""
+    with taking.parts(bank, node=NEW) as (_, finisher), bank.working(1):
+        return finisher.finish(1)
+
+
+def nodes(found: StoredCheckpoint, status: Status) -> list[list[int]]:
+    return [
+        [one.id.node for one in part.copies if one.copy.status is status]
+        for part in found.partitions
+    ]
+
+
+def test_s1_neither_committed_nor_begun_is_copied_by_the_new_node(
+    bank: Branch, taking: Taking, taken: TakeDocument
+) -> None:
+    never_begun(taking)
+    assert taken_over(bank, taking, taken) == []
+    found = finished(bank, taking)
+    assert found.status is Status.COMPLETED
+    assert nodes(found, Status.COMPLETED) == [[NEW]] * 3
+
+
+def test_s2_a_part_of_the_old_nodes_stays_beside_the_new_ones_copy(
+    bank: Branch, taking: Taking, taken: TakeDocument
+) -> None:
+    assert taken_over(bank, taking, taken) == []
+    found = finished(bank, taking)
+    assert found.status is Status.COMPLETED
+    assert nodes(found, Status.COMPLETED) == [[NEW]] * 3
+    assert nodes(found, Status.ONGOING) == [[OLD]] * 3
+
+
+def test_s3_two_completed_copies_hold_the_same_records(bank: Branch, taking: Taking) -> None:
+    nobody: dict[str, Policy] = {}
+    with taking.parts(bank, groups=nobody, node=OLD) as (coordinator, finisher):
+        assert coordinator.take() == 1
+        copy_one(taking, finisher, 2)
+    take = read(taking).take
+    assert take is not None
+    assert taken_over(bank, taking, take) == []
+    with taking.parts(bank, groups=nobody, node=NEW) as (_, finisher):
+        found = finisher.finish(1)
+    assert found.status is Status.COMPLETED
+    assert nodes(found, Status.COMPLETED) == [[NEW], [OLD, NEW], [NEW]]
+
+
+def copy_one(taking: Taking, finisher: Finisher, number: int) -> None:
+    """Have one partition copied by the finisher's node, which dies then."""
+    found = read(taking)
+    assert found.take is not None
+    assert found.started is not None
+    cut = taking.store.decide(1, finisher.decider.decide(found.take, found.started))
+    source = finisher.sources.open(found.take, cut)[number]
+    copy = CopyId(1, number, finisher.node)
+    position = cut.positions[number]
+    take_copy(taking.store.copies, copy, position, source, lambda _: None)
+
+
+def failed_everywhere(taking: Taking) -> None:
+    found = read(taking)
+    assert found.status is Status.FAILED
+    assert [one.failure for one in found.partitions] == [OWNER_CHANGED] * 3
+
+
+def test_s4_committed_and_begun_by_the_old_node_alone_has_failed(
+    bank: Branch, taking: Taking, taken: TakeDocument
+) -> None:
+    bank.settle()
+    assert taken_over(bank, taking, taken) == [1, 2, 3]
+    failed_everywhere(taking)
+    with pytest.raises(Refused, match="has failed"):
+        finished(bank, taking)
+
+
+def test_s5_past_the_checkpoint_by_what_stands_beside_the_offsets_has_failed(
+    bank: Branch, taking: Taking, taken: TakeDocument
+) -> None:
+    bank.settle()
+    assert taken_over(bank, taking, taken, control="nothing-is-noted-there") == [1, 2, 3]
+    failed_everywhere(taking)
+
+
+def test_s6_committed_and_never_begun_has_failed(
+    bank: Branch, taking: Taking, taken: TakeDocument
+) -> None:
+    never_begun(taking)
+    bank.settle()
+    assert taken_over(bank, taking, taken) == [1, 2, 3]
+    failed_everywhere(taking)
+
+
+def test_s7_past_the_checkpoint_and_never_begun_has_failed(
+    bank: Branch, taking: Taking, taken: TakeDocument
+) -> None:
+    never_begun(taking)
+    bank.settle()
+    assert taken_over(bank, taking, taken, control="nothing-is-noted-there") == [1, 2, 3]
+    failed_everywhere(taking)
+
+
+def test_s8_what_cannot_be_written_is_tried_three_times_again_and_has_failed(
+    bank: Branch, taking: Taking
+) -> None:
+    blocked = Path(taking.store.address) / "contents" / "1" / "2"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_bytes(b"a file where a folder has to be")
+    with bank.working(1):
+        found = taking.take(bank)
+    assert found.status is Status.FAILED
+    assert [one.status for one in found.partitions] == [
+        Status.COMPLETED,
+        Status.FAILED,
+        Status.COMPLETED,
+    ]
+    assert "directory" in str(found.partitions[1].failure)

@@ -1,0 +1,267 @@
+"""What the API answers beyond the kept requests: tokens, bad ids, errors, figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from console.web.checkpoint_api import STATUSES, CheckpointApi
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.openapi import BACKUPS, description
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.store.backup_store import BackupStore
+from services.errors import (
+    BreakglassError,
+    ConnectFailed,
+    NotAuthorized,
+    OutcomeUnknown,
+    StorageError,
+    TimedOut,
+    UsageError,
+)
+from tests.unit.checkpoint.api.conftest import GOLDEN, TOKEN, golden
+from tests.unit.checkpoint.topics import Logs
+
+Client = TestClient[Any, Any]
+JSON = {"Content-Type": "application/json"}
+
+
+async def test_a_checkpoint_is_taken_watched_and_deleted(client: Client, logs: Logs) -> None:
+    async with client.post(BACKUPS, json={"backupId": 5}) as response:
+        assert response.status == 202
+    assert [log[-1] for log in logs.records.values()] == [5, 5, 5]
+    async with client.get(f"{BACKUPS}/5") as response:
+        found = await response.json()
+    assert (found["state"], found["details"][0]["state"]) == ("IN_PROGRESS", "IN_PROGRESS")
+    assert "checkpointPosition" not in found["details"][0]
+    for _ in range(2):
+        async with client.delete(f"{BACKUPS}/5") as response:
+            assert (response.status, await response.read()) == (204, b"")
+    async with client.get(f"{BACKUPS}/5") as response:
+        assert response.status == 404
+
+
+async def test_the_same_request_sent_again_is_accepted_by_its_key(client: Client) -> None:
+    for key, status in (("mine", 202), ("mine", 202), ("another", 409), (None, 409)):
+        headers = {} if key is None else {"Idempotency-Key": key}
+        async with client.post(BACKUPS, json={"backupId": 5}, headers=headers) as response:
+            assert response.status == status
+
+
+@pytest.mark.parametrize("length", [0, 201])
+async def test_a_key_has_a_length(client: Client, length: int) -> None:
+    headers = {"Idempotency-Key": "k" * length}
+    async with client.post(BACKUPS, json={"backupId": 5}, headers=headers) as response:
+        assert response.status == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"5",
+        b"{}",
+        b'{"backupId": null}',
+        b'{"backupId": -1}',
+        b'{"backupId": 1.5}',
+        b'{"backupId": true}',
+        b'{"backupId": "five"}',
+        b'{"backupId": 9223372036854775808}',
+        b"[" * 2000,
+        b"\xff",
+    ],
+)
+async def test_what_is_no_id_is_refused(client: Client, body: bytes) -> None:
+    async with client.post(BACKUPS, data=body, headers=JSON) as response:
+        assert response.status == 400
+        assert await response.json() == golden("take_invalid")["body"]
+
+
+async def test_digits_in_a_string_are_an_id(client: Client) -> None:
+    async with client.post(BACKUPS, json={"backupId": "5"}) as response:
+        assert response.status == 202
+
+
+async def test_a_form_of_another_site_takes_nothing(client: Client, store: BackupStore) -> None:
+    async with client.post(BACKUPS, data={"backupId": "5"}) as response:
+        assert response.status == 415
+    assert store.ids() == [1, 2, 3, 4]
+
+
+async def test_a_large_body_is_refused(client: Client) -> None:
+    body = b" " * 5000
+    async with client.post(BACKUPS, data=body, headers=JSON) as response:
+        assert response.status == 413
+
+
+@pytest.mark.parametrize("id", ["x", "-1", "1.5", "9223372036854775808", "1" * 30, "٣"])
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_path_without_an_id_is_refused(client: Client, method: str, id: str) -> None:
+    async with client.request(method, f"{BACKUPS}/{id}") as response:
+        assert response.status == 400
+
+
+@pytest.mark.parametrize(("method", "path"), [("PUT", BACKUPS), ("GET", "/actuator/other")])
+async def test_what_there_is_not_is_answered_in_json(
+    client: Client, method: str, path: str
+) -> None:
+    async with client.request(method, path) as response:
+        assert response.status in (404, 405)
+        assert list(await response.json()) == ["message"]
+
+
+@pytest.mark.parametrize("path", [BACKUPS, f"{BACKUPS}/1", "/metrics", "/openapi.json", "/other"])
+@pytest.mark.parametrize(
+    "header", [None, "", "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ü"]
+)
+async def test_nothing_is_answered_without_the_token(
+    reader: Client, path: str, header: str | None
+) -> None:
+    headers = {} if header is None else {"Authorization": header}
+    async with reader.get(path, headers=headers) as response:
+        assert response.status == 401
+        assert response.headers["WWW-Authenticate"] == "Bearer"
+
+
+async def test_a_server_that_was_not_told_to_write_changes_nothing(
+    reader: Client, store: BackupStore, logs: Logs
+) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with reader.post(BACKUPS, json={"backupId": 5}, headers=headers) as response:
+        assert response.status == 403
+    async with reader.delete(f"{BACKUPS}/1", headers=headers) as response:
+        assert response.status == 403
+    assert [one.id for one in store.all()] == [4, 3, 2, 1]
+    assert logs.asked == []
+
+
+async def test_partitions_that_do_not_start_in_time_are_a_504(client: Client, logs: Logs) -> None:
+    logs.silent = {1, 2, 3}
+    async with client.post(BACKUPS, json={"backupId": 5}) as response:
+        assert response.status == 504
+    async with client.get(f"{BACKUPS}/5") as response:
+        found = await response.json()
+    assert found["state"] == "FAILED"
+    assert found["failureReason"] == "3 of 3 partitions did not start within 0.01 s"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UsageError("a"), 400),
+        (ConnectFailed("a"), 502),
+        (NotAuthorized("a"), 502),
+        (TimedOut("a"), 504),
+        (OutcomeUnknown("a"), 504),
+        (StorageError("a"), 500),
+    ],
+)
+async def test_errors_have_zeebes_codes(
+    store: BackupStore, error: BreakglassError, status: int
+) -> None:
+    class Broken(Logs):
+        def latest_id(self) -> int:
+            raise error
+
+    api = CheckpointApi(Coordinator(store, Broken()), TOKEN, writable=True)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with TestClient(TestServer(api.application()), headers=headers) as client:
+        response = await client.post(BACKUPS, json={"backupId": 5})
+        assert (response.status, await response.json()) == (status, {"message": "a"})
+
+
+def test_every_error_has_a_code() -> None:
+    assert STATUSES[-1][0] is BreakglassError
+
+
+# --- the description
+
+
+async def test_the_description_is_served(client: Client) -> None:
+    async with client.get("/openapi.json") as response:
+        assert await response.json() == json.loads(json.dumps(description("1.0")))
+
+
+@pytest.mark.parametrize("name", sorted(one.stem for one in GOLDEN.glob("*.json")))
+def test_the_description_has_every_kept_answer(name: str) -> None:
+    kept = golden(name)
+    method, path, *_ = kept["request"].split(" ")
+    described = description("1.0")
+    path = re.sub(r"/\d+$", "/{backupId}", path)
+    response = described["paths"][path][method.lower()]["responses"][str(kept["status"])]
+    if "body" in kept:
+        (media,) = response["content"].values()
+        _require(described, media["schema"], kept["body"])
+
+
+def _require(described: dict[str, Any], schema: dict[str, Any], value: Any) -> None:
+    """As much of JSON Schema as the description uses."""
+    if "$ref" in schema:
+        schema = described["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    match schema["type"]:
+        case "array":
+            for one in value:
+                _require(described, schema["items"], one)
+        case "object":
+            assert set(schema["required"]) <= set(value) <= set(schema["properties"])
+            for key, one in value.items():
+                _require(described, schema["properties"][key], one)
+        case kind:
+            assert isinstance(value, {"string": str, "integer": int}[kind])
+            assert value in schema.get("enum", [value])
+
+
+# --- figures
+
+SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z]+="[A-Za-z0-9_]+",?)*\})? (-?[0-9.e+]+)')
+
+
+async def figures(client: Client) -> dict[str, float]:
+    async with client.get("/metrics") as response:
+        assert response.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        lines = (await response.text()).splitlines()
+    samples = [one for one in lines if not one.startswith("#")]
+    assert all(SAMPLE.fullmatch(one) for one in samples)
+    return {one.rpartition(" ")[0]: float(one.rpartition(" ")[2]) for one in samples}
+
+
+async def test_figures_tell_states_age_and_size(client: Client) -> None:
+    found = await figures(client)
+    states = {one: found[f'breakglass_checkpoints{{state="{one}"}}'] for one in STATES_SEEN}
+    assert states == {"COMPLETED": 2, "FAILED": 1, "INCOMPLETE": 1, "IN_PROGRESS": 0}
+    assert found["breakglass_checkpoint_newest_id"] == 4
+    assert found['breakglass_checkpoint_newest_partitions{state="FAILED"}'] == 1
+    assert found["breakglass_checkpoint_completed_id"] == 2
+    assert found["breakglass_checkpoint_completed_timestamp_seconds"] > 1_600_000_000
+    assert found["breakglass_checkpoint_completed_bytes"] > 0
+
+
+STATES_SEEN = ("COMPLETED", "FAILED", "INCOMPLETE", "IN_PROGRESS")
+
+
+async def test_requests_are_counted_by_operation(client: Client) -> None:
+    for path in (f"{BACKUPS}/7", f"{BACKUPS}/8", "/nowhere"):
+        async with client.get(path):
+            pass
+    found = await figures(client)
+    assert found['breakglass_checkpoint_requests_total{operation="status",status="404"}'] == 2
+    assert found['breakglass_checkpoint_requests_total{operation="other",status="404"}'] == 1
+
+
+async def test_an_empty_store_has_figures_too(tmp_path_factory: pytest.TempPathFactory) -> None:
+    store = BackupStore(str(tmp_path_factory.mktemp("empty")))
+    api = CheckpointApi(Coordinator(store, Logs()), TOKEN, writable=False)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with TestClient(TestServer(api.application()), headers=headers) as client:
+        found = await figures(client)
+        async with client.get(BACKUPS) as response:
+            assert await response.json() == []
+    assert "breakglass_checkpoint_completed_id" not in found
+    assert store.read(1) is None
+    assert len(Status) == sum("breakglass_checkpoints{" in one for one in found)

@@ -1,0 +1,71 @@
+"""The control topic: what is written is read, the last of each key counts, rubbish does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.checkpoint.kafka.control import (
+    Control,
+    Created,
+    Moved,
+    Restored,
+    control_of,
+    take_record,
+)
+from services.checkpoint.kafka.stamps import Place
+
+OLD, NEW = "a" * 32, "b" * 32
+CREATED = Created("bank/of x", OLD, 3, 5, 120, b"\x00state")
+RESTORED = Restored(NEW, 6, {3: (Moved(Place(OLD, 3, 100), 40, 10),)})
+
+
+def test_everything_is_read_back() -> None:
+    found = control_of([take_record(7, 1), CREATED.record, RESTORED.record])
+    assert found.latest_id == 7
+    assert found.created == {("bank/of x", OLD, 3): CREATED}
+    assert found.restored == {NEW: RESTORED}
+
+
+def test_h04_an_id_that_anybody_came_to_counts_as_taken() -> None:
+    assert control_of([CREATED.record]).latest_id == 5
+    assert control_of([RESTORED.record]).latest_id == 6
+    assert control_of([]).latest_id == 0
+
+
+def test_the_last_record_of_an_owner_counts() -> None:
+    later = Created("bank/of x", OLD, 3, 8, 200)
+    assert control_of([CREATED.record, later.record]).created == {("bank/of x", OLD, 3): later}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, None),
+        (b"take/x", b"{}"),
+        (b"take/0", b"{}"),
+        (b"take/-5", b"{}"),
+        (b"take/99999999999999999999", b"{}"),
+        (b"created/only", b'{"id": 1, "position": 1, "state": null}'),
+        (b"created/t/1/g", b"[]"),
+        (b"created/t/1/g", b'{"id": 1, "position": 1, "state": "!"}'),
+        (b"restored/t", b'{"id": 1, "moved": [1]}'),
+        (b"restored/t", b'{"id": 1, "moved": {"0": [[1, 2]]}}'),
+        (b"\xff", b"\xff"),
+        (b"take/3", b"[" * 100_000),
+        (b"other", b"{}"),
+    ],
+)
+def test_what_is_none_of_ours_is_passed_over(key: bytes | None, value: bytes | None) -> None:
+    assert control_of([(key, value)]) == Control()
+
+
+def test_h02_a_moved_record_is_told_by_its_old_place() -> None:
+    assert RESTORED.original(3, 40) == Place(OLD, 3, 100)
+    assert RESTORED.original(3, 49) == Place(OLD, 3, 109)
+
+
+@pytest.mark.parametrize(("partition", "offset"), [(3, 39), (3, 50), (2, 40)])
+def test_a_record_that_no_restore_has_put_there_has_no_old_place(
+    partition: int, offset: int
+) -> None:
+    assert RESTORED.original(partition, offset) is None

@@ -1,0 +1,149 @@
+"""What has to hold of any run of the simulation: I1 to I10. Broken ones are named, not raised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from services.checkpoint.protocol.status import partition_status
+from services.checkpoint.protocol.values import Intent, Status
+from tests.unit.checkpoint.protocol.bank import Kind, Record, State, settled, up_to
+from tests.unit.checkpoint.protocol.parts import Material, Partition
+from tests.unit.checkpoint.protocol.simulation import World
+
+
+def broken_now(world: World) -> list[str]:
+    """What must hold at every step: I10."""
+    return [
+        f"I10: partition {one.number} let go what a copy needs"
+        for one in world.partitions
+        for job in one.jobs
+        if job.snapshot is not None
+        and (
+            job.snapshot not in one.snapshots.stored
+            or one.snapshots.compacted > job.snapshot.processed
+        )
+    ]
+
+
+def broken(world: World) -> list[str]:
+    """What must hold at the end, once everything has settled."""
+    return [
+        *_markers(world),
+        *(one for id in world.ids for one in _of_checkpoint(world, id)),
+        *_copies(world),
+        *_money_now(world),
+    ]
+
+
+def positions(world: World, id: int) -> list[int | None]:
+    """The checkpoint's position in each partition; None where it was never created."""
+    return [_position(one, id) for one in world.partitions]
+
+
+def _position(partition: Partition, id: int) -> int | None:
+    found = (
+        one.follow_up.position
+        for one in partition.log
+        if one.follow_up is not None
+        and one.follow_up.intent is Intent.CREATED
+        and one.follow_up.id == id
+    )
+    return next(found, None)
+
+
+def _markers(world: World) -> Iterator[str]:
+    for partition in world.partitions:
+        events = [one.follow_up for one in partition.log if one.follow_up is not None]
+        created = [one.id for one in events if one.intent is Intent.CREATED]
+        if created != sorted(set(created)):
+            yield f"I3: partition {partition.number} created {created}"
+
+
+def _of_checkpoint(world: World, id: int) -> Iterator[str]:
+    cut = positions(world, id)
+    yield from orphans(world, id)
+    for partition, position in zip(world.partitions, cut, strict=True):
+        if position is not None and any(
+            one.checkpoint >= id for one in partition.log[: position - 1]
+        ):
+            yield f"I2: partition {partition.number}, checkpoint {id}: a later id before it"
+    ends = world.acknowledged.get(id)
+    for number, position in enumerate(cut):
+        if ends is not None and position is not None and position > ends[number]:
+            yield f"I7: partition {number}, checkpoint {id}: started after it was acknowledged"
+    statuses = [partition_status(world.backup(id, one.number)) for one in world.partitions]
+    if (world.status(id) is Status.COMPLETED) != (set(statuses) == {Status.COMPLETED}):
+        yield f"I6: checkpoint {id} is {world.status(id)} over {statuses}"
+    if Status.ONGOING in statuses:
+        yield f"I9: checkpoint {id} stays ongoing"
+    if ends is not None and Status.DOES_NOT_EXIST in statuses:
+        yield f"I9: checkpoint {id} was acknowledged and has partitions without a backup"
+    if world.status(id) is Status.COMPLETED:
+        yield from _restored(world, id)
+
+
+def orphans(world: World, id: int) -> list[str]:
+    """I1: what is in the checkpoint's cut although what caused it is not."""
+    cut = positions(world, id)
+    found = []
+    for partition, position in zip(world.partitions, cut, strict=True):
+        for record in partition.log[: position or 0]:
+            cause = _cause(world, cut, record)
+            if cause is not None:
+                found.append(f"I1: partition {partition.number}, checkpoint {id}: {cause}")
+    return found
+
+
+def _cause(world: World, cut: list[int | None], record: Record) -> str | None:
+    if record.kind is Kind.RECEIVE:
+        end = cut[record.transfer[0]]
+        if end is not None and record.transfer[1] > end:
+            return f"{record.transfer} is received, not sent"
+    if record.kind is Kind.CONFIRM:
+        end = cut[record.peer]
+        received = world.partitions[record.peer].log[: end or 0]
+        if end is not None and not any(
+            one.kind is Kind.RECEIVE and one.transfer == record.transfer for one in received
+        ):
+            return f"{record.transfer} is confirmed, not received"
+    return None
+
+
+def _copies(world: World) -> Iterator[str]:
+    for id, (copy, material) in world.copies.items():
+        if (copy.status is Status.COMPLETED) and material is None:
+            yield f"I5: {id} is completed and has no content"
+        if copy.status is not Status.COMPLETED or material is None or copy.position is None:
+            continue
+        partition = world.partitions[id.partition]
+        end = material.log[-1] if material.log else None
+        if end is None or end.position != copy.position or end.kind is not Kind.CREATE:
+            yield f"I4: {id} does not end with the checkpoint's command"
+        truth = up_to(State(), id.partition, partition.log, copy.position)
+        if _reached(id.partition, material, copy.position).money != truth.money:
+            yield f"I4: {id} leads to another state than the log up to the checkpoint"
+
+
+def _reached(number: int, material: Material, position: int) -> State:
+    return up_to(material.state, number, material.log, position)
+
+
+def _restored(world: World, id: int) -> Iterator[str]:
+    """I8: nothing in transit is lost, nothing is doubled."""
+    states = []
+    for partition in world.partitions:
+        backup = world.backup(id, partition.number)
+        completed = next(one for one in backup.copies if one.status is Status.COMPLETED)
+        material = world.copies[completed.id][1]
+        assert material is not None
+        assert completed.position is not None
+        states.append(_reached(partition.number, material, completed.position))
+    total = sum(one.balance for one in settled(states))
+    if total != 0:
+        yield f"I8: restoring checkpoint {id} makes {total:+} of 0"
+
+
+def _money_now(world: World) -> Iterator[str]:
+    total = sum(one.state.balance for one in world.partitions)
+    if total != 0:
+        yield f"the bank itself, without any restore, has {total:+} of 0"

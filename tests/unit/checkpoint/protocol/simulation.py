@@ -1,0 +1,379 @@
+"""Partitions, their owners and a coordinator, step by step: every step may come at any time.
+
+What a node holds in memory is gone with its owner; logs, committed up to a position, snapshots
+and the store of copies stay. Nothing here decides about checkpoints: that is `services`' part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from services.checkpoint.protocol import coordinator, participant, snapshots, worker
+from services.checkpoint.protocol.participant import Acknowledge, AppendFollowUp, TakeCopy
+from services.checkpoint.protocol.snapshots import NotLocked, Snapshot
+from services.checkpoint.protocol.status import may_become
+from services.checkpoint.protocol.values import (
+    CheckpointRecord,
+    Copy,
+    CopyId,
+    Intent,
+    PartitionBackup,
+    Status,
+)
+from tests.unit.checkpoint.protocol.bank import Kind, Record, State, process, up_to
+from tests.unit.checkpoint.protocol.parts import (
+    CLIENT,
+    Director,
+    Job,
+    Material,
+    Message,
+    Partition,
+    Rules,
+)
+
+
+class World:
+    """The steps."""
+
+    def __init__(self, partitions: int = 3, rules: Rules | None = None) -> None:
+        self.rules = rules or Rules()
+        self.partitions = [Partition(number) for number in range(partitions)]
+        self.messages: list[Message] = []
+        self.take: coordinator.Take | None = None
+        self.acknowledged: dict[int, list[int]] = {}
+        """By checkpoint: the end of each log when the client was told that it had started."""
+        self.ids: list[int] = []
+        self.copies: dict[CopyId, tuple[Copy, Material | None]] = {}
+        self.verdicts: dict[tuple[int, int], str] = {}
+        self._numbers = tuple(range(partitions))
+
+    # --- the coordinator
+
+    def ask(self, id: int | None = None) -> None:
+        """A client asks for the next checkpoint."""
+        wanted = id if id is not None else max(self.ids, default=0) + 1
+        found = coordinator.take(wanted, self._numbers, self.ids)
+        assert isinstance(found, coordinator.Take), found
+        self.ids.append(wanted)
+        self.take = found
+        self.request()
+
+    def request(self) -> None:
+        """The coordinator asks those that have not answered, again."""
+        if self.take is not None:
+            for number in self.take.missing:
+                self.messages.append(Message(number, Kind.CREATE, self.take.id))
+
+    def fail_over_coordinator(self) -> None:
+        if self.take is not None:
+            self.take = coordinator.resume(self.take.id, self._numbers)
+            self.request()
+
+    def _acknowledge(self, message: Message) -> None:
+        if self.take is None or message.answer is None:
+            return
+        self.take = coordinator.acknowledge(self.take, message.sender, message.answer)
+        if self.take.acknowledged:
+            self.acknowledged[self.take.id] = [len(one.log) for one in self.partitions]
+            self.take = None
+
+    # --- the network
+
+    def deliver(self, index: int, *, keep: bool = False) -> None:
+        """Any message that is under way arrives; kept, it will arrive again."""
+        message = self.messages[index] if keep else self.messages.pop(index)
+        if message.to == CLIENT:
+            self._acknowledge(message)
+            return
+        self._arrive(self.partitions[message.to], message)
+
+    def lose(self, index: int) -> None:
+        self.messages.pop(index)
+
+    def _arrive(self, partition: Partition, message: Message) -> None:
+        if message.kind is Kind.CREATE:
+            create = Record(partition.end, Kind.CREATE, message.checkpoint, peer=CLIENT)
+            partition.log.append(create)
+            return
+        effects = participant.receive(partition.state.checkpoint, message.checkpoint)
+        kinds: list[Kind] = [message.kind]
+        if self.rules.forced and len(effects) == 2:
+            kinds = [Kind.CREATE, message.kind]
+        if not self.rules.create_first:
+            kinds.reverse()
+        for kind in kinds:
+            peer = partition.number if kind is Kind.CREATE else message.sender
+            transfer = message.transfer
+            record = Record(partition.end, kind, message.checkpoint, transfer, peer)
+            partition.log.append(record)
+
+    # --- a partition's owner
+
+    def transfer(self, number: int, to: int) -> None:
+        """A client of the bank has a transfer begun."""
+        log = self.partitions[number].log
+        log.append(Record(len(log) + 1, Kind.TRANSFER, peer=to))
+
+    def replicate(self, number: int, count: int = 1) -> None:
+        """Records become committed."""
+        partition = self.partitions[number]
+        partition.committed = min(partition.committed + count, len(partition.log))
+
+    def process(self, number: int) -> None:
+        """The owner processes the next committed command."""
+        partition = self.partitions[number]
+        after = partition.state.processed
+        found = (
+            one for one in partition.log[after : partition.committed] if one.kind is not Kind.EVENT
+        )
+        command = next(found, None)
+        if command is None:
+            return
+        partition.state = process(partition.state, number, command)
+        follow_up = None
+        if command.kind is Kind.CREATE:
+            follow_up = self._process_create(partition, command)
+        event = Record(partition.end, Kind.EVENT, source=command.position, follow_up=follow_up)
+        partition.log.append(event)
+        if command.kind is Kind.RECEIVE:
+            self._send(partition, command.peer, Kind.CONFIRM, command.transfer)
+
+    def _process_create(self, partition: Partition, command: Record) -> CheckpointRecord:
+        record = CheckpointRecord(Intent.CREATE, command.checkpoint, command.position)
+        state, effects = participant.process_create(partition.state.checkpoint, record)
+        partition.state = replace(partition.state, checkpoint=state)
+        events = [one.record for one in effects if isinstance(one, AppendFollowUp)]
+        for effect in effects:
+            if isinstance(effect, TakeCopy):
+                id = CopyId(effect.checkpoint, partition.number, partition.owner)
+                partition.jobs.append(Job(worker.Attempt(id, effect.position)))
+            elif isinstance(effect, Acknowledge) and command.peer == CLIENT:
+                answer = Message(
+                    CLIENT,
+                    Kind.CREATE,
+                    effect.checkpoint,
+                    sender=partition.number,
+                    answer=effect,
+                )
+                self.messages.append(answer)
+        (event,) = events
+        return event
+
+    def send(self, number: int) -> None:
+        """Everything that is not confirmed is sent, again, with the id of this moment."""
+        partition = self.partitions[number]
+        for transfer, peer in sorted(partition.state.pending):
+            self._send(partition, peer, Kind.RECEIVE, transfer)
+
+    def _send(self, partition: Partition, to: int, kind: Kind, transfer: tuple[int, int]) -> None:
+        id = partition.state.checkpoint.id
+        self.messages.append(Message(to, kind, id, transfer, partition.number))
+
+    def change_owner(self, number: int, owner: int, *, cut_off: bool = False) -> None:
+        """The owner is gone, or *cut_off*: what it copies goes on then, though nobody asks it."""
+        partition = self.partitions[number]
+        if cut_off and owner != partition.owner:
+            self.read_copy(number)
+            partition.cut_off += [one for one in partition.jobs if one.snapshot is not None]
+        partition.jobs, partition.director, partition.owner = [], None, owner
+        del partition.log[partition.committed :]
+        partition.snapshots = snapshots.change_owner(partition.snapshots)
+        partition.state = self._replayed(partition)
+        effect = participant.recover(partition.state.checkpoint)
+        if effect is not None and self.rules.cleanup:
+            self._fail_unfinished(partition, effect.checkpoint)
+
+    def _replayed(self, partition: Partition) -> State:
+        latest = partition.snapshots.latest
+        assert latest is not None
+        state = partition.states[latest.id]
+        for event in partition.log:
+            if event.kind is Kind.EVENT and event.source > state.processed:
+                state = up_to(state, partition.number, partition.log, event.source)
+                if event.follow_up is not None:
+                    checkpoint = participant.replay(state.checkpoint, event.follow_up)
+                    state = replace(state, checkpoint=checkpoint)
+        return state
+
+    # --- snapshots
+
+    def begin_snapshot(self, number: int) -> None:
+        partition = self.partitions[number]
+        processed = partition.state.processed
+        partition.director = Director(Snapshot(f"s{processed}", processed))
+
+    def take_snapshot(self, number: int) -> None:
+        """The state is copied, some time after the claim was read."""
+        partition = self.partitions[number]
+        if partition.director is not None and partition.director.state is None:
+            partition.director.state = partition.state
+            partition.director.written = len(partition.log)
+
+    def commit_snapshot(self, number: int) -> None:
+        """Once everything that is in it is committed."""
+        partition, director = self.partitions[number], self.partitions[number].director
+        if director is None or director.state is None or partition.committed < director.written:
+            return
+        partition.director = None
+        position = partition.state.checkpoint.position
+        admitted = snapshots.admits(director.snapshot, position, director.written)
+        if self.rules.director and not admitted:
+            return
+        before = partition.snapshots.stored
+        partition.snapshots = snapshots.commit(partition.snapshots, director.snapshot)
+        if partition.snapshots.stored != before:
+            partition.states[director.snapshot.id] = director.state
+
+    # --- workers
+
+    def backup(self, checkpoint: int, number: int) -> PartitionBackup:
+        found = (copy for id, (copy, _) in sorted(self.copies.items()))
+        mine = [
+            one for one in found if (one.id.checkpoint, one.id.partition) == (checkpoint, number)
+        ]
+        return PartitionBackup(number, tuple(mine), self.verdicts.get((checkpoint, number)))
+
+    def status(self, checkpoint: int) -> Status:
+        backups = [self.backup(checkpoint, number) for number in self._numbers]
+        return coordinator.status(self._numbers, backups)
+
+    def begin_copy(self, number: int) -> None:
+        """The worker hears of the copy it has to take, locks the snapshot and notes it."""
+        partition = self.partitions[number]
+        for job in [one for one in partition.jobs if one.snapshot is None]:
+            self._begin(partition, job)
+
+    def _begin(self, partition: Partition, job: Job) -> None:
+        id, position = job.attempt.id, job.position
+        decided = worker.begin(self.backup(id.checkpoint, id.partition), id)
+        if decided in (worker.Begin.SKIP, worker.Begin.REFUSE):
+            partition.jobs.remove(job)
+            return
+        if decided is worker.Begin.COPY_ANEW:
+            del self.copies[id]
+        kept, found = snapshots.lock(partition.snapshots, id.checkpoint, position)
+        if isinstance(found, NotLocked):
+            self.record(Copy(id, Status.FAILED, position, reason=found.reason))
+            partition.jobs.remove(job)
+            return
+        if self.rules.lock:
+            partition.snapshots = kept
+        job.snapshot = found
+        self.record(Copy(id, Status.ONGOING, position))
+
+    def read_copy(self, number: int) -> None:
+        """The worker reads what it has locked."""
+        for job in self._copying(number):
+            if job.material is None and job.snapshot is not None:
+                self._read(self.partitions[number], job, job.snapshot)
+
+    def _read(self, partition: Partition, job: Job, snapshot: Snapshot) -> None:
+        position = job.position
+        first = partition.snapshots.compacted
+        log = tuple(one for one in partition.log[:position] if one.position > first)
+        kept = {one.id for one in partition.snapshots.stored}
+        if snapshot.id in kept:
+            job.material = Material(partition.states[snapshot.id], log)
+        else:
+            latest = partition.snapshots.latest
+            assert latest is not None
+            job.material = Material(partition.states[latest.id], log)
+
+    def end_copy(self, number: int) -> None:
+        """The worker commits."""
+        for job in self._copying(number):
+            known = self.copies.get(job.attempt.id)
+            if job.material is None or known is None or known[0].status is not Status.ONGOING:
+                continue
+            self._complete(self.partitions[number], job, job.material)
+            self._end(number, job)
+
+    def _complete(self, partition: Partition, job: Job, material: Material) -> None:
+        id, position = job.attempt.id, job.position
+        reached = up_to(material.state, partition.number, material.log, position)
+        copy = Copy(id, Status.COMPLETED, position, digest=repr(sorted_money(reached)))
+        verdict = worker.after_completion(self.backup(id.checkpoint, id.partition), copy)
+        self.record(copy, material)
+        if verdict is not None:
+            self.verdicts[id.checkpoint, id.partition] = verdict
+
+    def break_copy(self, number: int, reason: str = "no space is left") -> None:
+        """The worker meets an error."""
+        for job in self._copying(number):
+            if job.snapshot is None:
+                continue
+            after = worker.after_error(job.attempt, reason)
+            if isinstance(after, Copy):
+                self.record(after)
+                self._end(number, job)
+            else:
+                job.attempt = after
+
+    def _copying(self, number: int) -> list[Job]:
+        partition = self.partitions[number]
+        return [*partition.jobs, *partition.cut_off]
+
+    def _end(self, number: int, job: Job) -> None:
+        partition = self.partitions[number]
+        if job in partition.jobs:
+            partition.jobs.remove(job)
+            if self.rules.lock:
+                partition.snapshots = snapshots.unlock(
+                    partition.snapshots, job.attempt.id.checkpoint
+                )
+        else:
+            partition.cut_off.remove(job)
+
+    def _fail_unfinished(self, partition: Partition, last: int) -> None:
+        number = partition.number
+        backups = [(id, self.backup(id, number)) for id in self.ids]
+        for id in worker.unfinished(backups, last):
+            self.verdicts[id, number] = worker.OWNER_CHANGED
+
+    def record(self, copy: Copy, material: Material | None = None) -> None:
+        known = self.copies.get(copy.id)
+        before = Status.DOES_NOT_EXIST if known is None else known[0].status
+        assert may_become(before, copy.status), (before, copy)
+        self.copies[copy.id] = (copy, material)
+
+    # --- the end
+
+    def settle(self) -> None:
+        """Everything goes well from here on, until nothing is left to do."""
+        for _ in range(60):
+            if self.take is not None:
+                self.request()
+            for partition in self.partitions:
+                self.send(partition.number)
+            while self.messages:
+                self.deliver(0)
+            before = [one.state.processed for one in self.partitions]
+            for partition in self.partitions:
+                self._settle_partition(partition)
+            done = before == [one.state.processed for one in self.partitions]
+            if done and self.take is None and not self.messages:
+                return
+            if self.take is not None and self.take.refusal is not None:
+                self.take = None
+        raise AssertionError("it never ends")
+
+    def _settle_partition(self, partition: Partition) -> None:
+        steps: tuple[Callable[[int], None], ...] = (
+            self.process,
+            self.begin_copy,
+            self.read_copy,
+            self.end_copy,
+        )
+        while True:
+            partition.committed = len(partition.log)
+            before = len(partition.log)
+            for step in steps:
+                step(partition.number)
+            if len(partition.log) == before:
+                return
+
+
+def sorted_money(state: State) -> tuple[object, ...]:
+    balance, pending, received = state.money
+    return balance, sorted(pending), sorted(received)

@@ -1,0 +1,415 @@
+"""What a store of checkpoints accepts, refuses, remembers and forgets, on disk and elsewhere."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.protocol.status import DIFFERENT_COPIES
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.protocol.worker import OWNER_CHANGED
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import StoredFile
+from services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
+from tests.unit.checkpoint.store.stores import (
+    POSITION,
+    SUBJECTS,
+    completed,
+    copied,
+    manifest,
+    reserved,
+    take,
+    ticking,
+)
+
+ONE = CopyId(1, 2, 0)
+OTHER_NODES = CopyId(1, 2, 1)
+
+
+@pytest.fixture(params=["folder", "objects"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BackupStore]:
+    if request.param == "folder":
+        yield BackupStore(str(tmp_path / "store"), ticking())
+        return
+    from fsspec.implementations.memory import MemoryFileSystem
+
+    place = f"/{uuid.uuid4().hex}"
+    yield BackupStore(f"memory:/{place}", ticking())
+    if MemoryFileSystem().exists(place):
+        MemoryFileSystem().rm(place, recursive=True)
+
+
+def status(store: BackupStore, id: int = 1) -> Status | None:
+    found = store.read(id)
+    return None if found is None else found.status
+
+
+def files_of(store: BackupStore) -> list[str]:
+    """Everything that there is, by name."""
+    return sorted(store.copies._files.blobs("").names())
+
+
+def test_a_checkpoint_is_what_was_written_of_it(store: BackupStore) -> None:
+    completed(store, 1)
+    store.start(1, {one.number: POSITION for one in SUBJECTS})
+    found = store.read(1)
+    assert found is not None
+    assert found.status is Status.COMPLETED
+    assert found.take == take(1)
+    assert found.started is not None
+    assert found.started.positions == {1: 100, 2: 100, 3: 100}
+    assert [one.subject for one in found.partitions] == list(SUBJECTS)
+    counting = found.partitions[0].counting
+    assert counting is not None
+    assert counting.position == POSITION
+    assert (counting.created_at_ms, counting.updated_at_ms) == (1_000, 1_001)
+    assert counting.tool_version == "1.0"
+    assert store.all() == (found,)
+
+
+def test_files_lie_by_checkpoint_partition_and_node(store: BackupStore) -> None:
+    reserved(store, 1)
+    copied(store, ONE)
+    assert files_of(store) == [
+        "checkpoints/1/2/0/manifest.json",
+        "checkpoints/1/2/0/ongoing.json",
+        "checkpoints/1/take.json",
+        "contents/1/2/0/segments/0/records",
+    ]
+
+
+# --- statuses
+
+
+def test_statuses_follow_what_is_written(store: BackupStore) -> None:
+    assert status(store) is None
+    reserved(store, 1)
+    assert status(store) is Status.DOES_NOT_EXIST
+    store.copies.begin(ONE, POSITION)
+    assert status(store) is Status.INCOMPLETE
+    for number in (1, 3):
+        copied(store, CopyId(1, number, 0))
+    assert status(store) is Status.ONGOING
+    store.copies.complete(ONE, manifest())
+    assert status(store) is Status.COMPLETED
+    store.copies.fail(ONE, "its disk is lost")
+    assert status(store) is Status.FAILED
+
+
+@pytest.mark.parametrize("before", [Status.COMPLETED, Status.FAILED, Status.ONGOING])
+def test_a_copy_is_begun_once(store: BackupStore, before: Status) -> None:
+    reserved(store, 1)
+    _bring_to(store, before)
+    with pytest.raises(Refused, match=f"is {before} and cannot become ongoing"):
+        store.copies.begin(ONE, POSITION)
+
+
+@pytest.mark.parametrize("before", [Status.COMPLETED, Status.FAILED, Status.DOES_NOT_EXIST])
+def test_only_what_is_ongoing_is_completed(store: BackupStore, before: Status) -> None:
+    reserved(store, 1)
+    _bring_to(store, before)
+    with pytest.raises(Refused, match=f"is {before} and cannot become completed"):
+        store.copies.complete(ONE, manifest())
+
+
+def _bring_to(store: BackupStore, status: Status) -> None:
+    match status:
+        case Status.COMPLETED:
+            copied(store, ONE)
+        case Status.FAILED:
+            store.copies.fail(ONE, "no space is left")
+        case Status.ONGOING:
+            store.copies.begin(ONE, POSITION)
+
+
+def test_a_copy_that_was_begun_up_to_elsewhere_is_not_completed(store: BackupStore) -> None:
+    reserved(store, 1)
+    store.copies.begin(ONE, POSITION)
+    with pytest.raises(Refused, match="was begun up to 100, not 101"):
+        store.copies.complete(ONE, manifest(position=101))
+
+
+def test_an_unfinished_copy_is_begun_anew_without_what_it_held(store: BackupStore) -> None:
+    reserved(store, 1)
+    store.copies.begin(ONE, POSITION)
+    store.copies.put(ONE, "segments/0/half", b"half")
+    store.copies.begin_anew(ONE)
+    assert files_of(store) == ["checkpoints/1/take.json"]
+    copied(store, ONE)
+
+
+@pytest.mark.parametrize("noted", [None, POSITION])
+def test_a_copy_that_is_begun_again_is_ongoing_all_the_while(
+    store: BackupStore, noted: int | None
+) -> None:
+    reserved(store, 1)
+    store.copies.begin(ONE, noted)
+    store.copies.put(ONE, "segments/0/half", b"half")
+    store.copies.begin_again(ONE, POSITION)
+    assert files_of(store) == ["checkpoints/1/2/0/ongoing.json", "checkpoints/1/take.json"]
+    complete(store, ONE)
+
+
+def complete(store: BackupStore, id: CopyId) -> None:
+    file = store.copies.put(id, "segments/0/records", b"records")
+    store.copies.complete(id, manifest(file))
+
+
+def test_a_copy_for_another_position_is_noted_anew(store: BackupStore) -> None:
+    reserved(store, 1)
+    store.copies.begin(ONE, POSITION - 1)
+    store.copies.begin_again(ONE, POSITION)
+    complete(store, ONE)
+
+
+def test_a_completed_copy_is_not_begun_again(store: BackupStore) -> None:
+    reserved(store, 1)
+    copied(store, ONE)
+    with pytest.raises(Refused, match="is completed and cannot become ongoing"):
+        store.copies.begin_again(ONE, POSITION)
+
+
+def test_a_completed_copy_is_not_begun_anew(store: BackupStore) -> None:
+    reserved(store, 1)
+    copied(store, ONE)
+    with pytest.raises(Refused, match="is completed and cannot become ongoing"):
+        store.copies.begin_anew(ONE)
+
+
+def test_nothing_is_copied_for_a_checkpoint_that_nobody_asked_for(store: BackupStore) -> None:
+    with pytest.raises(Refused, match="checkpoint 1 was never asked for"):
+        store.copies.begin(ONE, POSITION)
+
+
+def test_nothing_is_copied_for_a_checkpoint_that_has_failed(store: BackupStore) -> None:
+    reserved(store, 1).copies.begin(ONE, POSITION)
+    store.fail_checkpoint(1, "group payments lags behind")
+    with pytest.raises(Refused, match="checkpoint 1 has failed"):
+        store.copies.complete(ONE, manifest())
+    assert status(store) is Status.FAILED
+
+
+# --- failures
+
+
+def test_a_failure_is_recorded_before_anything_else_is(store: BackupStore) -> None:
+    reserved(store, 1).copies.fail(ONE, "there is no snapshot", POSITION)
+    found = store.copies.partition(1, 2)
+    assert (found.status, found.failure) == (Status.FAILED, "there is no snapshot")
+    assert found.counting is not None
+    assert found.counting.position == POSITION
+
+
+def test_a_failure_wins_over_a_copy_that_is_completed_later(store: BackupStore) -> None:
+    reserved(store, 1).copies.begin(ONE, POSITION)
+    store.fail_partition(1, 2, OWNER_CHANGED)
+    store.copies.complete(ONE, manifest())
+    found = store.copies.partition(1, 2)
+    assert [one.copy.status for one in found.copies] == [Status.COMPLETED]
+    assert (found.status, found.failure) == (Status.FAILED, OWNER_CHANGED)
+
+
+def test_the_first_reason_of_a_failure_stays(store: BackupStore) -> None:
+    reserved(store, 1)
+    for reason in ("no space is left", "something else"):
+        store.copies.fail(ONE, reason)
+        store.fail_checkpoint(1, reason)
+    found = store.read(1)
+    assert found is not None
+    assert found.failed is not None
+    assert found.failed.reason == "no space is left"
+    assert found.partitions[1].failure == "no space is left"
+
+
+def test_s3_two_nodes_copies_of_the_same_records_are_one_backup(store: BackupStore) -> None:
+    reserved(store, 1)
+    for id in (ONE, OTHER_NODES):
+        copied(store, id)
+    assert store.copies.partition(1, 2).status is Status.COMPLETED
+
+
+def test_s3_two_nodes_copies_of_other_records_fail_the_partition(store: BackupStore) -> None:
+    reserved(store, 1)
+    copied(store, ONE)
+    copied(store, OTHER_NODES, records="b" * 64)
+    found = store.copies.partition(1, 2)
+    assert found.status is Status.FAILED
+    assert found.verdict is not None
+    assert found.verdict.reason == DIFFERENT_COPIES
+
+
+def test_a_new_owner_fails_what_is_not_completed_and_nothing_else(store: BackupStore) -> None:
+    completed(store, 1)
+    for id in (2, 3, 4):
+        reserved(store, id).copies.begin(CopyId(id, 2, 0), POSITION)
+    assert store.fail_unfinished(2, 3) == (2, 3)
+    assert store.fail_unfinished(2, 3) == ()
+    found = [store.copies.partition(id, 2).status for id in (1, 2, 3, 4)]
+    assert found == [Status.COMPLETED, Status.FAILED, Status.FAILED, Status.ONGOING]
+
+
+def test_a_new_owner_leaves_alone_what_was_deleted_or_is_not_of_this_store(
+    store: BackupStore,
+) -> None:
+    reserved(store, 1).delete(1)
+    before = files_of(store)
+    assert store.fail_unfinished(2, 7) == ()
+    assert files_of(store) == before
+
+
+# --- ids
+
+
+def test_h04_ids_are_greater_than_everything_that_was_seen(store: BackupStore) -> None:
+    reserved(store, 3)
+    reserved(store, 5).fail_checkpoint(5, "a broker is gone")
+    reserved(store, 7).delete(7)
+    for id in (1, 3, 5, 6, 7):
+        assert store.reserve(take(id, "another")) == NotHigher(id, 7)
+    assert store.reserve(take(8), seen=[9]) == NotHigher(8, 9)
+    assert store.reserve(take(10), seen=[9]) is None
+    assert store.ids() == [3, 5, 7, 10]
+
+
+def test_i07_the_same_request_sent_again_is_accepted(store: BackupStore) -> None:
+    assert [store.reserve(take(4)) for _ in range(2)] == [None, None]
+    reserved(store, 5)
+    assert store.reserve(take(4)) is None
+
+
+def test_of_two_requests_for_one_id_one_gets_it(store: BackupStore) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda n: store.reserve(take(4, f"request {n}")), range(8)))
+    assert found.count(None) == 1
+    assert set(found) == {None, NotHigher(4, 4)}
+
+
+def test_an_id_that_was_overtaken_while_it_was_asked_for_has_failed(
+    store: BackupStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = store.ids()
+    reserved(store, 9)
+    answers = iter([before, [4, 9]])
+    monkeypatch.setattr(store, "ids", lambda: next(answers))
+    assert store.reserve(take(4)) == NotHigher(4, 9)
+    assert status(store, 4) is Status.FAILED
+
+
+# --- content
+
+
+def test_i05_a_copy_is_not_completed_without_its_files(store: BackupStore) -> None:
+    reserved(store, 1).copies.begin(ONE, POSITION)
+    missing = StoredFile("segments/0/records", 7, "a" * 64)
+    with pytest.raises(Refused, match="segments/0/records is missing"):
+        store.copies.complete(ONE, manifest(missing))
+    store.copies.put(ONE, missing.name, b"short")
+    with pytest.raises(Refused, match="has 5 bytes, not 7"):
+        store.copies.complete(ONE, manifest(missing))
+    assert store.copies.partition(1, 2).status is Status.ONGOING
+
+
+def test_i05_a_completed_copy_whose_bytes_have_changed_is_noticed(store: BackupStore) -> None:
+    reserved(store, 1)
+    copied(store, ONE)
+    assert store.copies.damaged(ONE) is None
+    name = "segments/0/records"
+    size = store.copies.contents(ONE).size(name)
+    assert size is not None
+    store.copies.put(ONE, name, b"x" * size)
+    assert "has other bytes than were committed" in str(store.copies.damaged(ONE))
+    store.copies.put(ONE, name, b"x")
+    assert f"is 1 bytes long, not {size}" in str(store.copies.damaged(ONE))
+    store.copies.contents(ONE).remove([name])
+    assert "is missing" in str(store.copies.damaged(ONE))
+
+
+def test_what_an_unfinished_copy_holds_cannot_be_checked(store: BackupStore) -> None:
+    reserved(store, 1).copies.begin(ONE, POSITION)
+    with pytest.raises(Refused, match="is not completed"):
+        store.copies.damaged(ONE)
+
+
+def test_h14_many_copies_are_begun_together(store: BackupStore) -> None:
+    reserved(store, 1)
+    store.copies.begin_all({CopyId(1, one.number, 0): POSITION for one in SUBJECTS})
+    assert status(store) is Status.ONGOING
+
+
+# --- deleting
+
+
+def test_deleting_is_idempotent_and_leaves_the_id_taken(store: BackupStore) -> None:
+    completed(store, 1)
+    completed(store, 2)
+    for _ in range(2):
+        store.delete(1)
+    store.delete(9)
+    assert store.read(1) is None
+    assert [one.id for one in store.all()] == [2]
+    assert store.ids() == [1, 2]
+    assert [one for one in files_of(store) if one.split("/")[1] == "1"] == [
+        "checkpoints/1/deleted.json",
+        "checkpoints/1/take.json",
+    ]
+
+
+def test_nothing_is_copied_for_a_checkpoint_that_was_deleted(store: BackupStore) -> None:
+    reserved(store, 1).copies.begin(ONE, POSITION)
+    store.delete(1)
+    with pytest.raises(Refused, match="checkpoint 1 was deleted"):
+        store.copies.complete(ONE, manifest())
+    with pytest.raises(Refused, match="checkpoint 1 was deleted"):
+        store.copies.begin(ONE, POSITION)
+
+
+def test_a_deletion_that_was_cut_off_is_one_and_is_ended_by_another(store: BackupStore) -> None:
+    completed(store, 1)
+    blobs = store.copies._files.blobs("checkpoints/1")
+    assert blobs.create("deleted.json", b'{"schema": 1, "at_ms": 5}')
+    assert store.read(1) is None
+    store.delete(1)
+    assert len(files_of(store)) == 2
+
+
+# --- what does not belong there
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"{", MalformedInput),
+        (b"\xff", MalformedInput),
+        (b"[]", MalformedInput),
+        (b'{"schema": true}', MalformedInput),
+        (b'{"schema": 1, "at_ms": "soon"}', MalformedInput),
+        (b'{"schema": 1, "at_ms": 5, "more": 1}', MalformedInput),
+        (b'{"schema": 2}', UnsupportedSchema),
+    ],
+)
+def test_a_file_that_says_nothing_sensible_is_named(
+    store: BackupStore, content: bytes, error: type[Exception]
+) -> None:
+    reserved(store, 1)
+    store.copies._files.blobs("checkpoints/1").create("started.json", content)
+    with pytest.raises(error, match=r"checkpoints/1/started\.json"):
+        store.read(1)
+
+
+def test_what_a_killed_writer_left_is_passed_over(store: BackupStore) -> None:
+    reserved(store, 1)
+    blobs = store.copies._files.blobs("checkpoints")
+    for name in ("1/.tmp", "1/2/0/other.json", "x/take.json", "01/take.json", "1/2/take.json"):
+        blobs.create(name, b"")
+    assert store.ids() == [1]
+    assert status(store) is Status.DOES_NOT_EXIST
+
+
+def test_an_address_that_is_none_is_refused() -> None:
+    with pytest.raises(UsageError, match="nothing is known of gopher://"):
+        BackupStore("gopher://place")

@@ -1,0 +1,216 @@
+"""Taking, going on with, failing and deleting checkpoints: a store on disk, logs in memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.protocol.participant import Acknowledge
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Policy, Subject
+from services.checkpoint.store.retention import Retention
+from services.errors import Refused, StorageError, TimedOut
+from services.topic_backup.store.local_blobs import LocalBlobs
+from tests.unit.checkpoint.store.stores import SUBJECTS, copied, manifest
+from tests.unit.checkpoint.topics import Logs
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BackupStore:
+    return BackupStore(str(tmp_path))
+
+
+@pytest.fixture
+def logs() -> Logs:
+    return Logs()
+
+
+def coordinator(store: BackupStore, logs: Logs) -> Coordinator:
+    """Whose time goes on by a second at each look."""
+    seconds = itertools.count()
+    return Coordinator(
+        store,
+        logs,
+        node=7,
+        tool_version="1.0",
+        start_seconds=5,
+        wait=lambda _: None,
+        clock=lambda: float(next(seconds)),
+    )
+
+
+def status(store: BackupStore, id: int) -> Status:
+    found = store.read(id)
+    assert found is not None
+    return found.status
+
+
+def test_h04_a_take_is_acknowledged_when_markers_and_manifests_are_there(
+    store: BackupStore, logs: Logs
+) -> None:
+    assert coordinator(store, logs).take() == 1
+    found = store.read(1)
+    assert found is not None
+    assert found.status is Status.ONGOING
+    assert found.started is not None
+    assert found.started.positions == {1: 5, 2: 5, 3: 5}
+    assert found.take is not None
+    assert (found.take.partitions, found.take.groups) == (
+        SUBJECTS,
+        {"payments": Policy.EXACTLY_ONCE},
+    )
+    assert [one.id.node for partition in found.partitions for one in partition.copies] == [7] * 3
+
+
+def test_nothing_written_after_the_acknowledgement_is_in_the_checkpoint(
+    store: BackupStore, logs: Logs
+) -> None:
+    coordinator(store, logs).take(1)
+    found = store.read(1)
+    assert found is not None
+    assert found.started is not None
+    ends = {number: len(log) for number, log in logs.records.items()}
+    assert all(end > found.started.positions[number] for number, end in ends.items())
+
+
+def test_every_copy_is_noted_before_any_partition_starts(store: BackupStore, logs: Logs) -> None:
+    seen: list[Status] = []
+    start = logs.start
+
+    class Watched(Logs):
+        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+            seen.append(status(store, id))
+            return start(id, partitions)
+
+    coordinator(store, Watched()).take(1)
+    assert seen == [Status.ONGOING]
+
+
+def test_those_that_did_not_answer_are_asked_again(store: BackupStore, logs: Logs) -> None:
+    logs.silent = {2}
+    taking = coordinator(store, logs)
+    taking._wait = lambda _: logs.silent.clear()
+    assert taking.take(1) == 1
+    assert logs.asked == [[1, 2, 3], [2]]
+
+
+def test_a_partition_that_never_answers_fails_the_checkpoint(
+    store: BackupStore, logs: Logs
+) -> None:
+    logs.silent = {2}
+    with pytest.raises(TimedOut, match="1 of 3 partitions did not start within 5 s"):
+        coordinator(store, logs).take(1, "mine")
+    assert status(store, 1) is Status.FAILED
+    with pytest.raises(Refused, match="checkpoint 1 has failed or was deleted"):
+        coordinator(store, logs).take(1, "mine")
+
+
+def test_the_next_id_is_above_all_in_the_store_and_in_the_logs(
+    store: BackupStore, logs: Logs
+) -> None:
+    taking = coordinator(store, logs)
+    assert taking.take() == 1
+    taking.delete(1)
+    assert taking.take() == 2
+    logs.records[3].append(40)
+    assert taking.take(40) == NotHigher(40, 40)
+    assert taking.take() == 41
+
+
+def test_i07_a_take_that_was_cut_off_is_gone_on_with_by_another_coordinator(
+    store: BackupStore, logs: Logs
+) -> None:
+    class Unplugged(Logs):
+        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+            logs.start(id, partitions[:1])
+            raise StorageError("the machine is gone")
+
+    with pytest.raises(StorageError):
+        coordinator(store, Unplugged()).take(1, "mine")
+    assert coordinator(store, logs).take(1, "mine") == 1
+    assert coordinator(store, logs).take(1, "mine") == 1
+    assert coordinator(store, logs).take(1, "another's") == NotHigher(1, 1)
+    found = store.read(1)
+    assert found is not None
+    assert found.started is not None
+    assert found.started.positions == {1: 5, 2: 5, 3: 5}
+
+
+def test_a_partition_that_is_past_the_id_fails_the_checkpoint(
+    store: BackupStore, logs: Logs
+) -> None:
+    start = logs.start
+
+    class Overtaken(Logs):
+        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+            logs.records[2].append(9)
+            return start(id, partitions)
+
+    assert coordinator(store, Overtaken()).take(1) == NotHigher(1, 9)
+    assert status(store, 1) is Status.FAILED
+
+
+def test_deleting_what_is_ongoing_ends_its_workers(store: BackupStore, logs: Logs) -> None:
+    taking = coordinator(store, logs)
+    taking.take(1)
+    taking.delete(1)
+    taking.delete(1)
+    assert taking.status(1) is None
+    with pytest.raises(Refused, match="checkpoint 1 was deleted"):
+        store.copies.complete(CopyId(1, 2, 7), manifest())
+
+
+def test_retention_is_planned_over_what_is_there(store: BackupStore, logs: Logs) -> None:
+    taking = coordinator(store, logs)
+    for id in (1, 2, 3):
+        taking.take(id)
+        for subject in SUBJECTS:
+            copy = CopyId(id, subject.number, 7)
+            store.copies.complete(copy, manifest())
+    assert taking.expired(Retention()) == ()
+    assert taking.expired(Retention(keep=2)) == (1,)
+    copied(store, CopyId(3, 1, 8))
+    assert [one.status for one in taking.all()] == [Status.COMPLETED] * 3
+
+
+def test_two_that_ask_for_the_next_id_at_once_get_two(store: BackupStore, logs: Logs) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: coordinator(store, Logs()).take(), range(4)))
+    assert len(set(found)) == 4
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("writes", range(7))
+def test_i07_a_coordinator_that_is_killed_after_any_write_is_taken_over(
+    store: BackupStore, logs: Logs, writes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = itertools.count(writes, -1)
+    create = LocalBlobs.create
+
+    def mortal(self: LocalBlobs, name: str, content: bytes) -> bool:
+        if next(left) <= 0:
+            raise Killed
+        return create(self, name, content)
+
+    # take.json, three of ongoing.json, started.json
+    outcome = pytest.raises(Killed) if writes < 5 else nullcontext()
+    with monkeypatch.context() as patch, outcome:
+        patch.setattr(LocalBlobs, "create", mortal)
+        coordinator(store, logs).take(1, "mine")
+    assert coordinator(store, logs).take(1, "mine") == 1
+    found = store.read(1)
+    assert found is not None
+    assert found.started is not None
+    assert found.status is Status.ONGOING
+    assert found.started.positions == {1: 5, 2: 5, 3: 5}

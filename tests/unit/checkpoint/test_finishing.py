@@ -1,0 +1,161 @@
+"""From the acknowledgement to the end: decided once, copied, gone on with by anybody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.copying import Source
+from services.checkpoint.finishing import Finisher, unfinished
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import (
+    CutDocument,
+    ManifestDocument,
+    StartedDocument,
+    TakeDocument,
+)
+from services.errors import ClusterError, EvidenceChanged, Refused, StorageError
+from tests.unit.checkpoint.store.stores import manifest
+from tests.unit.checkpoint.topics import Logs
+
+
+@dataclass
+class Partition:
+    """A source that writes nothing, and fails as often as it is told."""
+
+    position: int
+    failures: list[Exception]
+
+    def copy(self, where: str) -> ManifestDocument:
+        if self.failures:
+            raise self.failures.pop()
+        return manifest(position=self.position)
+
+
+@dataclass
+class World:
+    """What decides and what is copied."""
+
+    refusal: Exception | None = None
+    failures: Mapping[int, list[Exception]] = field(default_factory=dict)
+    decisions: int = 0
+
+    def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        self.decisions += 1
+        if self.refusal is not None:
+            raise self.refusal
+        return CutDocument(1, {one: at - 1 for one, at in started.positions.items()})
+
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
+        return {one: Partition(at, self.failures.get(one, [])) for one, at in cut.positions.items()}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BackupStore:
+    """With checkpoint 1, acknowledged."""
+    store = BackupStore(str(tmp_path))
+    assert Coordinator(store, Logs()).take(1) == 1
+    return store
+
+
+def finisher(store: BackupStore, world: World, node: int = 0) -> Finisher:
+    return Finisher(store, world, world, node, "1.0", wait=lambda _: None)
+
+
+def test_every_partition_is_copied_as_far_as_the_cut(store: BackupStore) -> None:
+    told: dict[int, Status] = {}
+    found = finisher(store, World()).finish(1, told.__setitem__)
+    assert found.status is Status.COMPLETED
+    assert told == dict.fromkeys((1, 2, 3), Status.COMPLETED)
+    assert found.cut is not None
+    assert found.cut.positions == {1: 4, 2: 4, 3: 4}
+    assert {one.counting.position for one in found.partitions if one.counting} == {4}
+
+
+def test_what_cannot_be_made_consistent_has_failed_with_the_reason(store: BackupStore) -> None:
+    refusal = ClusterError("not drained in time: group bank lags")
+    with pytest.raises(ClusterError):
+        finisher(store, World(refusal)).finish(1)
+    found = store.read(1)
+    assert found is not None
+    assert found.failed is not None
+    assert (found.status, found.failed.reason) == (Status.FAILED, str(refusal))
+    with pytest.raises(Refused, match="checkpoint 1 has failed"):
+        finisher(store, World()).finish(1)
+
+
+def test_what_was_decided_first_stands(store: BackupStore) -> None:
+    world = World(failures={2: [StorageError("disk full")] * 99})
+    finisher(store, world).finish(1)
+    other = World()
+    with pytest.raises(Refused):
+        finisher(store, other).finish(1)
+    assert (world.decisions, other.decisions) == (1, 0)
+
+
+def test_s8_a_copy_that_fails_three_retries_long_has_failed(store: BackupStore) -> None:
+    world = World(failures={2: [StorageError("disk full")] * 4})
+    found = finisher(store, world).finish(1)
+    assert found.status is Status.FAILED
+    assert [one.status for one in found.partitions] == [
+        Status.COMPLETED,
+        Status.FAILED,
+        Status.COMPLETED,
+    ]
+    assert found.partitions[1].failure == "disk full"
+
+
+def test_s8_a_copy_that_fails_three_times_is_completed_by_the_last_retry(
+    store: BackupStore,
+) -> None:
+    world = World(failures={2: [StorageError("disk full")] * 3})
+    assert finisher(store, world).finish(1).status is Status.COMPLETED
+
+
+def test_h10_what_retention_took_is_not_tried_again(store: BackupStore) -> None:
+    gone: list[Exception] = [EvidenceChanged("retention was faster")]
+    found = finisher(store, World(failures={3: gone})).finish(1)
+    assert (found.status, found.partitions[2].failure) == (Status.FAILED, "retention was faster")
+
+
+def test_i09_copies_that_a_node_left_are_gone_on_with_when_it_is_back(store: BackupStore) -> None:
+    world = World()
+    store.decide(1, world.decide(*_documents(store)))
+    store.copies.begin_anew(CopyId(1, 2, 0))
+    store.copies.begin(CopyId(1, 2, 0), 4)
+    assert unfinished(store, 0) == (1,)
+    assert unfinished(store, 1) == ()
+    assert finisher(store, World()).finish(1).status is Status.COMPLETED
+    assert unfinished(store, 0) == ()
+
+
+def _documents(store: BackupStore) -> tuple[TakeDocument, StartedDocument]:
+    found = store.read(1)
+    assert found is not None
+    assert found.take is not None
+    assert found.started is not None
+    return found.take, found.started
+
+
+def test_finishing_what_is_completed_changes_nothing(store: BackupStore) -> None:
+    finisher(store, World()).finish(1)
+    again = World()
+    assert finisher(store, again).finish(1).status is Status.COMPLETED
+    assert again.decisions == 0
+
+
+def test_what_was_never_acknowledged_cannot_be_finished(tmp_path: Path) -> None:
+    logs = Logs()
+    logs.silent = {1}
+    store = BackupStore(str(tmp_path))
+    with pytest.raises(Exception, match="did not start"):
+        Coordinator(store, logs, start_seconds=0.01).take(1)
+    with pytest.raises(Refused, match="never acknowledged"):
+        finisher(store, World()).finish(1)
+    with pytest.raises(Refused, match="never asked for"):
+        finisher(store, World()).finish(2)

@@ -1,0 +1,44 @@
+"""Partitions as lists in memory: what the coordinator starts checkpoints in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from services.checkpoint.coordinator import Scope
+from services.checkpoint.protocol.cut import cut
+from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
+from services.checkpoint.store.documents import Level, Policy, Subject
+from tests.unit.checkpoint.store.stores import SUBJECTS
+
+
+class Logs:
+    """One log for each partition: the checkpoint id that each record carries."""
+
+    def __init__(self, subjects: Sequence[Subject] = SUBJECTS) -> None:
+        self.subjects = tuple(subjects)
+        self.records: dict[int, list[int]] = {one.number: [0] * 5 for one in subjects}
+        self.silent: set[int] = set()
+        """Partitions whose answers do not come."""
+        self.asked: list[list[int]] = []
+
+    def scope(self) -> Scope:
+        groups = {"payments": Policy.EXACTLY_ONCE}
+        return Scope(
+            Level.COORDINATED, self.subjects, groups, cluster_id="cluster", incarnation="first"
+        )
+
+    def latest_id(self) -> int:
+        return max((id for log in self.records.values() for id in log), default=0)
+
+    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        self.asked.append([one.number for one in partitions])
+        answers = {}
+        for number in self.asked[-1]:
+            log = self.records[number]
+            log.append(id)
+            position = cut(enumerate(log), id)
+            assert position is not None
+            greatest = max(log)
+            state = CheckpointState(greatest, position)
+            answers[number] = Acknowledge(id, state, started=position == len(log) - 1)
+        return {number: one for number, one in answers.items() if number not in self.silent}
