@@ -1,0 +1,28 @@
+"""What the Backups screen is told by its threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from services.model import Unknown
+
+if TYPE_CHECKING:
+    from services.backup_watch.lines import Survey
+    from services.backup_watch.live_ends import LiveEnds
+
+
+@dataclass(eq=False)
+class BackupsSurveyed(Message):
+    """What is known of the places of backups has been judged."""
+
+    made: Survey
+
+
+@dataclass(eq=False)
+class BackupEndsRead(Message):
+    """The cluster has told where backed-up topics end now, or why it did not."""
+
+    ends: LiveEnds | Unknown

@@ -1,0 +1,173 @@
+"""Reads one source or two for the screens of records; what is told is that of screens/diff."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from screens.browse.messages import RecordsExported
+from screens.browse.subject import Subject
+from screens.diff.messages import (
+    ComparisonCounted,
+    ComparisonRead,
+    ComparisonSearched,
+    MapGrown,
+    RecordRead,
+    SourcesOpened,
+)
+from screens.diff.reader import Reader, progress_of
+from screens.diff.task import Task
+from services.browse.finding import first_at, next_match, previous_match
+from services.divergence.backup_source import BackupSource
+from services.divergence.comparison import Comparison
+from services.divergence.content import DETAIL
+from services.divergence.hunks import Totals
+from services.divergence.metastore_source import MetastoreSource
+from services.divergence.minimap import Minimap
+from services.divergence.runs import runs
+from services.divergence.search import next_difference, previous_difference
+from services.divergence.source import Reading
+from services.divergence.tape import Same
+from services.divergence.window import around
+from services.errors import UsageError
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    from services.browse.query import Query
+    from services.browse.schemas import Schemas
+
+TELL_EVERY = 2_048
+"""Pairs between two reports of a count."""
+SAME_WEIGHS = 64
+"""How many pairs a stretch that is the same counts for in that: it takes about as long."""
+MOST_NOTES = 20
+
+
+class BrowseReader(Reader[Subject]):
+    """What the screens of records ask for, beside what every reader does."""
+
+    def open(self, screen: Screen[Any], subject: Subject, offset: int | None) -> Task:
+        """Open *subject* and read about *offset*, or from its start on."""
+
+        def work(comparison: Comparison, task: Task) -> None:
+            task.tell(SourcesOpened(task, comparison.extent, _notes(comparison)))
+            goal = comparison.extent.start if offset is None else offset
+            window = around(comparison, goal, Reading(go_on=task.go_on))
+            task.tell(ComparisonRead(task, window, goal))
+
+        return self._begin(Task(screen, f"Opening {subject.left}"), subject, work)
+
+    def match(
+        self, screen: Screen[Any], subject: Subject, query: Query, offset: int, *, forward: bool
+    ) -> Task:
+        """Look for the next or the previous record that *query* fits, and read about it."""
+
+        def work(comparison: Comparison, task: Task) -> None:
+            reading = Reading(go_on=task.go_on)
+            search = next_match if forward else previous_match
+            found = search(comparison, query, offset, reading, progress_of(task))
+            if found is None:
+                task.tell(ComparisonSearched(task, forward))
+            else:
+                task.tell(ComparisonRead(task, around(comparison, found, reading), found))
+
+        return self._begin(Task(screen, f"Searching for {query.text}"), subject, work)
+
+    def differing(
+        self, screen: Screen[Any], subject: Subject, offset: int, *, forward: bool
+    ) -> Task:
+        """Look for the next or the previous difference, passing over equal bytes."""
+
+        def work(comparison: Comparison, task: Task) -> None:
+            reading = Reading(go_on=task.go_on)
+            search = next_difference if forward else previous_difference
+            found = search(comparison, offset, reading, progress_of(task))
+            if found is None:
+                task.tell(ComparisonSearched(task, forward))
+            else:
+                task.tell(ComparisonRead(task, around(comparison, found, reading), found))
+
+        return self._begin(Task(screen, "Searching for the next difference"), subject, work)
+
+    def whole_record(
+        self, screen: Screen[Any], subject: Subject, offset: int, schemas: Schemas | None
+    ) -> Task:
+        """Read the record at *offset*, and decode it where there are *schemas*."""
+
+        def work(comparison: Comparison, task: Task) -> None:
+            reading = Reading(keep=DETAIL, go_on=task.go_on)
+            pair = next(comparison.pairs(offset, offset + 1, reading), None)
+            if schemas is None or pair is None:
+                task.tell(RecordRead(task, pair))
+                return
+            found = schemas.pair(pair, subject.left.topic_partition.topic)
+            decoded = found.pair if found.any else None
+            task.tell(RecordRead(task, pair, decoded, ", ".join(found.notes)))
+
+        return self._begin(Task(screen, f"Reading the record at offset {offset:,}"), subject, work)
+
+    def moment(self, screen: Screen[Any], subject: Subject, moment_ms: int) -> Task:
+        """Go to the first record of that time or later."""
+
+        def work(comparison: Comparison, task: Task) -> None:
+            reading = Reading(go_on=task.go_on)
+            found = first_at(comparison.left, moment_ms, reading)
+            task.tell(ComparisonRead(task, around(comparison, found, reading), found))
+
+        return self._begin(Task(screen, "Looking for that time"), subject, work)
+
+    def map(self, screen: Screen[Any], subject: Subject) -> Task:
+        """Count all differences, and where they are; `MapGrown` and `ComparisonCounted` tell."""
+
+        def work(comparison: Comparison, task: Task) -> None:
+            reading = Reading(go_on=task.go_on)
+            extent = comparison.extent
+            totals, cells = Totals(), Minimap(extent)
+            told, seen = progress_of(task), 0
+            for one in runs(comparison, extent.start, extent.end, reading):
+                totals.add(one)
+                cells.add(one)
+                seen += SAME_WEIGHS if isinstance(one, Same) else 1
+                if seen >= TELL_EVERY:
+                    seen = 0
+                    task.tell(MapGrown(task, _copied(cells)))
+                    told(one.end - 1)
+            task.tell(MapGrown(task, _copied(cells)))
+            task.tell(ComparisonCounted(task, totals))
+
+        return self._begin(Task(screen, "Counting the differences"), subject, work)
+
+    def export(
+        self, screen: Screen[Any], subject: Subject, marked: frozenset[int], to: Path
+    ) -> Task:
+        """Write the records at the offsets *marked*; `RecordsExported` tells."""
+
+        def work(comparison: Comparison, task: Task) -> None:
+            from services.browse.export import export
+
+            partition = subject.left.topic_partition
+            reading = Reading(go_on=task.go_on)
+            count = export(comparison.left, partition, marked, to, reading)
+            if not count:
+                raise UsageError("None of the marked records is there any more.")
+            task.tell(RecordsExported(task, to, count))
+
+        return self._begin(Task(screen, f"Writing {len(marked):,} records"), subject, work)
+
+
+def _copied(cells: Minimap) -> Minimap:
+    """For another thread, which draws it while this one grows."""
+    return replace(cells, cells=list(cells.cells))
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    sources = {id(one): one for one in (comparison.left, comparison.right)}.values()
+    left_out = [
+        str(note)
+        for one in sources
+        if isinstance(one, BackupSource | MetastoreSource)
+        for note in one.left_out
+    ]
+    return left_out[:MOST_NOTES]

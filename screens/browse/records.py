@@ -1,0 +1,208 @@
+"""The records of one source, or of two side by side, read where the cursor goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from typing_extensions import override
+
+from screens.browse.ask_line import Asked, AskLine
+from screens.browse.messages import RecordsExported
+from screens.browse.paged_records import PagedRecords
+from screens.diff.messages import ComparisonCounted, ComparisonSearched, MapGrown, SourcesOpened
+from screens.messages import CopyAsked
+from screens.widgets.prompt import Prompt
+from services.browse.query import HELP, parse_query, parse_time
+from services.divergence.entry import Entry
+from services.errors import UsageError
+
+COUNTED_AT_ONCE = 200_000
+"""Differences of so many offsets are counted without being asked to."""
+
+
+class RecordsScreen(PagedRecords):
+    """Pages through records, searches, compares, exports."""
+
+    TITLE = "Records"
+    ABOUT = (
+        "Records by offset. With two sources, in front of each line: = the same, ! different, "
+        "< only on the left, > only on the right, ? not read; then what differs: e epoch, k key, "
+        f"v value, h headers, t timestamp, y its type, m marker. Search by {HELP}."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", tooltip="Back; first ends what is being read"),
+        Binding("slash", "search", "search", key_display="/", tooltip="Search records"),
+        Binding("n", "next(True)", "next", tooltip="Next find, or difference, or damage"),
+        Binding("N", "next(False)", "Previous", show=False, tooltip="The one before"),
+        Binding("g", "go", "go to", tooltip="Go to an offset or a time"),
+        Binding("v", "form", "view", tooltip="As text, JSON or hex in turn"),
+        Binding("home", "end(False)", "First offset", show=False),
+        Binding("end", "end(True)", "Last offset", show=False),
+        Binding("space", "mark", "Mark", show=False, tooltip="Mark the record, or unmark it"),
+        Binding("u", "unmark", "Unmark all", show=False),
+        Binding("x", "export", "export", tooltip="Write the marked records to a file or folder"),
+        Binding("c", "count", "count", tooltip="Count all differences"),
+        Binding("s", "swap", "Swap", show=False, tooltip="Exchange the sides"),
+        Binding("y", "copy", "Copy address", show=False),
+    ]
+
+    def body(self) -> Iterator[Widget]:
+        yield from super().body()
+        yield AskLine(id="browse-field")
+
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What needs two sources, or one, is only there where it can be done."""
+        single = self._subject.single
+        if action in ("count", "swap"):
+            return not single
+        if action in ("mark", "unmark"):
+            return single
+        if action == "export":
+            return (bool(self._pairs.marked) or None) if single and self.is_mounted else False
+        return True
+
+    # Where to.
+
+    def action_back(self) -> None:
+        if self._field.shown:
+            self._field.hide()
+            self._pairs.focus()
+        elif self.busy:
+            self._waiting.abandon()
+            self._say("Given up.")
+        else:
+            self.dismiss()
+
+    def action_ask_refresh(self) -> None:
+        self._open_again(self._subject)
+        super().action_ask_refresh()
+
+    def action_next(self, forward: bool) -> None:
+        """To the next find of the search; without one, to the next difference or damage."""
+        subject, at, query = self._subject, self._offset, self._found.query
+        if query is not None:
+            self._begin(self._reader.match(self, subject, query, at, forward=forward))
+        else:
+            self._begin(self._reader.differing(self, subject, at, forward=forward))
+
+    def action_search(self) -> None:
+        query = self._found.query
+        self._field.ask(Asked.SEARCH, query.text if query else "")
+
+    def action_go(self) -> None:
+        self._field.ask(Asked.GO, "")
+
+    @on(AskLine.Given)
+    def _given(self, message: AskLine.Given) -> None:
+        self._pairs.focus()
+        try:
+            if message.asked is Asked.SEARCH:
+                self._search(message.text)
+            elif message.text:
+                self._go_to(message.text)
+        except UsageError as error:
+            self._say(str(error))
+
+    def _search(self, text: str) -> None:
+        """From the cursor's own record on; without *text* for nothing any more."""
+        query = self._found.query = parse_query(text) if text else None
+        if query is not None:
+            before = self._offset - 1
+            self._begin(self._reader.match(self, self._subject, query, before, forward=True))
+        self._draw()
+
+    def _go_to(self, text: str) -> None:
+        digits = text.replace(",", "")
+        if digits.isascii() and digits.isdigit():
+            self._go(int(digits))
+        else:
+            self._begin(self._reader.moment(self, self._subject, parse_time(text)))
+
+    def action_copy(self) -> None:
+        left, right = self._subject.titles
+        text = f"{left} {right}".strip()
+        self.app.post_message(CopyAsked(text, "the address"))
+
+    # Marks and export.
+
+    def action_mark(self) -> None:
+        pair = self._pairs.current
+        if pair is not None and isinstance(pair.left, Entry):
+            self._pairs.set_marked(self._pairs.marked ^ {pair.offset})
+            self._pairs.action_move(1)
+            self._draw()
+
+    def action_unmark(self) -> None:
+        self._pairs.set_marked(frozenset())
+        self._draw()
+
+    def action_export(self) -> None:
+        marked = self._pairs.marked
+        if marked:
+            self.app.push_screen(
+                Prompt(
+                    f"Write {len(marked):,} records",
+                    about="A file that ends with .jsonl, or the folder of a new backup.",
+                ),
+                self._export_to,
+            )
+
+    def _export_to(self, path: str | None) -> None:
+        if path and path.strip():
+            to = Path(path.strip()).expanduser()
+            self._begin_beside(self._reader.export(self, self._subject, self._pairs.marked, to))
+
+    @on(RecordsExported)
+    def _exported(self, message: RecordsExported) -> None:
+        if self._waiting.is_beside(message.task):
+            self._say(f"{message.count:,} records written: {message.path}")
+
+    # Two sides.
+
+    def action_count(self) -> None:
+        if not self._waiting.of_beside:
+            self._begin_beside(self._reader.map(self, self._subject))
+
+    def action_swap(self) -> None:
+        right = self._subject.right
+        if right is not None:
+            self._open_again(replace(self._subject, left=right, right=self._subject.left))
+
+    @on(MapGrown)
+    def _map_grown(self, message: MapGrown) -> None:
+        if self._waiting.is_beside(message.task):
+            self._map = message.cells
+            self._draw_map()
+
+    @on(ComparisonCounted)
+    def _counted(self, message: ComparisonCounted) -> None:
+        if self._waiting.is_beside(message.task):
+            self._found.totals = message.totals
+            self._draw()
+
+    @on(SourcesOpened)
+    def _count_at_once(self, message: SourcesOpened) -> None:
+        size = message.extent.end - message.extent.start
+        awaited = self._waiting.is_awaited(message.task)
+        if awaited and not self._subject.single and size <= COUNTED_AT_ONCE:
+            self.action_count()
+
+    @on(ComparisonSearched)
+    def _found_none(self, message: ComparisonSearched) -> None:
+        if self._waiting.is_awaited(message.task):
+            where = "after" if message.forward else "before"
+            what = "Nothing differs" if self._found.query is None else "Nothing fits"
+            if self._subject.single and self._found.query is None:
+                what = "Nothing is damaged"
+            self._say(f"{what} {where} this one.")
+
+    @property
+    def _field(self) -> AskLine:
+        return self.query_one(AskLine)

@@ -1,0 +1,81 @@
+"""What is looked at: one source by itself, or two side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from threading import Lock
+
+from screens.context import Context
+from screens.diff.reader import CompareAny
+from services.divergence.address import Address, Kind
+from services.divergence.comparison import Alone, Comparison
+from services.divergence.opening import Opener
+from services.divergence.pairing import compare
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+
+DESCRIBE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One or two addresses of the same partition."""
+
+    left: Address
+    right: Address | None = None
+    generation: int = 0
+    """Counts how often everything was asked to be read anew."""
+
+    @property
+    def single(self) -> bool:
+        return self.right is None
+
+    @property
+    def titles(self) -> tuple[str, str]:
+        """Both addresses."""
+        return str(self.left), str(self.right or "")
+
+    @property
+    def briefs(self) -> tuple[str, str]:
+        """The shortest words that tell the two apart: ``backup``, ``b2``; else ``A`` and ``B``."""
+        right = self.right or self.left
+        one, other = _brief(self.left), _brief(right)
+        return (one, other) if one != other else ("A", "B")
+
+
+def _brief(address: Address) -> str:
+    return f"b{address.place}" if address.kind is Kind.REPLICA else str(address.kind)
+
+
+@contextmanager
+def connect_to(context: Context) -> Iterator[CompareAny[Subject]]:
+    """Open what a screen looks at, once; brokers are only reached for where a source needs them."""
+    with ExitStack() as stack:
+        clients: list[ReadClient] = []
+        opened: list[tuple[Subject, Comparison]] = []
+        lock = Lock()
+
+        def client() -> ReadClient:
+            if not clients:
+                made = stack.enter_context(context.reading())
+                deadline = Deadline.after(DESCRIBE_SECONDS)
+                until(deadline, lambda: made.describe(deadline))
+                clients.append(made)
+            return clients[0]
+
+        def open_one(subject: Subject) -> Comparison:
+            with lock:
+                if not opened or opened[0][0] != subject:
+                    opened[:] = [(subject, _opened(subject, Opener(client)))]
+                return opened[0][1]
+
+        yield open_one
+
+
+def _opened(subject: Subject, opener: Opener) -> Comparison:
+    if subject.right is None:
+        return Alone(opener.open(subject.left))
+    return compare(opener, subject.left, subject.right)

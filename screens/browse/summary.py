@@ -1,0 +1,55 @@
+"""The lines above the records: what is looked at, how much of it, what was found of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.style import Style
+from rich.text import Text
+
+from screens.browse.subject import Subject
+from screens.browse.wording import extent_text, names_of, totals_text
+from services.browse.query import Query
+from services.divergence.hunks import Totals
+from services.divergence.source import Extent
+from services.words.inert import bounded
+from services.words.record_text import Form
+from themes.roles import Role
+
+QUERY_LENGTH = 60
+NOTE_LENGTH = 400
+
+Styles = Callable[[Role], Style]
+
+
+@dataclass
+class Found:
+    """What is known of a subject so far."""
+
+    extent: Extent | None = None
+    notes: tuple[str, ...] = ()
+    totals: Totals | None = None
+    query: Query | None = None
+
+
+def summary(
+    subject: Subject, found: Found, form: Form, marked: int, width: int, styles: Styles
+) -> Text:
+    """The lines, *width* columns wide."""
+    text = Text(no_wrap=True, overflow="ellipsis")
+    for name in names_of(subject, width - 2):
+        text.append(f" {name}\n", styles(Role.HEADING))
+    text.append(f" {extent_text(found.extent)}, as {form}")
+    if marked:
+        text.append("  ").append(f"{marked:,} marked", styles(Role.MARKED))
+    if found.query is not None:
+        searched = bounded(found.query.text, QUERY_LENGTH)
+        text.append("  ").append(f"search: {searched}", styles(Role.DIFFERENT))
+    if not subject.single:
+        text.append(f"  {totals_text(subject, found.totals)}")
+    if found.notes:
+        more = f" and {len(found.notes) - 1} more" if len(found.notes) > 1 else ""
+        note = bounded(found.notes[0], NOTE_LENGTH)
+        text.append(f"\n {note}{more}", styles(Role.UNKNOWN))
+    return text

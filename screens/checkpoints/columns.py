@@ -1,0 +1,138 @@
+"""The columns of checkpoints: state and level first, figures after them."""
+
+from __future__ import annotations
+
+from screens.widgets.line_table import Cell, LineColumn
+from screens.widgets.status_bar import age_text
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.checkpoint.watch import CheckpointLine, Line, PartitionLine, StoreLine
+from services.model import Unknown
+from services.words.figures import count, size_text
+from themes.roles import Role
+
+ROLES = {
+    Status.COMPLETED: Role.VERIFIED,
+    Status.ONGOING: Role.RUNNING,
+    Status.FAILED: Role.FAILED,
+    Status.INCOMPLETE: Role.WAITING,
+    Status.DOES_NOT_EXIST: Role.MUTED,
+}
+LONGEST_NAME = 80
+EMPTY = Cell("")
+UNKNOWN = Cell("?", Role.UNKNOWN)
+
+
+def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
+    """The columns at that moment."""
+
+    def age(line: Line) -> Cell:
+        if not isinstance(line, CheckpointLine):
+            return EMPTY
+        at = line.found.created_at_ms
+        return UNKNOWN if at is None else Cell(age_text(max(now_ms - at, 0) / 1000))
+
+    return (
+        LineColumn("Checkpoint", _name, most=LONGEST_NAME, shrinks=True),
+        LineColumn("State", _state),
+        LineColumn("Level", _level),
+        LineColumn("Copied", _copied, right=True),
+        LineColumn("Age", age, right=True),
+        LineColumn("Size", _size, right=True),
+        LineColumn("Cut", _cut, right=True, least_width=90),
+        LineColumn("Records", _records, right=True, least_width=100),
+        LineColumn("In transit", _in_transit, right=True, least_width=80),
+        LineColumn("Node", _node, right=True, least_width=110),
+    )
+
+
+def _name(line: Line) -> Cell:
+    match line:
+        case StoreLine():
+            return Cell(line.seen.url, Role.HEADING)
+        case CheckpointLine():
+            return Cell(f" {'▾' if line.opened else '▸'}{line.found.id}")
+        case PartitionLine():
+            subject = line.part.subject
+            named = "?" if subject is None else f"{subject.topic}-{subject.partition}"
+            return Cell(f"    {named}")
+
+
+def _state(line: Line) -> Cell:
+    match line:
+        case StoreLine():
+            held = line.seen.held
+            if isinstance(held, Unknown):
+                return UNKNOWN
+            return Cell(f"{len(held):,} checkpoint{'s' * (len(held) != 1)}", Role.MUTED)
+        case CheckpointLine():
+            return Cell(line.found.status, ROLES[line.found.status])
+        case PartitionLine():
+            return Cell(line.part.status, ROLES[line.part.status])
+
+
+def _level(line: Line) -> Cell:
+    if not isinstance(line, CheckpointLine):
+        return EMPTY
+    take = line.found.take
+    return UNKNOWN if take is None else Cell(take.level)
+
+
+def _copied(line: Line) -> Cell:
+    if not isinstance(line, CheckpointLine):
+        return EMPTY
+    done = sum(one.status is Status.COMPLETED for one in line.found.partitions)
+    return Cell(f"{done:,}/{len(line.found.partitions):,}")
+
+
+def size_of(found: StoredCheckpoint) -> int:
+    """Bytes of all its completed copies that count."""
+    return sum(one.counting.size or 0 for one in found.partitions if one.counting is not None)
+
+
+def _size(line: Line) -> Cell:
+    match line:
+        case StoreLine():
+            held = line.seen.held
+            return UNKNOWN if isinstance(held, Unknown) else Cell(size_text(_all(held)))
+        case CheckpointLine():
+            return Cell(size_text(size_of(line.found)))
+        case PartitionLine():
+            copy = line.part.counting
+            size = None if copy is None else copy.size
+            return EMPTY if size is None else Cell(size_text(size))
+
+
+def _all(held: tuple[StoredCheckpoint, ...]) -> int:
+    return sum(map(size_of, held))
+
+
+def _cut(line: Line) -> Cell:
+    if not isinstance(line, PartitionLine):
+        return EMPTY
+    cut = line.found.cut
+    return UNKNOWN if cut is None else Cell(count(cut.positions.get(line.part.number)))
+
+
+def _records(line: Line) -> Cell:
+    if not isinstance(line, PartitionLine):
+        return EMPTY
+    copy = line.part.counting
+    return EMPTY if copy is None or copy.manifest is None else Cell(count(copy.manifest.records))
+
+
+def _in_transit(line: Line) -> Cell:
+    if isinstance(line, StoreLine):
+        return EMPTY
+    cut = line.found.cut
+    if cut is None:
+        return UNKNOWN
+    if isinstance(line, CheckpointLine):
+        return Cell(count(sum(map(len, cut.in_transit.values()))))
+    return Cell(count(len(cut.in_transit.get(line.part.number, ()))))
+
+
+def _node(line: Line) -> Cell:
+    if not isinstance(line, PartitionLine) or line.part.counting is None:
+        return EMPTY
+    return Cell(str(line.part.counting.id.node))

@@ -1,0 +1,86 @@
+"""What is said of the line under the cursor: what is promised, why it failed, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from screens.checkpoints.columns import ROLES
+from screens.widgets.facts import Fact
+from screens.widgets.status_bar import Part
+from services.checkpoint.backup_info import failure_reason
+from services.checkpoint.promise import promise
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.checkpoint.watch import CheckpointLine, Line, PartitionLine, StoreLine
+from services.model import Unknown
+from services.words.figures import count
+from services.words.moments import time_text
+from themes.roles import Role
+
+NEXT = {
+    Status.COMPLETED: "`breakglass checkpoint restore {id} --store {url}`",
+    Status.ONGOING: "its worker copies; if it is gone: `breakglass checkpoint finish {id}`",
+    Status.INCOMPLETE: "`breakglass checkpoint finish {id}` goes on with it",
+    Status.FAILED: "take one with a new id; `breakglass checkpoint delete {id}`",
+    Status.DOES_NOT_EXIST: "`breakglass checkpoint delete {id}`",
+}
+
+
+def line_facts(line: Line | None) -> Iterator[Fact]:
+    """Everything in words that the columns have no room for."""
+    match line:
+        case None:
+            return
+        case StoreLine():
+            yield from _store(line)
+        case CheckpointLine():
+            yield from _checkpoint(line.url, line.found)
+        case PartitionLine():
+            yield from _partition(line)
+
+
+def _store(line: StoreLine) -> Iterator[Fact]:
+    held = line.seen.held
+    if isinstance(held, Unknown):
+        yield Fact("Unread", (Part(held.reason, Role.UNKNOWN),))
+        return
+    whole = next((one for one in held if one.status is Status.COMPLETED), None)
+    if whole is None:
+        yield Fact("Restorable", (Part("none", Role.FAILED),))
+    else:
+        yield Fact("Restorable", (Part(f"{whole.id}, of {time_text(whole.created_at_ms)}"),))
+
+
+def _checkpoint(url: str, found: StoredCheckpoint) -> Iterator[Fact]:
+    yield Fact("Promise", (Part(promise(found)),))
+    reason = failure_reason(found)
+    if reason:
+        yield Fact("Failed", (Part(reason, Role.FAILED),))
+    yield Fact("Taken", tuple(_moments(found)))
+    if found.cut is not None and found.cut.groups:
+        groups = (f"{name} {one.policy}" for name, one in sorted(found.cut.groups.items()))
+        yield Fact("Groups", (Part(", ".join(groups)),))
+    told = NEXT[found.status].format(id=found.id, url=url)
+    yield Fact("Next", (Part(told, Role.MUTED),))
+
+
+def _moments(found: StoredCheckpoint) -> Iterator[Part]:
+    yield Part(f"asked for {time_text(found.created_at_ms)}")
+    if found.started is None:
+        yield Part("  never acknowledged", Role.FAILED)
+    else:
+        yield Part(f"  acknowledged {time_text(found.started.at_ms)}")
+
+
+def _partition(line: PartitionLine) -> Iterator[Fact]:
+    if line.part.failure is not None:
+        yield Fact("Failed", (Part(line.part.failure, Role.FAILED),))
+    for copy in line.part.copies:
+        status = copy.copy.status
+        at = f"  begun {time_text(copy.created_at_ms)}  {time_text(copy.updated_at_ms)}"
+        yield Fact(f"Node {copy.id.node}", (Part(status, ROLES[status]), Part(at)))
+    cut = line.found.cut
+    for name, group in sorted(cut.groups.items()) if cut is not None else ():
+        offset = group.offsets.get(line.part.number)
+        if offset is not None:
+            yield Fact("Group", (Part(f"{name} goes on at {count(offset)}"),))

@@ -1,0 +1,124 @@
+"""What every screen works with: how to read, whether to change, and what is known so far."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from services.backup_watch.watch import BackupWatch
+from services.checkpoint.watch import CheckpointWatch
+from services.health.monitor import Monitor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from screens.terminal import Terminal
+    from services.browse.schemas import Schemas
+    from services.incident.incident import Incident
+    from services.kafka.read_client import ReadClient
+    from services.session import Power, ReadAccess
+
+REFRESH_SECONDS = 2.0
+
+
+class Watching(Protocol):
+    """Reads the cluster again and again (services/incident/watch.py)."""
+
+    def read(
+        self, before: Incident | None = None, *, everything: bool = False
+    ) -> Iterator[Incident]:
+        """What is so now, in one or more steps; *everything* trusts nothing that was read."""
+
+    @property
+    def gone(self) -> tuple[int, ...]:
+        """Brokers whose disks are declared lost."""
+
+    def declare_gone(self, brokers: Collection[int]) -> None:
+        """Wait for nothing from *brokers* any more, and from no others."""
+
+    def close(self) -> None:
+        """End every wait at once."""
+
+
+@dataclass(slots=True)
+class Known:
+    """The last truth about the cluster, and why there is no newer one."""
+
+    incident: Incident | None = None
+    read_at: float | None = None
+    """When it was read, by the monotonic clock."""
+    failure: str = ""
+    """Why the last refresh failed; empty when it did not."""
+    reading: bool = False
+    """A refresh is under way."""
+    interval: float = REFRESH_SECONDS
+    """Seconds between two refreshes."""
+    paused: bool = False
+    """A mutation runs: nothing is read beside it."""
+
+    def age(self, now: float) -> float | None:
+        """Seconds since the last truth was read; None before the first."""
+        return None if self.read_at is None else now - self.read_at
+
+    def stale(self, now: float) -> bool:
+        """Too old to be acted on without a new look."""
+        age = self.age(now)
+        return age is not None and age > max(3 * self.interval, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Handed to each screen when it is made."""
+
+    access: ReadAccess
+    watch: Watching
+    terminal: Terminal
+    power: Power | None = None
+    """None in a read-only session: nothing that could change the cluster exists."""
+    profile: str = ""
+    """The operator's own name for the cluster; empty: its id is shown."""
+    state_folder: Path | None = None
+    """Journals and rescues; None: the user's state folder."""
+    clock: Callable[[], float] = time.monotonic
+    known: Known = field(default_factory=Known)
+    health: Monitor = field(default_factory=Monitor)
+    """The cluster at a glance, with its history since the session began."""
+    backups: BackupWatch = field(default_factory=BackupWatch)
+    """The places of topic backups."""
+    checkpoints: CheckpointWatch = field(default_factory=CheckpointWatch)
+    """The stores of checkpoints."""
+    metastore_backups: Path | None = None
+    """The folder of metastore backups; None: the one in the user's data folder."""
+    schemas: Schemas | None = None
+    """What keys and values of records are decoded by; None: no schema registry was named."""
+    stopping: threading.Event = field(default_factory=threading.Event)
+    """Set when the session ends: what changes the cluster finishes its request and stops."""
+    _clients: set[ReadClient] = field(default_factory=set)
+
+    @contextmanager
+    def reading(self, client_id: str | None = None) -> Iterator[ReadClient]:
+        """A client for a worker of its own; ended with the session, so no wait outlives it."""
+        with self.access.reading(client_id) as client:
+            self._clients.add(client)
+            try:
+                if self.stopping.is_set():
+                    client.close()
+                yield client
+            finally:
+                self._clients.discard(client)
+
+    def close(self) -> None:
+        """End every wait for a broker in every thread that only reads."""
+        self.stopping.set()
+        self.watch.close()
+        for client in tuple(self._clients):
+            client.close()
+
+    @property
+    def armed(self) -> bool:
+        """Whether this session may change the cluster."""
+        return self.power is not None

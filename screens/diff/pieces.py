@@ -1,0 +1,148 @@
+"""One record on one line: its epoch, time, key and value as far as there is room.
+
+What differs from the other side is marked to the character. Where two texts only differ behind
+what would fit, they are shown from shortly before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import NamedTuple
+
+from services.divergence.content import Content
+from services.divergence.entry import Entry, Item, Unreadable
+from services.divergence.text import Span, differences
+from services.topic_backup.batches import ControlType, Marker
+from services.words.inert import CUT, bounded
+from services.words.record_text import Form, preview
+
+LOOKED_AT = 480
+"""Characters of a key or a value that a line is made of."""
+BEFORE_DIFFERENCE = 8
+EPOCH_WIDTH = 3
+TIME_WIDTH = 8
+TIME_LEAST = 44
+"""A side that is wider than this has a column for the time."""
+LEAST_KEY, MOST_KEY = 8, 24
+
+
+class Piece(NamedTuple):
+    """Some text in a column of its own."""
+
+    text: str
+    width: int
+    spans: tuple[Span, ...] = ()
+    """Characters that the other side does not have."""
+    right: bool = False
+    """Stands to the right of its column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How records are written on lines."""
+
+    form: Form = Form.TEXT
+    redacted: bool = False
+    """Only the lengths of what records hold."""
+
+
+def pieces(item: Item | None, other: Item | None, width: int, manner: Manner) -> list[Piece]:
+    """The line of *item* in *width* cells, held against *other*."""
+    if item is None:
+        return [Piece("", width)]
+    if isinstance(item, Unreadable):
+        return [Piece(bounded(f"cannot be read up to {item.end:,}: {item.reason}", 400), width)]
+    held = other if isinstance(other, Entry) else None
+    head = list(_head(item, held, width))
+    left = width - sum(piece.width + 1 for piece in head)
+    if item.marker is not None:
+        spans = _whole(marker_text(item.marker), held is not None and held.marker != item.marker)
+        return [*head, Piece(marker_text(item.marker), left, spans)]
+    wide_key = max(LEAST_KEY, min(MOST_KEY, left // 3))
+    return [
+        *head,
+        _content(item.key, held and held.key, held, wide_key, manner),
+        _content(item.value, held and held.value, held, left - wide_key - 1, manner),
+    ]
+
+
+def _head(entry: Entry, other: Entry | None, width: int) -> Iterator[Piece]:
+    """Epoch, and the time where there is room for it."""
+    epoch = "-" if entry.epoch is None else f"e{entry.epoch}"
+    yield Piece(
+        epoch,
+        max(EPOCH_WIDTH, len(epoch)),
+        _whole(epoch, other is not None and other.epoch != entry.epoch),
+    )
+    if width > TIME_LEAST:
+        time = clock_text(entry.timestamp)
+        changed = other is not None and other.timestamp != entry.timestamp
+        yield Piece(time, TIME_WIDTH, _whole(time, changed))
+
+
+def _content(
+    content: Content | None,
+    against: Content | None,
+    other: Entry | None,
+    width: int,
+    manner: Manner,
+) -> Piece:
+    """A key or a value; *against* is that of *other*, which may be a null."""
+    text = _text(content, manner)
+    if other is None or content == against:
+        return Piece(text, width)
+    start, spans = _shown_from(text, _text(against, manner), max(width, 1))
+    return Piece((CUT if start else "") + text[start:], width, spans)
+
+
+@lru_cache(2048)
+def _shown_from(text: str, other: str, width: int) -> tuple[int, tuple[Span, ...]]:
+    """From which character on *text* is shown, and what of that differs from *other*."""
+    spans, theirs = differences(text, other)
+    first = min([span[0] for span in (*spans[:1], *theirs[:1])], default=0)
+    start = max(first - BEFORE_DIFFERENCE, 0) if first > width - 2 * len(CUT) else 0
+    shift = len(CUT) - start if start else 0
+    return start, tuple((a + shift, b + shift) for a, b in spans)
+
+
+def _text(content: Content | None, manner: Manner) -> str:
+    if manner.redacted:
+        return "null" if content is None else f"{content.size:,} bytes"
+    if content is None:
+        return preview(None, 0, manner.form, LOOKED_AT)
+    return _preview(content.kept, content.size, manner.form)
+
+
+@lru_cache(2048)
+def _preview(kept: bytes, size: int, form: Form) -> str:
+    return preview(kept, size, form, LOOKED_AT)
+
+
+def _whole(text: str, differs: bool) -> tuple[Span, ...]:
+    return ((0, len(text)),) if differs else ()
+
+
+def clock_text(timestamp: int | None) -> str:
+    """``10:45:12`` UTC; ``-`` without a timestamp, ``?`` for one that is no time."""
+    if timestamp is None or timestamp < 0:
+        return "-"
+    try:
+        return f"{datetime.fromtimestamp(timestamp / 1000, UTC):%H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return "?"
+
+
+MARKERS = {
+    ControlType.ABORT: "transaction aborted",
+    ControlType.COMMIT: "transaction committed",
+}
+
+
+def marker_text(marker: Marker) -> str:
+    """``-- transaction committed, coordinator epoch 3 --``."""
+    name = MARKERS.get(marker.type, f"control record {marker.type.name.lower()}")
+    epoch = marker.coordinator_epoch
+    return f"-- {name}{'' if epoch is None else f', coordinator epoch {epoch}'} --"

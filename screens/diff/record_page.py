@@ -1,0 +1,163 @@
+"""One record of one side or both: what was listed at once, all of it as soon as it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Static
+
+from screens.context import Context
+from screens.diff.messages import ComparisonFailed, RecordRead, TaskEnded
+from screens.diff.record_view import RecordView
+from screens.diff.task import Task
+from screens.page import Page
+from services.divergence.align import Pair
+from services.words.inert import bounded
+from services.words.record_text import Form
+from themes.roles import Role, role_style
+
+REASON_LENGTH = 400
+FOLDS: tuple[int | None, ...] = (None, 1, 2, 3)
+"""How many levels of JSON are shown, in turn."""
+
+FOLD = Binding("z", "fold", "fold", tooltip="All levels of JSON, or the first one, two, three")
+"""For the subclasses, whose page tells of it."""
+
+
+class RecordPage(Page):
+    """Every field of a record; subclasses read it and say whose it is."""
+
+    TITLE = "Record"
+    GONE = "This record is not there any more: press Esc, then ctrl+r."
+    CSS = """
+    #record-heading { height: auto; max-height: 4; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", tooltip="To the list; first ends what is being read"),
+        Binding("v", "form", "view", tooltip="As text, JSON or hex in turn"),
+    ]
+
+    def __init__(self, context: Context, pair: Pair, form: Form, *, single: bool = False) -> None:
+        super().__init__(context)
+        self._pair, self._form, self._single = pair, form, single
+        self._depth = 0
+        """Which of `FOLDS`."""
+        self._decoded: Pair | None = None
+        """With what a schema told of keys and values; shown in place of the bytes."""
+        self._note = ""
+        """By which schema."""
+        self._as_decoded = True
+        self._awaited: Task | None = None
+        self._said = ""
+
+    @property
+    def busy(self) -> bool:
+        """The record is being read."""
+        return self._awaited is not None
+
+    def read_record(self) -> Task:
+        """Begin to read all of it; `RecordRead` tells."""
+        raise NotImplementedError
+
+    def heading(self, pair: Pair, form: str) -> Text:
+        """Whose record it is, how its sides compare, and as what it is shown."""
+        raise NotImplementedError
+
+    def body(self) -> Iterator[Widget]:
+        yield Static(id="record-heading", markup=False)
+        yield RecordView(single=self._single)
+
+    def on_mount(self) -> None:
+        self._draw()
+        self.query_one(RecordView).focus()
+        self._awaited = self.read_record()
+        self._draw_heading()
+
+    def on_unmount(self) -> None:
+        if self._awaited is not None:
+            self._awaited.abandon()
+
+    def on_resize(self) -> None:
+        self._draw_heading()
+
+    def action_back(self) -> None:
+        if self._awaited is None:
+            self.dismiss()
+            return
+        self._awaited.abandon()
+        self._awaited = None
+        self._said = "Given up: only the beginning is shown."
+        self._draw_heading()
+
+    def action_form(self) -> None:
+        """The next form; what a schema told comes before the others."""
+        last = self._form is tuple(Form)[-1]
+        if self._shows_decoded:
+            self._as_decoded, self._form = False, Form.TEXT
+        elif self._decoded is not None and last:
+            self._as_decoded = True
+        else:
+            self._form = self._form.next
+        self._draw()
+
+    def action_fold(self) -> None:
+        self._depth = (self._depth + 1) % len(FOLDS)
+        if not self._shows_decoded:
+            self._form = Form.JSON
+        self._draw()
+
+    @on(RecordRead)
+    def _record_read(self, message: RecordRead) -> None:
+        if message.task is not self._awaited:
+            return
+        self._note = message.note
+        if message.pair is None:
+            self._said = self.GONE
+        else:
+            self._pair, self._decoded = message.pair, message.decoded
+        self._draw()
+
+    @on(ComparisonFailed)
+    def _failed(self, message: ComparisonFailed) -> None:
+        if message.task is self._awaited:
+            self._said = str(message.error)
+
+    @on(TaskEnded)
+    def _ended(self, message: TaskEnded) -> None:
+        if message.task is self._awaited:
+            self._awaited = None
+            self._draw_heading()
+
+    @property
+    def _shows_decoded(self) -> bool:
+        return self._decoded is not None and self._as_decoded
+
+    def _draw(self) -> None:
+        view = self.query_one(RecordView)
+        view.fold(FOLDS[self._depth])
+        if self._decoded is not None and self._as_decoded:
+            view.show(self._decoded, Form.JSON)
+        else:
+            view.show(self._pair, self._form)
+        self._draw_heading()
+
+    def _draw_heading(self) -> None:
+        text = self.heading(self._pair, self._shown_as())
+        if self._awaited is not None:
+            doing = f"\n {self._awaited.doing}. Esc ends it."
+            text.append(doing, role_style(self.app, Role.RUNNING))
+        elif self._said or (self._note and self._decoded is None):
+            said = bounded(self._said or self._note, REASON_LENGTH)
+            text.append(f"\n {said}", role_style(self.app, Role.UNKNOWN))
+        self.query_one("#record-heading", Static).update(text)
+
+    def _shown_as(self) -> str:
+        depth = FOLDS[self._depth]
+        folded = "" if depth is None else f", {depth} level{'s' * (depth != 1)}"
+        form = bounded(self._note, REASON_LENGTH) if self._shows_decoded else str(self._form)
+        return form + folded

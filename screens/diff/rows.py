@@ -1,0 +1,133 @@
+"""What stands on each line of the list: records beside or below each other, and marks between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from services.divergence.align import Kind, Pair
+from services.divergence.entry import Field, Unreadable
+from services.divergence.replicas import Facing
+from services.model import EpochHistory, ReplicaLog, Unknown
+
+LETTERS = {
+    Field.EPOCH: "e",
+    Field.KEY: "k",
+    Field.VALUE: "v",
+    Field.HEADERS: "h",
+    Field.TIMESTAMP: "t",
+    Field.TYPE: "y",
+    Field.MARKER: "m",
+}
+"""How fields that differ are named on a line."""
+
+
+class Side(Enum):
+    """Which side of a pair a line shows."""
+
+    BOTH = "both"
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class Mark(NamedTuple):
+    """Something to be known of the offset that a line stands before."""
+
+    offset: int
+    text: str
+    parting: bool = False
+    """The two logs part here."""
+
+
+class Row(NamedTuple):
+    """One line."""
+
+    place: int
+    """Which pair of the window it belongs to, or stands before."""
+    pair: Pair | None
+    side: Side = Side.BOTH
+    mark: Mark | None = None
+
+
+def rows_of(pairs: Sequence[Pair], marks: Iterable[Mark], end: int, *, stacked: bool) -> list[Row]:
+    """The lines of *pairs* that reach up to *end*, *marks* between them.
+
+    *stacked*: what differs takes two lines, the left side's above the right side's.
+    """
+    waiting = sorted(marks, key=lambda mark: mark.offset)
+    first = pairs[0].offset if pairs else end
+    waiting = [mark for mark in waiting if first <= mark.offset <= end]
+    rows: list[Row] = []
+    for place, pair in enumerate(pairs):
+        while waiting and waiting[0].offset <= pair.offset:
+            rows.append(Row(place, None, mark=waiting.pop(0)))
+        rows += [Row(place, pair, side) for side in _sides(pair, stacked=stacked)]
+    last = max(len(pairs) - 1, 0)
+    return [*rows, *(Row(last, None, mark=mark) for mark in waiting)]
+
+
+def _sides(pair: Pair, *, stacked: bool) -> Iterator[Side]:
+    if not stacked or pair.kind is Kind.EQUAL:
+        yield Side.BOTH
+        return
+    if pair.left is not None:
+        yield Side.LEFT
+    if pair.right is not None:
+        yield Side.RIGHT
+
+
+def marks_of(facing: Facing) -> Iterator[Mark]:
+    """Where the two part, where either ends, and what was committed, by what their brokers say."""
+    if not isinstance(facing.divergence, Unknown):
+        yield Mark(facing.divergence, parting_text(facing), parting=True)
+    yield from _high_watermarks(facing)
+    for log in (facing.left, facing.right):
+        if not isinstance(log.log_end, Unknown):
+            committed = ", all of it committed" if log.high_watermark == log.log_end else ""
+            yield Mark(log.log_end, f"b{log.broker} ends at {log.log_end:,}{committed}")
+
+
+def _high_watermarks(facing: Facing) -> Iterator[Mark]:
+    """Up to where each side knows its records to be committed, if that is not all of them."""
+    told: dict[int, list[str]] = {}
+    for log in (facing.left, facing.right):
+        mark = log.high_watermark
+        if not isinstance(mark, Unknown) and mark != log.log_end:
+            told.setdefault(mark, []).append(f"b{log.broker}")
+    for mark, names in told.items():
+        yield Mark(mark, f"committed up to {mark:,}, as {' and '.join(names)} heard")
+
+
+def parting_text(facing: Facing) -> str:
+    """``diverge at 100: b1 in epoch 2, b2 in epoch 1``."""
+    at = facing.divergence
+    if isinstance(at, Unknown):
+        return f"where they diverge is not known: {at.reason}"
+    return f"diverge at {at:,}: {_goes_on(facing.left, at)}, {_goes_on(facing.right, at)}"
+
+
+def _goes_on(log: ReplicaLog, at: int) -> str:
+    if log.log_end == at:
+        return f"b{log.broker} ends"
+    epoch = log.epochs.epoch_at(at) if isinstance(log.epochs, EpochHistory) else None
+    return f"b{log.broker} goes on" if epoch is None else f"b{log.broker} in epoch {epoch}"
+
+
+def letters(pair: Pair) -> str:
+    """The fields that differ, a letter each."""
+    return "".join(LETTERS[field] for field in pair.fields)
+
+
+def about(pair: Pair, facing: Facing) -> str:
+    """What *pair* is, in words: ``offset 100: different in epoch, value``."""
+    if pair.kind is Kind.DIFFERENT:
+        return f"offset {pair.offset:,}: different in {', '.join(pair.fields)}"
+    for item, log in ((pair.left, facing.left), (pair.right, facing.right)):
+        if isinstance(item, Unreadable):
+            return (
+                f"b{log.broker} cannot be read from {item.start:,} to {item.end:,}: {item.reason}"
+            )
+    only = facing.left if pair.kind is Kind.LEFT else facing.right
+    where = "the same on both" if pair.kind is Kind.EQUAL else f"only on b{only.broker}"
+    return f"offset {pair.offset:,}: {where}"

@@ -1,0 +1,380 @@
+"""The screen of two replicas side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+
+from rich.text import Text
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from screens.context import Context
+from screens.diff.messages import (
+    ComparisonCounted,
+    ComparisonFailed,
+    ComparisonProgress,
+    ComparisonRead,
+    ComparisonSearched,
+    TaskEnded,
+)
+from screens.diff.pair_list import PairList
+from screens.diff.reader import Connect, ReplicaReader, connect_to
+from screens.diff.record_screen import RecordScreen
+from screens.diff.rows import about, marks_of
+from screens.diff.sides import Sides
+from screens.diff.summary import counted_from, prefix_text, titles_of, totals_text
+from screens.diff.task import Task
+from screens.page import Page
+from services.divergence.align import Kind
+from services.divergence.hunks import Totals
+from services.divergence.replicas import Facing
+from services.model import TopicPartition, Unknown
+from services.words.inert import bounded
+from themes.roles import Role, role_style
+
+SENTENCE_LENGTH = 400
+
+
+class DiffScreen(Page):
+    """Reads around the divergence first, and wherever the operator goes from there."""
+
+    TITLE = "Replica diff"
+    ABOUT = (
+        "What two brokers hold of a partition, offset by offset. In front of each line: = the "
+        "same, ! different, < only on the left, > only on the right, ? not read; then what "
+        "differs: e epoch, k key, v value, h headers, t timestamp, y its type, m marker."
+    )
+    CSS = """
+    #diff-summary { height: auto; max-height: 4; }
+    #diff-status { dock: bottom; height: auto; max-height: 3; margin-bottom: 1; }
+    #diff-offset {
+        dock: bottom; height: 1; margin-bottom: 1; border: none; padding: 0 1; display: none;
+    }
+    #diff-offset.shown { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", tooltip="Back; first ends what is being read"),
+        Binding("n", "search(True)", "Next", tooltip="Next difference"),
+        Binding("N", "search(False)", "Previous", tooltip="Previous difference"),
+        Binding("v", "form", "View", tooltip="As text, JSON or hex in turn"),
+        Binding("g", "ask_offset", "Go to", tooltip="Go to an offset"),
+        Binding("d", "divergence", "Divergence", tooltip="Where the two logs part", show=False),
+        Binding("home", "end_of_logs(False)", "First offset", show=False),
+        Binding("end", "end_of_logs(True)", "Last offset", show=False),
+        Binding("l", "other('left')", "Left", tooltip="Another replica on the left"),
+        Binding("o", "other('right')", "Right", tooltip="Another replica on the right"),
+        Binding("s", "swap", "Swap", tooltip="Exchange the sides", show=False),
+        Binding("c", "count", "Count", tooltip="Count all differences to the end of both logs"),
+    ]
+
+    def __init__(
+        self,
+        context: Context,
+        partition: TopicPartition,
+        left: int | None = None,
+        right: int | None = None,
+        connect: Connect | None = None,
+    ) -> None:
+        super().__init__(context)
+        self._reader = ReplicaReader(connect or partial(connect_to, context))
+        self._sides = Sides(partition, left, right)
+        self._facing: Facing | None = None
+        """What is compared now; None until two replicas are known that can be."""
+        self._awaited: Task | None = None
+        """What the list waits for."""
+        self._counting: Task | None = None
+        self._reached: int | None = None
+        """How far the search or the count has come."""
+        self._totals: Totals | None = None
+        self._said = ""
+        """The answer to the last key; empty: nothing had to be said."""
+        self._reread = False
+        """The operator asked for everything anew: what is known next is compared again."""
+
+    @property
+    def busy(self) -> bool:
+        """Something is being read."""
+        return self._awaited is not None or self._counting is not None
+
+    def body(self) -> Iterator[Widget]:
+        yield Static(id="diff-summary", markup=False)
+        yield PairList()
+        yield Static(id="diff-status", markup=False)
+        yield Input(
+            id="diff-offset",
+            placeholder="offset, then Enter",
+            restrict="[0-9,]*",
+            max_length=26,
+            select_on_focus=False,
+        )
+
+    def on_mount(self) -> None:
+        self.query_one(PairList).focus()
+
+    def on_unmount(self) -> None:
+        self._abandon()
+        self._reader.close()
+
+    def show_known(self) -> None:
+        found = self._sides.facing(self.context.known.incident)
+        if isinstance(found, Unknown):
+            if self._facing is None:
+                self._pairs.set_window(self._pairs.window, empty=bounded(found.reason, 300))
+        elif self._facing is None or self._reread:
+            self._compare(found)
+        elif found != self._facing:
+            self._said = "The logs have changed since they were read: ctrl+r reads them again."
+        self._draw()
+
+    def action_ask_refresh(self) -> None:
+        self._reread = True
+        super().action_ask_refresh()
+
+    def action_back(self) -> None:
+        if self._field.has_class("shown"):
+            self._hide_field()
+        elif self.busy:
+            self._abandon()
+            self._say("Given up.")
+        else:
+            self.dismiss()
+
+    def action_search(self, forward: bool) -> None:
+        pairs = self._pairs
+        held = pairs.next_run if forward else pairs.previous_run
+        found = held()
+        if found is not None:
+            self._go(found)
+        elif self._facing is not None:
+            self._begin(self._reader.search(self, self._facing, self._offset, forward=forward))
+
+    def action_form(self) -> None:
+        manner = self._pairs.manner
+        self._pairs.set_manner(replace(manner, form=manner.form.next))
+        self._draw()
+
+    def action_divergence(self) -> None:
+        if self._facing is None:
+            return
+        if isinstance(self._facing.divergence, Unknown):
+            self._say(f"Not known: {self._facing.divergence.reason}")
+        else:
+            self._go(self._facing.divergence)
+
+    def action_end_of_logs(self, last: bool) -> None:
+        if self._facing is not None:
+            extent = self._facing.extent
+            self._go(max(extent.start, extent.end - 1) if last else extent.start)
+
+    def action_ask_offset(self) -> None:
+        self._field.add_class("shown")
+        self._field.value = ""
+        self._field.focus()
+
+    def action_other(self, side: str) -> None:
+        said = self._sides.turn(side, self.context.known.incident)
+        if said:
+            self._say(said)
+        else:
+            self._change_sides()
+
+    def action_swap(self) -> None:
+        self._sides.swap(self.context.known.incident)
+        self._change_sides()
+
+    def action_count(self) -> None:
+        if self._facing is not None and self._counting is None:
+            self._reached, self._said = None, ""
+            start = counted_from(self._facing)
+            self._counting = self._reader.count(self, self._facing, start)
+            self._draw()
+
+    @on(Input.Submitted, "#diff-offset")
+    def _offset_given(self, message: Input.Submitted) -> None:
+        digits = message.value.replace(",", "")
+        self._hide_field()
+        if digits:
+            self._go(int(digits))
+
+    @on(PairList.EdgeNear)
+    def _read_on(self, message: PairList.EdgeNear) -> None:
+        """Read more where there is more, unless something is being read."""
+        facing, window = self._facing, self._pairs.window
+        if facing is None or self._awaited is not None:
+            return
+        if message.top and window.start > facing.extent.start:
+            self._begin(self._reader.above(self, facing, window))
+        elif not message.top and window.end < facing.extent.end:
+            self._begin(self._reader.below(self, facing, window))
+
+    @on(PairList.Moved)
+    def _moved(self) -> None:
+        self._said = ""
+        self._draw_doing()
+
+    @on(PairList.Chosen)
+    def _open(self, message: PairList.Chosen) -> None:
+        if self._facing is not None:
+            form = self._pairs.manner.form
+            self.app.push_screen(
+                RecordScreen(self.context, self._reader, self._facing, message.pair, form)
+            )
+
+    @on(ComparisonRead)
+    def _read(self, message: ComparisonRead) -> None:
+        if message.task is not self._awaited or self._facing is None:
+            return
+        empty = "Both logs are empty."
+        self._pairs.set_window(message.window, message.goal, empty)
+        start, end = counted_from(self._facing), self._facing.extent.end
+        if message.window.start <= start and message.window.end >= end:
+            self._take(message.window.totals_from(start))
+        self._draw()
+
+    @on(ComparisonSearched)
+    def _found_none(self, message: ComparisonSearched) -> None:
+        if message.task is self._awaited:
+            where = "after" if message.forward else "before"
+            self._say(f"No difference {where} this one.")
+
+    @on(ComparisonProgress)
+    def _progressed(self, message: ComparisonProgress) -> None:
+        if message.task in (self._awaited, self._counting):
+            self._reached = message.offset
+            self._draw_doing()
+
+    @on(ComparisonCounted)
+    def _counted(self, message: ComparisonCounted) -> None:
+        if message.task is self._counting:
+            self._take(message.totals)
+            self._draw()
+
+    @on(ComparisonFailed)
+    def _failed(self, message: ComparisonFailed) -> None:
+        if message.task in (self._awaited, self._counting):
+            self._say(str(message.error))
+            if not self._pairs.window.pairs:
+                empty = bounded(str(message.error), SENTENCE_LENGTH)
+                self._pairs.set_window(self._pairs.window, empty=empty)
+
+    @on(TaskEnded)
+    def _task_ended(self, message: TaskEnded) -> None:
+        if message.task is self._awaited:
+            self._awaited = self._reached = None
+        elif message.task is self._counting:
+            self._counting = self._reached = None
+        self._draw_doing()
+
+    def _take(self, totals: Totals) -> None:
+        """Show *totals*, unless they know less than those of the same logs before."""
+        before = self._totals
+        if before is not None and totals.kinds[Kind.UNREAD] > before.kinds[Kind.UNREAD]:
+            self._said = "Not all of it could be read now: the totals are those of before."
+        else:
+            self._totals = totals
+
+    @property
+    def _pairs(self) -> PairList:
+        return self.query_one(PairList)
+
+    @property
+    def _field(self) -> Input:
+        return self.query_one("#diff-offset", Input)
+
+    @property
+    def _offset(self) -> int:
+        """Where the cursor is."""
+        current = self._pairs.current
+        return self._pairs.window.start if current is None else current.offset
+
+    def _compare(self, facing: Facing) -> None:
+        """Compare these two from now on: at the divergence, or where the cursor was before."""
+        same = self._facing is not None and facing.partition == self._facing.partition
+        kept = self._offset if self._reread and same and self._pairs.current else facing.begin
+        self._abandon()
+        self._reread, self._totals, self._facing = False, None, facing
+        titles = titles_of(facing, self._sides.best)
+        self._pairs.set_sides(titles, tuple(marks_of(facing)))
+        self._begin(self._reader.around(self, facing, kept))
+
+    def _change_sides(self) -> None:
+        found = self._sides.facing(self.context.known.incident)
+        if isinstance(found, Unknown):
+            self._say(found.reason)
+        else:
+            self._compare(found)
+            self._draw()
+
+    def _go(self, offset: int) -> None:
+        """Put the cursor on *offset*, reading around it where that is not held."""
+        window = self._pairs.window
+        if self._facing is None:
+            return
+        if window.start <= offset < window.end:
+            self._pairs.set_window(window, offset)
+            self._pairs.look_for_more()
+            self._draw()
+        else:
+            self._begin(self._reader.around(self, self._facing, offset))
+
+    def _begin(self, task: Task) -> None:
+        """Wait for *task* and for none before it."""
+        if self._awaited is not None:
+            self._awaited.abandon()
+        self._awaited, self._reached, self._said = task, None, ""
+        self._draw_doing()
+
+    def _abandon(self) -> None:
+        for task in (self._awaited, self._counting):
+            if task is not None:
+                task.abandon()
+        self._awaited = self._counting = self._reached = None
+
+    def _hide_field(self) -> None:
+        self._field.remove_class("shown")
+        self._pairs.focus()
+
+    def _say(self, text: str) -> None:
+        self._said = text
+        self._draw_doing()
+
+    def _draw(self) -> None:
+        self.query_one("#diff-summary", Static).update(self._summary())
+        self._draw_doing()
+
+    def _summary(self) -> Text:
+        text = Text(" ")
+        name = bounded(str(self._sides.partition), 60)
+        text.append(name, role_style(self.app, Role.HEADING))
+        facing = self._facing
+        if facing is None:
+            return text
+        left, right = facing.left.broker, facing.right.broker
+        text.append(f"  < b{left}  > b{right}  as {self._pairs.manner.form}\n ")
+        text.append(
+            bounded(prefix_text(facing), SENTENCE_LENGTH), role_style(self.app, Role.DIVERGED)
+        )
+        return text.append(f" {totals_text(facing, self._totals)}")
+
+    def _draw_doing(self) -> None:
+        text, role = self._status()
+        style = role_style(self.app, role) if role else ""
+        self.query_one("#diff-status", Static).update(Text(f" {text}", style))
+
+    def _status(self) -> tuple[str, Role | None]:
+        """What is being done, else what was answered, else what the cursor is on."""
+        task = self._awaited or self._counting
+        if task is not None:
+            reached = "" if self._reached is None else f": at offset {self._reached:,}"
+            return f"{task.doing}{reached}. Esc ends it.", Role.RUNNING
+        if self._said:
+            return bounded(self._said, SENTENCE_LENGTH), Role.UNKNOWN
+        current = self._pairs.current
+        if current is None or self._facing is None:
+            return "", None
+        return bounded(about(current, self._facing), SENTENCE_LENGTH), None

@@ -1,0 +1,145 @@
+"""How the lines of the list are drawn: columns by the width there is, styles by their roles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from screens.diff.drawing import line_segments
+from screens.diff.pieces import Manner, Piece, pieces
+from screens.diff.rows import Mark, Row, Side, letters
+from services.divergence.align import Kind, Pair
+from services.divergence.entry import Item
+from services.words.inert import bounded
+from themes.roles import Role
+
+STACKED_BELOW = 80
+"""Columns under which the sides stand below each other."""
+WIDE = 100
+CURSOR_SIGN = "▌"
+BETWEEN = " │ "
+
+
+@dataclass(frozen=True, slots=True)
+class Titles:
+    """What stands over the two sides."""
+
+    left: str = ""
+    right: str = ""
+    brief_left: str = ""
+    """Where there is less room."""
+    brief_right: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Draws lines of one width."""
+
+    width: int
+    offset_width: int
+    plain: Style
+    styles: Callable[[Role], Style]
+    manner: Manner
+    single: bool = False
+    """There is one side alone."""
+    marked: Container[int] = frozenset()
+    """Offsets that the operator has marked."""
+
+    @property
+    def stacked(self) -> bool:
+        """The sides stand below each other."""
+        return self.single or self.width < STACKED_BELOW
+
+    def header(self, titles: Titles) -> Strip:
+        style = self.plain + self.styles(Role.HEADING)
+        head = Piece("  Offset", self._head_width)
+        if self.stacked:
+            text = f"< {titles.brief_left}   > {titles.brief_right}"
+            text = titles.left if self.single else text
+            named = [head, Piece(text, self.width - head.width - 1)]
+            return Strip(line_segments(named, self.width, style, style), self.width)
+        left, right = Piece(titles.left, self._half), Piece(titles.right, self._half)
+        begun = line_segments([head, left], head.width + 1 + self._half, style, style)
+        ended = line_segments([right], self._half, style, style)
+        line = Strip([*begun, Segment(BETWEEN, style), *ended])
+        return line.adjust_cell_length(self.width, style)
+
+    def mark(self, mark: Mark) -> Strip:
+        style = self.plain + self.styles(Role.DIVERGED if mark.parting else Role.MUTED)
+        text = f"── {bounded(mark.text, self.width)} "
+        line = Strip([Segment(text + "─" * self.width, style)])
+        return line.adjust_cell_length(self.width, style)
+
+    def pair(self, row: Row, pair: Pair, *, here: bool) -> Strip:
+        """A line of *pair*; *here*: the cursor is on it."""
+        base = self.plain + self.styles(Role.CURSOR) if here else self.plain
+        head = self._head(row, pair, here, base)
+        if self.stacked:
+            sides = (pair.left, pair.right)
+            one, other = sides[::-1] if row.side is Side.RIGHT else sides
+            width = max(self.width - self._head_width - 1, 0)
+            line = [*head, *self._side(one, other, pair, width, base)]
+        else:
+            line = [
+                *head,
+                *self._side(pair.left, pair.right, pair, self._half, base),
+                Segment(BETWEEN, base),
+                *self._side(pair.right, pair.left, pair, self._half, base),
+            ]
+        return Strip(line).adjust_cell_length(self.width, base)
+
+    def _head(self, row: Row, pair: Pair, here: bool, base: Style) -> list[Segment]:
+        """Cursor, sign, the fields that differ and the offset."""
+        style = base + self._kind_style(pair.kind)
+        fields = [
+            Piece(CURSOR_SIGN if here else " ", 1),
+            Piece(self._sign(row, pair), self._sign_width),
+            Piece(str(pair.offset), self.offset_width, right=True),
+        ]
+        return [*line_segments(fields, self._head_width, style, style), Segment(" ", base)]
+
+    def _side(
+        self, one: Item | None, other: Item | None, pair: Pair, width: int, base: Style
+    ) -> list[Segment]:
+        same = pair.kind is Kind.EQUAL and not self.single
+        style = base + self.styles(Role.MUTED) if same else base
+        written = pieces(one, other, width, self.manner)
+        return line_segments(written, width, style, style + self.styles(Role.DIFFERENT))
+
+    def _kind_style(self, kind: Kind) -> Style:
+        if kind is Kind.EQUAL:
+            return Style.null() if self.single else self.styles(Role.MUTED)
+        return self.styles(Role.UNKNOWN if kind is Kind.UNREAD else Role.DIVERGED)
+
+    def _sign(self, row: Row, pair: Pair) -> str:
+        if not self.single:
+            return _sign(row, pair)
+        unread = "?" if pair.kind is Kind.UNREAD else ""
+        return f"{'*' if pair.offset in self.marked else ''}{unread}"
+
+    @property
+    def _sign_width(self) -> int:
+        if self.single:
+            return 2
+        return 8 if self.width >= WIDE else 6
+
+    @property
+    def _head_width(self) -> int:
+        return 1 + 1 + self._sign_width + 1 + self.offset_width
+
+    @property
+    def _half(self) -> int:
+        """Width of one side."""
+        return max((self.width - self._head_width - 1 - len(BETWEEN)) // 2, 1)
+
+
+def _sign(row: Row, pair: Pair) -> str:
+    """``!ev``; on a line of one side alone also which side it is: ``!<ev`` and ``!>``."""
+    sign = pair.kind.value
+    if row.side is not Side.BOTH and pair.kind in (Kind.DIFFERENT, Kind.UNREAD):
+        sign += "<" if row.side is Side.LEFT else ">"
+    return sign if row.side is Side.RIGHT else sign + letters(pair)

@@ -1,0 +1,80 @@
+"""What an election has told so far, folded into what the screen shows. Only its handlers use it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from screens.elect.standing import ELECTING, WAITING, Standing, standing_of
+from services.model import TopicPartition
+from services.recovery.execution.target import Outcome, Result
+from services.recovery.guarded.events import (
+    BatchBegun,
+    Event,
+    Finished,
+    JournalOpened,
+    OutcomesTold,
+    RescueEnded,
+    RescueProgressed,
+)
+from services.recovery.rescue.results import Progress as Rescuing
+from services.recovery.rescue.results import Rescued
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far one election is."""
+
+    total: int = 0
+    """Partitions that an outcome is awaited of."""
+    standings: dict[TopicPartition, Standing] = field(default_factory=dict)
+    outcomes: dict[TopicPartition, Outcome] = field(default_factory=dict)
+    journal: Path | None = None
+    rescuing: Rescuing | None = None
+    """None: no rescue runs."""
+    rescued: list[Rescued] = field(default_factory=list)
+    finished: bool = False
+    result: str | None = None
+
+    def begin(self, partitions: Iterable[TopicPartition], standing: Standing = WAITING) -> None:
+        """All of *partitions* stand alike, and wait for what comes of them."""
+        self.standings = dict.fromkeys(partitions, standing)
+        self.total = len(self.standings)
+
+    def take(self, event: Event) -> None:
+        """Fold *event* in."""
+        if isinstance(event, JournalOpened):
+            self.journal = event.path
+        elif isinstance(event, RescueProgressed):
+            self.rescuing = event.progress
+        elif isinstance(event, RescueEnded):
+            self.rescuing = None
+            self.rescued += event.results
+        elif isinstance(event, BatchBegun):
+            self.standings.update(dict.fromkeys(event.partitions, ELECTING))
+        elif isinstance(event, OutcomesTold):
+            self.told(event.outcomes)
+        elif isinstance(event, Finished):
+            self.finished, self.result = True, event.result
+
+    def told(self, outcomes: Iterable[Outcome]) -> None:
+        """What came of some partitions, or how far they have climbed since."""
+        for one in outcomes:
+            self.outcomes[one.partition] = one
+            self.standings[one.partition] = standing_of(one)
+
+    def count(self, *results: Result) -> int:
+        """How many partitions ended in one of *results*."""
+        return sum(one.result in results for one in self.outcomes.values())
+
+    @property
+    def unknown(self) -> tuple[Outcome, ...]:
+        """Those that may or may not have happened."""
+        return tuple(one for one in self.outcomes.values() if one.result is Result.UNKNOWN)
+
+    @property
+    def by_word(self) -> Counter[str]:
+        """How many partitions stand where, by the word that is shown."""
+        return Counter(self.standings[one].word for one in self.outcomes)

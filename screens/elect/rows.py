@@ -1,0 +1,103 @@
+"""The table of an election: a row for each partition, and its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from screens.elect.standing import ASKED, CONFIRMED, Standing, alone, left_out, spared
+from screens.widgets.line_table import Cell, LineColumn
+from services.consent import Price
+from services.model import TopicPartition, Unknown, known
+from services.recovery.guarded.priced import Priced
+from services.recovery.guarded.subject import Subject
+from services.recovery.judgement.loss import Unread
+from services.words.figures import count, unread_text
+from themes.roles import Role
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionRow:
+    """One partition of an election. Where it stands is looked up when its line is drawn."""
+
+    partition: TopicPartition
+    asked: Standing
+    """Where it stands before anything was sent."""
+    designee: int | None = None
+    epoch: int | Unknown | None = None
+    """Last written epoch of the designee."""
+    log_end: int | Unknown | None = None
+    price: Price | None = None
+    unread: Unread | None = None
+
+
+StandingOf = Callable[[ElectionRow], Standing]
+
+
+def rows_of(subject: Subject) -> tuple[ElectionRow, ...]:
+    """A row for each partition of *subject*, in its order; those left out come last."""
+    elected = (
+        _row(subject, one, unread)
+        for one, unread in zip(subject.wanted, subject.unread, strict=True)
+    )
+    confirmed = (ElectionRow(one.partition, CONFIRMED, one.designee) for one in subject.led)
+    left = (ElectionRow(one.partition, left_out(one.reason)) for one in subject.left)
+    return (*elected, *confirmed, *left)
+
+
+def _row(subject: Subject, one: Priced, unread: Unread) -> ElectionRow:
+    designee = one.target.designee
+    replica = one.evidence.replica(designee)
+    return ElectionRow(
+        one.partition,
+        _asked(subject, one.partition),
+        designee,
+        None if replica is None else replica.last_written_epoch,
+        None if replica is None else replica.log_end,
+        one.stake.price,
+        unread,
+    )
+
+
+def _asked(subject: Subject, partition: TopicPartition) -> Standing:
+    """What an operator should know of it before consenting."""
+    if partition in subject.why_alone:
+        return alone(subject.why_alone[partition])
+    if partition in subject.spared:
+        return spared(subject.spared[partition])
+    return ASKED
+
+
+def _loses(row: ElectionRow) -> Cell:
+    if row.price is None:
+        return Cell("-", Role.MUTED)
+    if not known(row.price.records):
+        return Cell("?", Role.UNKNOWN)
+    return Cell(str(row.price), Role.LOST if row.price.records else None)
+
+
+def _unread(row: ElectionRow) -> Cell:
+    if row.unread is None:
+        return Cell("-", Role.MUTED)
+    text = unread_text(row.unread)
+    return Cell(text, None if text == "0" else Role.UNKNOWN)
+
+
+def columns(standing: StandingOf) -> tuple[LineColumn[ElectionRow], ...]:
+    """The columns; *standing* tells where a row stands now."""
+
+    def state(row: ElectionRow) -> Cell:
+        found = standing(row)
+        return Cell(found.text, found.role)
+
+    return (*_FIGURES, LineColumn("State", state, most=60, shrinks=True))
+
+
+_FIGURES: tuple[LineColumn[ElectionRow], ...] = (
+    LineColumn("Topic-partition", lambda row: Cell(str(row.partition)), shrinks=True),
+    LineColumn("Elect", lambda row: Cell("-" if row.designee is None else f"b{row.designee}")),
+    LineColumn("Epoch", lambda row: Cell(count(row.epoch)), right=True, least_width=70),
+    LineColumn("LEO", lambda row: Cell(count(row.log_end)), right=True, least_width=70),
+    LineColumn("Loses", _loses, right=True),
+    LineColumn("Unread", _unread, right=True, least_width=56),
+)

@@ -1,0 +1,75 @@
+"""The two guarded screens: an election, and a journal taken up again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding, BindingType
+
+from screens.context import Context
+from screens.elect import wording
+from screens.elect.election import Election
+from screens.elect.page import GuardedPage
+from screens.elect.phase import Phase
+from screens.elect.resumption import Resumption
+from services.model import TopicPartition
+from themes.roles import Role
+
+if TYPE_CHECKING:
+    from services.recovery.plan.document import Plan
+
+
+class ElectScreen(GuardedPage):
+    """The elections of picked partitions, each its recommended replica, or of a plan."""
+
+    TITLE = "Elect"
+    ABOUT = (
+        "What is elected and what it loses; type the phrase to go on. Everything is read again "
+        "before anything is sent, and what is cut off is saved first."
+    )
+
+    def __init__(
+        self,
+        context: Context,
+        partitions: Sequence[TopicPartition] = (),
+        plan: Plan | None = None,
+    ) -> None:
+        super().__init__(
+            context,
+            Election(context.access, context.known, tuple(partitions), plan, context.state_folder),
+        )
+
+
+class ResumeScreen(GuardedPage):
+    """What an unfinished journal left: carried on, or its orders put back."""
+
+    TITLE = "Resume"
+    ABOUT = (
+        "Where a journal stopped and what is left of it. What was elected is confirmed and its "
+        "order put back, the rest is elected at the price that was agreed to."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+y", "undo", "Finish/undo", tooltip="Put orders back in place of electing"),
+    ]
+
+    def __init__(self, context: Context, journal: Path) -> None:
+        self.resumption = Resumption(context.access, journal, state=context.state_folder)
+        super().__init__(context, self.resumption)
+
+    def action_undo(self) -> None:
+        self.resumption.undo = self.state.undo = not self.resumption.undo
+        self._freeze()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "undo":
+            return self.state.phase is Phase.REVIEW
+        return super().check_action(action, parameters)
+
+    def _review(self, note: str = "", role: Role | None = None) -> None:
+        found = self.resumption.found
+        if found is not None:
+            view = found.view
+            self.state.intro = wording.journal_told(view.path, view.who, view.result)
+        super()._review(note, role)

@@ -1,0 +1,149 @@
+"""What a guarded screen knows, and what it says of it. Changed by the screen's handlers only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from screens.elect import wording
+from screens.elect.evidence import evidence_told
+from screens.elect.phase import Phase
+from screens.elect.progress import Progress
+from screens.elect.rows import ElectionRow
+from screens.elect.standing import LOOKED_AT, Standing, changed
+from screens.elect.undertaking import Asked
+from services.model import TopicPartition
+from services.recovery.execution.target import Result
+from services.recovery.guarded.aftermath import Aftermath
+from services.recovery.guarded.rescue_choice import RescueChoice
+from services.recovery.guarded.subject import Subject
+from themes.roles import Role
+
+
+@dataclass(slots=True)
+class State:
+    """One undertaking, from its price to what is left to do."""
+
+    armed: bool
+    """The session may change the cluster."""
+    doing: str
+    rescue: RescueChoice
+    phase: Phase = Phase.READING
+    subject: Subject | None = None
+    every_row: tuple[ElectionRow, ...] = ()
+    """Of the subject, in its order."""
+    asked: tuple[Asked, ...] = ()
+    """The phrases that the subject takes."""
+    given: list[str] = field(default_factory=list)
+    """Those that were typed so far."""
+    changed: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Why a consent did not hold any more."""
+    progress: Progress = field(default_factory=Progress)
+    aftermath: Aftermath | None = None
+    answered: str = ""
+    """What asking again has found out."""
+    reopened: bool = False
+    """Asking again has found elections that are to be finished."""
+    intro: str = ""
+    """Said above everything else."""
+    undo: bool = False
+    note: str = ""
+    note_role: Role | None = None
+
+    def say(self, note: str, role: Role | None = None) -> None:
+        """Say *note* until something else is said."""
+        self.note, self.note_role = note, role
+
+    def review(
+        self, subject: Subject, rows: tuple[ElectionRow, ...], asked: tuple[Asked, ...]
+    ) -> None:
+        """Show *subject* in *rows* and ask for its phrases from the beginning."""
+        self.phase, self.subject, self.every_row, self.asked = Phase.REVIEW, subject, rows, asked
+        self.given.clear()
+        self.progress = Progress()
+        self.progress.standings = {name: changed(why) for name, why in self.changed.items()}
+
+    def reread(self, subject: Subject) -> None:
+        """Everything was agreed to."""
+        self.phase, self.changed = Phase.REREADING, {}
+        self.progress = Progress()
+        partitions = [one.partition for one in subject.wanted]
+        partitions += [one.partition for one in subject.led]
+        self.progress.begin(partitions, LOOKED_AT)
+
+    @property
+    def next_asked(self) -> Asked | None:
+        """The phrase to be typed now; None where there is nothing to agree to."""
+        if not self.armed or self.phase is not Phase.REVIEW or len(self.given) == len(self.asked):
+            return None
+        return self.asked[len(self.given)]
+
+    @property
+    def resumable(self) -> bool:
+        """The journal may be taken up: not attempted, unknown, or an order not put back."""
+        progress = self.progress
+        left = (
+            self.reopened
+            or progress.result is None
+            or any(
+                one.result in (Result.NOT_ATTEMPTED, Result.UNKNOWN) or one.order_restored is False
+                for one in progress.outcomes.values()
+            )
+        )
+        return self.phase is Phase.DONE and progress.journal is not None and left
+
+    @property
+    def headline(self) -> str:
+        if self.subject is None:
+            return "Reading what there is to do."
+        if self.phase is Phase.REREADING:
+            return "Reading everything again before anything is sent."
+        if self.phase is Phase.RUNNING:
+            return wording.progress_told(self.progress)
+        if self.phase is Phase.DONE:
+            return wording.ended_told(self.progress)
+        return wording.headline(self.subject, undo=self.undo)
+
+    @property
+    def remarks(self) -> Iterator[str]:
+        """What else is to be known before consenting."""
+        if self.subject is not None and self.phase in (Phase.READING, Phase.REVIEW):
+            if self.intro:
+                yield self.intro
+            yield from wording.spared(self.subject)
+            if self.subject.wanted:
+                yield wording.rescue_told(self.subject, self.rescue)
+            yield from wording.remarks(self.subject)
+
+    @property
+    def rows(self) -> tuple[ElectionRow, ...]:
+        """What needs the operator on top, once something was told."""
+        if self.phase is not Phase.DONE and not self.changed:
+            return self.every_row
+        return tuple(sorted(self.every_row, key=lambda row: -self.standing(row).weight))
+
+    def standing(self, row: ElectionRow) -> Standing:
+        """Where *row* stands now."""
+        return self.progress.standings.get(row.partition, row.asked)
+
+    def reason(self, row: ElectionRow | None) -> Iterator[str]:
+        """All that is to be said of *row*: its state, and before consent its evidence."""
+        if row is None or self.subject is None:
+            return
+        asked = self.next_asked
+        said_below = asked is not None and asked.partition == row.partition and not self.changed
+        why = self.standing(row).reason
+        if why and not said_below:
+            yield f"{row.partition}: {why}"
+        if self.phase in (Phase.READING, Phase.REVIEW):
+            for one in self.subject.wanted:
+                if one.partition == row.partition:
+                    yield from evidence_told(one)
+
+    @property
+    def summary(self) -> Iterator[str]:
+        """What is still to be done, once it is over."""
+        if self.phase is Phase.DONE:
+            if self.answered:
+                yield self.answered
+            yield from wording.what_next(self.progress, self.aftermath)

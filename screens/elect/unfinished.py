@@ -1,0 +1,91 @@
+"""What the session before did not finish: told once at the start, with a way to take it up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from screens.messages import ResumeAsked
+from services.recovery.timeline.account import Brief, State, words_of
+from services.recovery.timeline.shelf import Shelf
+from services.words.inert import bounded, inert
+from services.words.moments import time_text
+from themes.roles import Role, role_style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONGEST = 300
+STOPPED = "An election stopped before its end."
+UNSURE = "An election ended, and not for all of it is it known how."
+
+
+def unfinished(cluster_id: str, folder: Path | None = None) -> tuple[Brief, ...]:
+    """Elections of that cluster that do not run and left something open, newest first.
+
+    They did not come to their end, or it is not known of some partition how it ended.
+    """
+    told = Shelf(folder).briefs([cluster_id])
+    return tuple(
+        one
+        for one in told
+        if isinstance(one, Brief)
+        and one.resumable
+        and (one.state is State.INTERRUPTED or one.unknown)
+    )
+
+
+class UnfinishedScreen(ModalScreen[None]):
+    """Where the newest of *briefs* stopped. Enter looks at what is left; nothing is sent."""
+
+    CSS = """
+    UnfinishedScreen { align: center middle; }
+    UnfinishedScreen > VerticalScroll {
+        width: 76; max-width: 100%; height: auto; max-height: 100%;
+        border: round $primary; padding: 0 1; background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "look", "Look at what is left"),
+        Binding("escape,q", "dismiss", "Later"),
+    ]
+
+    def __init__(self, briefs: tuple[Brief, ...]) -> None:
+        super().__init__()
+        self._briefs = briefs
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Static(self._text(), markup=False)
+
+    def action_look(self) -> None:
+        self.dismiss()
+        self.app.post_message(ResumeAsked(self._briefs[0].path))
+
+    def _text(self) -> Text:
+        interrupted = self._briefs[0].state is State.INTERRUPTED
+        title = Text(STOPPED if interrupted else UNSURE, role_style(self.app, Role.HEADING))
+        for line in unfinished_told(self._briefs):
+            title.append(f"\n{inert(bounded(line, LONGEST))}", "")
+        keys = role_style(self.app, Role.KEY)
+        title.append("\n\nEnter", keys).append(" looks at what is left; nothing is sent yet.   ")
+        return title.append("Esc", keys).append(" later, from the Journal (4).")
+
+
+def unfinished_told(briefs: tuple[Brief, ...]) -> Iterator[str]:
+    """Who began the newest, when, how far it came, and how many others there are."""
+    first = briefs[0]
+    begun = f"{first.who} began it at {time_text(first.opened_at_ms)}"
+    yield f"{begun}: {first.what}."
+    yield f"It came this far: {words_of(first.counts) or 'nothing was sent'}."
+    if first.unknown:
+        yield f"Of {first.unknown:,} it is not known whether a step happened."
+    if len(briefs) > 1:
+        yield f"{len(briefs) - 1:,} more are in the Journal."

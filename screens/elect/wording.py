@@ -1,0 +1,252 @@
+"""What the screen of an election says: headline, rescue, phrases, progress, what is left to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from screens.elect.progress import Progress
+from screens.elect.undertaking import Asked
+from services.kafka.cluster.open_transactions import OpenTransaction
+from services.model import TopicPartition, Unknown
+from services.recovery.execution.target import Result
+from services.recovery.guarded.aftermath import Aftermath
+from services.recovery.guarded.check_again import CheckedAgain
+from services.recovery.guarded.rescue_choice import RescueChoice
+from services.recovery.guarded.subject import Subject
+from services.recovery.plan.digest import spoken
+from services.recovery.recover import GroupPastEnd
+from services.words.figures import partitions_text, unread_total
+
+SHOWN = 5
+"""Sentences of one kind; the rest is counted."""
+
+READ_ONLY = "{doing} changes the cluster and this session is read-only: start again with --write."
+
+
+def read_only(doing: str) -> str:
+    """Why nothing can be agreed to here."""
+    return READ_ONLY.format(doing=doing[:1].upper() + doing[1:])
+
+
+def headline(subject: Subject, *, undo: bool = False) -> str:
+    """What is carried out, and what it loses."""
+    if not subject.wanted:
+        return _without_elections(subject, undo=undo)
+    if len(subject.wanted) == 1:
+        (one,) = subject.wanted
+        what = f"Elect b{one.target.designee} for {one.partition}"
+    else:
+        what = f"Elect {partitions_text(len(subject.wanted))}"
+    return f"{what}: loses {loss_told(subject)}, unread {unread_total(subject.unread)}."
+
+
+def _without_elections(subject: Subject, *, undo: bool) -> str:
+    if not subject.led:
+        return "Nothing is left that could be elected."
+    held = partitions_text(len(subject.led))
+    if undo:
+        return f"Put the order of {held} back, where nobody leads yet. Nothing is elected."
+    return f"Confirm {held} and put their order back. Nothing is elected."
+
+
+def loss_told(subject: Subject) -> str:
+    """``50 records``; apart from it, of how many elections the loss is not known."""
+    known, unknown = subject.known_loss, subject.unknown_losses
+    if unknown == len(subject.wanted):
+        return "unknown" if unknown == 1 else f"unknown for all {unknown:,}"
+    records = f"{known} record{'' if known.records == 1 else 's'}"
+    return f"{records}, and unknown for {unknown:,}" if unknown else records
+
+
+def spared(subject: Subject) -> Iterator[str]:
+    """What would make elections needless."""
+    if len(subject.wanted) == 1:
+        yield from (f"It needs no election if you {one}." for one in subject.spared.values())
+        return
+    for instead, number in Counter(subject.spared.values()).most_common(SHOWN):
+        need = "needs" if number == 1 else "need"
+        yield f"{number:,} of them {need} no election if you {instead}."
+
+
+def remarks(subject: Subject) -> Iterator[str]:
+    """What else an operator should know before consenting."""
+    if subject.left:
+        first = subject.left[0]
+        more = f" (and {len(subject.left) - 1:,} more)" if len(subject.left) > 1 else ""
+        yield f"Left out: {first.partition}{more}: {first.reason}."
+    if subject.digest:
+        yield f"Plan {spoken(subject.digest)}{_approved(subject.approved_by)}."
+
+
+def _approved(names: Sequence[str] | None) -> str:
+    if names is None:
+        return ""
+    return f", approved by {' and '.join(names)}" if names else ", approved by nobody"
+
+
+def rescue_told(subject: Subject, choice: RescueChoice) -> str:
+    """Whether what is cut off is saved first, how much that is, and where it goes."""
+    held = subject.rescue
+    if not held.records and not held.impossible:
+        return "Rescue: nothing is cut off that could be saved."
+    if choice.without:
+        return f"Rescue first: OFF: {held.records:,} records are cut off and not saved."
+    size = "" if isinstance(held.size, Unknown) else f", {size_text(held.size)}"
+    lost = f"; {held.impossible:,} cannot be saved and are held" if held.impossible else ""
+    return f"Rescue first: on: {held.records:,} records{size} to {choice.folder}{lost}."
+
+
+def size_text(size: int) -> str:
+    """``640 B``, ``12 kB``, ``3.4 GB``."""
+    for unit, least in (("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)):
+        if size >= least:
+            return f"{size / least:,.1f} {unit}"
+    return f"{size} B"
+
+
+def asking(asked: Asked, number: int, total: int) -> str:
+    """Which phrase is to be typed, and why it stands alone."""
+    place = f"{number} of {total}: " if total > 1 else ""
+    alone = f"{place}this one needs a consent of its own: {asked.why}.\n" if asked.why else ""
+    return f"{alone}{'' if asked.why else place}To go on type: "
+
+
+def changed_told(changed: Mapping[TopicPartition, str], subject: Subject) -> str:
+    """Nothing was sent, because the consent does not hold any more; empty where it does."""
+    if not changed:
+        return ""
+    first, why = next(iter(changed.items()))
+    what = f"{partitions_text(len(changed))} changed since you agreed: nothing was sent."
+    told = f"{what} {first}: {why}."
+    if not subject.wanted and not subject.led:
+        return told
+    return f"{told} Look at what it would cost now, then consent to that."
+
+
+def progress_told(progress: Progress) -> str:
+    """One line while it runs."""
+    rescuing = progress.rescuing
+    if rescuing is not None:
+        return (
+            f"Saving what will be cut off: {rescuing.copied:,} of at most {rescuing.at_most:,} "
+            f"records of {partitions_text(rescuing.partitions)}."
+        )
+    if progress.journal is None:
+        return "Arming: connecting to hold the elections."
+    return f"Electing: {_counted(progress)}."
+
+
+def _counted(progress: Progress) -> str:
+    told = f"{len(progress.outcomes):,} of {progress.total:,} told"
+    words = ", ".join(f"{number:,} {word}" for word, number in progress.by_word.most_common())
+    return f"{told}: {words}" if words else told
+
+
+def ended_told(progress: Progress) -> str:
+    """One line when it is over."""
+    words = ", ".join(f"{number:,} {word}" for word, number in progress.by_word.most_common())
+    if not progress.finished:
+        untold = f"{progress.total - len(progress.outcomes):,} not told"
+        told = f"{words}, {untold}" if words else untold
+        return f"Broken off: {told}: the journal has what was sent."
+    return f"{'Stopped' if progress.result is None else 'Done'}: {words or 'nothing was to do'}."
+
+
+def what_next(progress: Progress, aftermath: Aftermath | None) -> Iterator[str]:
+    """What is still to be done, the most urgent first."""
+    yield from _another_leads(progress)
+    yield from _unknown(progress)
+    yield from _not_elected(progress)
+    if aftermath is None:
+        if progress.count(Result.ELECTED):
+            yield "Looking for open transactions and groups past the end."
+    else:
+        yield from _transactions(aftermath.open_transactions, progress)
+        yield from _groups(aftermath.groups_past_end)
+    yield from _rescued(progress)
+    if progress.journal is not None:
+        yield f"Journal: {progress.journal}"
+
+
+def _another_leads(progress: Progress) -> Iterator[str]:
+    for one in progress.outcomes.values():
+        if one.result is Result.ELECTED_ANOTHER:
+            yield f"{one.partition}: {one.reason}."
+
+
+def _unknown(progress: Progress) -> Iterator[str]:
+    unknown = progress.count(Result.UNKNOWN)
+    if unknown:
+        yield (
+            f"{partitions_text(unknown)} unknown: it may or may not have happened. u asks the "
+            "cluster again and elects nothing."
+        )
+
+
+def _not_elected(progress: Progress) -> Iterator[str]:
+    for result, what in ((Result.FAILED, "failed"), (Result.REFUSED, "refused by a guard")):
+        number = progress.count(result)
+        if number:
+            first = next(one for one in progress.outcomes.values() if one.result is result)
+            yield f"{partitions_text(number)} {what}: {first.partition}: {first.reason}."
+    waiting = progress.count(Result.NOT_ATTEMPTED)
+    if waiting:
+        yield f"{partitions_text(waiting)} not attempted: r takes the journal up again."
+
+
+def _transactions(found: Sequence[OpenTransaction] | Unknown, progress: Progress) -> Iterator[str]:
+    if isinstance(found, Unknown):
+        if progress.count(Result.ELECTED):
+            yield f"Open transactions are not known: {found.reason}."
+        return
+    told = (
+        f"{one.partition}: {'hanging' if one.hanging is True else 'open'} transaction of producer "
+        f"{one.producer_id} since offset {one.start_offset:,}: read_committed consumers stop "
+        "there; abort it with kafka-transactions.sh abort."
+        for one in found
+    )
+    yield from _some(told, len(found), "open transactions")
+
+
+def _groups(found: Sequence[GroupPastEnd]) -> Iterator[str]:
+    told = (
+        f"Group {one.group} committed {one.committed:,} on {one.partition}, whose log ends at "
+        f"{one.log_end:,}: it meets OFFSET_OUT_OF_RANGE; `breakglass groups reset` puts it to "
+        "the end."
+        for one in found
+    )
+    yield from _some(told, len(found), "groups past the end")
+
+
+def _some(told: Iterable[str], number: int, what: str) -> Iterator[str]:
+    for place, sentence in enumerate(told):
+        if place == SHOWN:
+            yield f"And {number - SHOWN:,} more {what}."
+            return
+        yield sentence
+
+
+def _rescued(progress: Progress) -> Iterator[str]:
+    saved = [place for one in progress.rescued for place in one.saved]
+    if saved:
+        records = sum(one.records for one in saved)
+        yield f"Rescued {records:,} records, to be read with: breakglass backup cat {saved[0].path}"
+
+
+def answers_told(found: CheckedAgain) -> str:
+    """What asking again has found out."""
+    if not found.answers:
+        return "Every step of the journal is settled."
+    counts = Counter(f"{one.step} {one.result}" for one in found.answers)
+    words = ", ".join(f"{number:,} {word}" for word, number in counts.most_common())
+    left = found.remains
+    open_ones = len(left.offline) + len(left.led)
+    more = f" {partitions_text(open_ones)} left to be finished: r resumes." if open_ones else ""
+    return f"Asked again: {words}.{more}"
+
+
+def journal_told(path: Path, who: str, ended: str | None) -> str:
+    """Which journal is taken up."""
+    return f"Journal {path.name}, begun by {who}, {ended or 'interrupted'}."

@@ -1,0 +1,108 @@
+"""The keys of the screen it was opened on, made from the bindings themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+from themes.roles import Role, role_style
+
+
+class HelpLine(NamedTuple):
+    """One thing that can be done, and by which keys."""
+
+    where: str
+    """``screen``, ``table``, ``everywhere``."""
+    keys: str
+    does: str
+    enabled: bool
+
+
+class HelpScreen(ModalScreen[None]):
+    """A list of keys over the screen; Esc closes it."""
+
+    CSS = """
+    HelpScreen { align: center middle; }
+    HelpScreen > VerticalScroll {
+        width: 76; max-width: 100%; height: auto; max-height: 100%;
+        border: round $primary; padding: 0 1; background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q", "dismiss", "Close"),
+    ]
+
+    def __init__(self, title: str, about: str, lines: Iterable[HelpLine]) -> None:
+        super().__init__()
+        self._title, self._about, self._lines = title, about, tuple(lines)
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Static(self._text(), markup=False)
+
+    def _text(self) -> Table:
+        table = Table(
+            box=None, pad_edge=False, show_header=False, title=self._heading(), expand=True
+        )
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1)
+        where = ""
+        for line in self._lines:
+            if line.where != where:
+                where = line.where
+                table.add_row(Text(where, role_style(self.app, Role.HEADING)), Text(""))
+            off = None if line.enabled else role_style(self.app, Role.MUTED)
+            does = line.does if line.enabled else f"{line.does} (not now)"
+            table.add_row(
+                Text(f"  {line.keys}", off or role_style(self.app, Role.KEY)),
+                Text(does, off or ""),
+            )
+        return table
+
+    def _heading(self) -> Text:
+        text = Text(self._title, role_style(self.app, Role.HEADING), justify="left")
+        return text.append(f"\n{self._about}\n", "") if self._about else text
+
+
+def help_lines(screen: Screen[Any]) -> tuple[HelpLine, ...]:
+    """Everything that *screen* and what is focused on it answer to."""
+    merged: dict[tuple[str, str], list[ActiveBinding]] = {}
+    for active in screen.active_bindings.values():
+        if active.binding.description:
+            place = (_where(active), active.binding.action)
+            merged.setdefault(place, []).append(active)
+    lines = [_line(where, held, screen.app) for (where, _), held in merged.items()]
+    return tuple(sorted(lines, key=lambda one: _ORDER.index(one.where)))
+
+
+_ORDER = ("this screen", "in the list", "everywhere")
+_TEXTUALS_OWN = frozenset(one.action for one in Screen.BINDINGS if isinstance(one, Binding))
+
+
+def _where(active: ActiveBinding) -> str:
+    if isinstance(active.node, App) or active.binding.action in _TEXTUALS_OWN:
+        return "everywhere"
+    return "this screen" if isinstance(active.node, Screen) else "in the list"
+
+
+def _line(where: str, held: list[ActiveBinding], app: App[Any]) -> HelpLine:
+    keys = " ".join(_displayed(held, app))
+    first = held[0]
+    return HelpLine(where, keys, first.tooltip or first.binding.description, first.enabled)
+
+
+def _displayed(held: list[ActiveBinding], app: App[Any]) -> Iterator[str]:
+    told: set[str] = set()
+    for active in held:
+        name = app.get_key_display(Binding(active.binding.key, active.binding.action))
+        if name not in told:
+            told.add(name)
+            yield name

@@ -1,0 +1,51 @@
+"""What is said of the journal under the cursor: when, who, what it cost, what can be done next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from screens.journal.rows import Journal
+from screens.widgets.facts import Fact
+from screens.widgets.status_bar import Part
+from services.journal import UnreadableJournal
+from services.recovery.timeline.account import Brief, State
+from services.recovery.timeline.moments import digest_text
+from services.words.moments import time_text
+from themes.roles import Role
+
+
+def journal_facts(journal: Journal | None, asking: bool, armed: bool) -> tuple[Fact, ...]:
+    """The sentences; *asking*: the cluster is being asked about it."""
+    if journal is None:
+        return ()
+    if isinstance(journal, UnreadableJournal):
+        return (Fact("Unreadable", (Part(journal.reason, Role.FAILED),)),)
+    return tuple(_facts(journal, asking, armed))
+
+
+def _facts(brief: Brief, asking: bool, armed: bool) -> Iterator[Fact]:
+    people = ", then ".join(dict.fromkeys((brief.who, *brief.resumed_by)))
+    yield Fact("Who", (Part(f"{people}, until {time_text(brief.last_at_ms)}"),))
+    price = f"loses {brief.stake}" if brief.stake.said else ""
+    digest = f"digest {digest_text(brief.digest)}" if brief.digest else ""
+    cost = ", ".join(filter(None, (price, digest)))
+    if cost:
+        yield Fact("Agreed to", (Part(cost),))
+    following = tuple(_next(brief, asking, armed))
+    if following:
+        yield Fact("Next", following)
+
+
+def _next(brief: Brief, asking: bool, armed: bool) -> Iterator[Part]:
+    if brief.state is State.RUNNING:
+        yield Part("it is being written right now", Role.RUNNING)
+        return
+    if asking:
+        yield Part("asking the cluster what became of it", Role.RUNNING)
+    elif brief.checkable:
+        what = f"{brief.unknown:,} partition{'s' * (brief.unknown != 1)} unknown"
+        yield Part(what, Role.UNKNOWN)
+        yield Part(": u asks the cluster again")
+    if brief.resumable:
+        how = "" if armed else " (with --write)"
+        yield Part(f"{'; ' if asking or brief.checkable else ''}r takes it up again{how}")

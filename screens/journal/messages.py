@@ -1,0 +1,55 @@
+"""What the journal screen is told by its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+if TYPE_CHECKING:
+    from services.journal import UnreadableJournal
+    from services.recovery.timeline.account import Account, Brief
+    from services.recovery.timeline.ending import Ending
+
+
+@dataclass(eq=False)
+class JournalsListed(Message):
+    """The journals of the cluster have been looked for."""
+
+    journals: Sequence[Brief | UnreadableJournal]
+    trouble: str = ""
+    """Why they could not be; empty when they were."""
+
+
+@dataclass(eq=False)
+class JournalRead(Message):
+    """The journal of *brief* has been read."""
+
+    brief: Brief
+    account: Account | None
+    """None when it could not be read: *trouble* says why."""
+    endings: Sequence[Ending]
+    trouble: str
+
+
+@dataclass(eq=False)
+class JournalChecked(Message):
+    """The cluster was asked again what became of a journal's unknown steps."""
+
+    told: str
+    _: KW_ONLY
+    unsettled: int = 0
+    """How many are still unknown."""
+    trouble: bool = False
+    """It could not be asked."""
+
+
+@dataclass(eq=False)
+class TimelineSaved(Message):
+    """A timeline was written to *path*, or was not, for *trouble*."""
+
+    path: Path | None = None
+    trouble: str = ""

@@ -1,0 +1,120 @@
+"""The two tables: journals, newest first, and how the open one ended for each partition."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+from screens.widgets.line_table import Cell, LineColumn
+from services.journal import UnreadableJournal
+from services.journal_view import UNKNOWN
+from services.recovery.judgement.precedence import recovery_order
+from services.recovery.resume import PARTLY_FAILED, SUCCEEDED, UNDONE
+from services.recovery.timeline.account import Account, Brief, State, words_of
+from services.recovery.timeline.ending import NOTHING_SENT, Ending
+from services.recovery.timeline.text import UNTROUBLED
+from services.words.figures import count
+from services.words.moments import time_text
+from themes.roles import Role
+
+Journal: TypeAlias = Brief | UnreadableJournal
+
+
+def path_of(journal: Journal) -> Path:
+    """By which the cursor finds its journal again."""
+    return journal.path
+
+
+def journal_columns() -> tuple[LineColumn[Journal], ...]:
+    """When, how it ended, what, outcomes, who."""
+    return (
+        LineColumn("Begun (UTC)", _begun),
+        LineColumn("Result", _result, most=14),
+        LineColumn("What", _what, shrinks=True, most=60),
+        LineColumn("Outcomes", _outcomes, most=60),
+        LineColumn("Loses", _loses, right=True, least_width=90),
+        LineColumn("Who", _who, least_width=100, most=30),
+    )
+
+
+def ordered_endings(account: Account) -> list[Ending]:
+    """What needs a look first, then in the order of recovery."""
+    return sorted(account.endings, key=lambda one: (_well(one), recovery_order(one.partition)))
+
+
+def ending_columns() -> tuple[LineColumn[Ending], ...]:
+    """Partition, how it ended, leader, price, what was rescued, why."""
+    return (
+        LineColumn("Topic-partition", lambda one: Cell(str(one.partition)), shrinks=True, most=60),
+        LineColumn("Result", lambda one: Cell(one.result, role_of(one))),
+        LineColumn("Leader", _leader),
+        LineColumn("Loses", lambda one: Cell(one.price or "-"), right=True, most=12),
+        LineColumn("Rescued", _rescued, right=True, least_width=70),
+        LineColumn("Why", _why, shrinks=True, most=100),
+    )
+
+
+def role_of(ending: Ending) -> Role | None:
+    """How *ending* is drawn; the word says the same."""
+    if ending.result == UNKNOWN:
+        return Role.UNKNOWN
+    if ending.result in UNTROUBLED:
+        return Role.VERIFIED
+    return None if ending.result == NOTHING_SENT else Role.FAILED
+
+
+def _well(one: Ending) -> bool:
+    return one.result in UNTROUBLED and not one.order_kept
+
+
+def _leader(one: Ending) -> Cell:
+    return Cell("-" if one.leader is None else f"b{one.leader}")
+
+
+def _rescued(one: Ending) -> Cell:
+    return Cell(count(sum(saved.records for saved in one.rescued)) if one.rescued else "-")
+
+
+def _why(one: Ending) -> Cell:
+    kept = "order not put back" if one.order_kept else ""
+    return Cell("; ".join(filter(None, (one.reason, kept))))
+
+
+def _begun(journal: Journal) -> Cell:
+    if isinstance(journal, UnreadableJournal):
+        return Cell(journal.path.stem)
+    return Cell(time_text(journal.opened_at_ms).removesuffix("Z"))
+
+
+def _result(journal: Journal) -> Cell:
+    if isinstance(journal, UnreadableJournal):
+        return Cell("unreadable", Role.UNKNOWN)
+    return Cell(journal.result, result_role(journal))
+
+
+def result_role(brief: Brief) -> Role:
+    """How the result of *brief* is drawn."""
+    if brief.state is State.RUNNING:
+        return Role.RUNNING
+    if brief.unknown or brief.state is State.INTERRUPTED:
+        return Role.UNKNOWN
+    ended = {SUCCEEDED: Role.VERIFIED, UNDONE: Role.VERIFIED, PARTLY_FAILED: Role.FAILED}
+    return ended.get(brief.ended or "", Role.UNKNOWN)
+
+
+def _what(journal: Journal) -> Cell:
+    return Cell(journal.reason if isinstance(journal, UnreadableJournal) else journal.what)
+
+
+def _outcomes(journal: Journal) -> Cell:
+    if isinstance(journal, UnreadableJournal):
+        return Cell("")
+    return Cell(words_of(journal.counts), Role.UNKNOWN if journal.unknown else None)
+
+
+def _loses(journal: Journal) -> Cell:
+    return Cell("" if isinstance(journal, UnreadableJournal) else str(journal.stake))
+
+
+def _who(journal: Journal) -> Cell:
+    return Cell("" if isinstance(journal, UnreadableJournal) else journal.who)

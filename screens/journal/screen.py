@@ -1,0 +1,289 @@
+"""The screen of the journal: reads files; asks the cluster only what became of unknown steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from typing_extensions import override
+
+from screens.context import Context
+from screens.journal.facts import journal_facts
+from screens.journal.messages import JournalChecked, JournalRead, JournalsListed, TimelineSaved
+from screens.journal.rows import (
+    Journal,
+    ending_columns,
+    journal_columns,
+    ordered_endings,
+    path_of,
+)
+from screens.journal.story import StoryScreen
+from screens.messages import CopyAsked, ResumeAsked
+from screens.page import Page
+from screens.widgets.facts import Facts
+from screens.widgets.line_table import LineTable
+from services.errors import BreakglassError
+from services.recovery.timeline.account import Account, Brief
+from services.recovery.timeline.ending import Ending
+from services.recovery.timeline.saving import save_timeline
+from services.recovery.timeline.shelf import Shelf, account_of
+from services.recovery.timeline.text import timeline_text
+from services.state_folder import state_folder
+from services.words.inert import bounded
+
+if TYPE_CHECKING:
+    from services.recovery.guarded.check_again import Answer
+
+NONE_YET = "Nothing was changed from here: this cluster has no journal."
+SHOWN_ANSWERS = 3
+LENGTH = 300
+NOTICE_SECONDS = 15.0
+
+
+class JournalScreen(Page):
+    """Journals above, the one under the cursor below."""
+
+    TITLE = "Journal"
+    ABOUT = (
+        "What was done from here, by whom, and how it ended for each partition. Asking again about "
+        "what is unknown changes nothing on the cluster. Times are UTC."
+    )
+    CSS = """
+    #journals { height: 2fr; min-height: 4; }
+    #endings { height: 3fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "app.focus_next", "Next list", show=False),
+        Binding("u", "check", "Check unknown", tooltip="Ask the cluster what became of it"),
+        Binding("r", "resume", "Resume", tooltip="Take it up again: finish what is left, or undo"),
+        Binding("c", "copy", "Copy timeline", tooltip="Send its timeline to the clipboard"),
+        Binding("w", "save", "Write timeline", tooltip="Write its timeline to a file"),
+    ]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._shelf = Shelf(context.state_folder)
+        self._account: Account | None = None
+        """Of the journal that is shown; None while it is read."""
+        self._opened: Brief | None = None
+        """What the journal was like when its account was asked for."""
+        self._listing = self._opening = False
+        self._checking: Path | None = None
+
+    def body(self) -> Iterator[Widget]:
+        yield LineTable[Journal](
+            journal_columns(), path_of, id="journals", lone=False, empty="Reading the journals."
+        )
+        yield Facts()
+        yield LineTable[Ending](
+            ending_columns(), lambda one: one.partition, id="endings", lone=False
+        )
+
+    @property
+    def journals(self) -> LineTable[Journal]:
+        return self.query_one("#journals", LineTable)
+
+    @property
+    def brief(self) -> Brief | None:
+        """The journal under the cursor, if it can be read."""
+        current = self.journals.current
+        return current if isinstance(current, Brief) else None
+
+    def show_known(self) -> None:
+        self._list()
+
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The keys tell what can be done with the journal under the cursor."""
+        brief = self.brief if self.is_mounted else None
+        match action:
+            case "check":
+                possible = brief is not None and brief.checkable and self._checking is None
+            case "resume":
+                possible = brief is not None and brief.resumable
+            case "copy" | "save":
+                possible = brief is not None and self._account is not None
+            case _:
+                return True
+        return True if possible else None
+
+    def action_check(self) -> None:
+        brief = self.brief
+        if brief is not None:
+            self._checking = brief.path
+            self._show_facts()
+            self._in_thread("check", lambda: self._check(brief.path))
+
+    def action_resume(self) -> None:
+        brief = self.brief
+        if not self.context.armed:
+            self.notify(
+                "This session is read-only: start it again with --write to resume.",
+                severity="warning",
+                markup=False,
+            )
+        elif brief is not None:
+            self.app.post_message(ResumeAsked(brief.path))
+
+    def action_copy(self) -> None:
+        account = self._account
+        if account is not None:
+            what = f"the timeline of a {account.brief.what}"
+            self._in_thread(
+                "timeline",
+                lambda: self.app.post_message(CopyAsked(timeline_text([account]), what)),
+            )
+
+    def action_save(self) -> None:
+        account = self._account
+        if account is not None:
+            self._in_thread("timeline", lambda: self._save(account))
+
+    @on(LineTable.Moved, "#journals")
+    def _moved(self) -> None:
+        self._show_facts()
+        self._open()
+
+    @on(LineTable.Chosen, "#journals")
+    def _chosen(self) -> None:
+        self.query_one("#endings").focus()
+
+    @on(LineTable.Chosen, "#endings")
+    def _chosen_partition(self, message: LineTable.Chosen) -> None:
+        if self._account is not None:
+            self.app.push_screen(StoryScreen(self._account, message.row))
+
+    @on(JournalsListed)
+    def _listed(self, message: JournalsListed) -> None:
+        self._listing = False
+        self.journals.set_empty(message.trouble or NONE_YET)
+        self.journals.set_rows(message.journals)
+        self._show_facts()
+        self._open()
+
+    @on(JournalRead)
+    def _read(self, message: JournalRead) -> None:
+        """Show the partitions, unless the cursor is elsewhere by now."""
+        self._opening = False
+        if self.brief is not None and self.brief.path == message.brief.path:
+            self._account = message.account
+            self._endings.set_empty(message.trouble)
+            self._endings.set_rows(message.endings)
+            self.refresh_bindings()
+        self._open()
+
+    @on(JournalChecked)
+    def _checked(self, message: JournalChecked) -> None:
+        self._checking = None
+        wanting = message.trouble or message.unsettled
+        self.notify(
+            message.told,
+            severity="warning" if wanting else "information",
+            markup=False,
+            timeout=NOTICE_SECONDS,
+        )
+        self._list()
+
+    @on(TimelineSaved)
+    def _saved(self, message: TimelineSaved) -> None:
+        if message.trouble:
+            self.notify(message.trouble, severity="error", markup=False)
+        else:
+            self.notify(f"Written, for you alone to read: {message.path}", markup=False)
+
+    @property
+    def _endings(self) -> LineTable[Ending]:
+        return self.query_one("#endings", LineTable)
+
+    def _show_facts(self) -> None:
+        current = self.journals.current
+        asking = current is not None and current.path == self._checking
+        self.query_one(Facts).facts = journal_facts(current, asking, self.context.armed)
+        self.refresh_bindings()
+
+    def _list(self) -> None:
+        """Look for journals; files that are the same as before are not read again."""
+        if not self._listing:
+            self._listing = True
+            incident = self.context.known.incident
+            cluster = incident.snapshot.cluster_id if incident is not None else None
+            self._in_thread("journals", lambda: self._look(cluster))
+
+    def _look(self, cluster: str | None) -> None:
+        """In a thread. Before the cluster is known, the journals of all clusters are shown."""
+        try:
+            clusters = self._shelf.clusters() if cluster is None else [cluster]
+            self.post_message(JournalsListed(self._shelf.briefs(clusters)))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+            told = f"The journals cannot be listed ({type(error).__name__}: {error})."
+            self.post_message(JournalsListed((), told))
+
+    def _open(self) -> None:
+        """Read the journal under the cursor, one at a time, unless that is what is shown."""
+        brief = self.brief
+        if brief == self._opened or self._opening:
+            return
+        self._opened = brief
+        self._account = None
+        self._endings.set_empty("" if brief is None else "Reading it.")
+        self._endings.set_rows(())
+        if brief is not None:
+            self._opening = True
+            self._in_thread("journal", lambda: self._read_account(brief))
+
+    def _read_account(self, brief: Brief) -> None:
+        """In a thread: a journal of 100,000 partitions takes seconds."""
+        try:
+            account = account_of(brief.path)
+            read = JournalRead(brief, account, ordered_endings(account), "")
+        except BreakglassError as error:
+            read = JournalRead(brief, None, (), str(error))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+            why = f"It cannot be read ({type(error).__name__}: {error})."
+            read = JournalRead(brief, None, (), why)
+        self.post_message(read)
+
+    def _check(self, path: Path) -> None:
+        """In a thread: ask the cluster what became of the unknown steps."""
+        from services.recovery.guarded.check_again import check_again
+
+        try:
+            with self.context.reading() as client:
+                found = check_again(client, path, folder=self.context.state_folder)
+        except BreakglassError as error:
+            self.post_message(JournalChecked(str(error), trouble=True))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+            told = f"The cluster's answers cannot be read ({type(error).__name__}: {error})."
+            self.post_message(JournalChecked(told, trouble=True))
+        else:
+            unsettled = len(found.unsettled)
+            self.post_message(JournalChecked(answers_text(found.answers), unsettled=unsettled))
+
+    def _save(self, account: Account) -> None:
+        """In a thread."""
+        folder = (self.context.state_folder or state_folder()) / "timelines"
+        try:
+            path = save_timeline(timeline_text([account]), folder, account.brief.name)
+        except BreakglassError as error:
+            self.post_message(TimelineSaved(trouble=str(error)))
+        else:
+            self.post_message(TimelineSaved(path))
+
+    def _in_thread(self, group: str, run: Callable[[], object]) -> None:
+        self.run_worker(run, group=group, thread=True, exit_on_error=False)
+
+
+def answers_text(answers: Sequence[Answer]) -> str:
+    """What the cluster says of the steps that were unknown, the first few by name."""
+    settled = [one for one in answers if one.settled]
+    left = len(answers) - len(settled)
+    named = [f"{one.partition} {one.step}: {one.result}" for one in settled[:SHOWN_ANSWERS]]
+    if len(settled) > SHOWN_ANSWERS:
+        named.append(f"and {len(settled) - SHOWN_ANSWERS:,} more")
+    still = f"{left:,} still unknown" if left else ""
+    told = "; ".join(filter(None, (*named, still)))
+    return bounded(told, LENGTH) or "Nothing was unknown by now."

@@ -1,0 +1,104 @@
+"""One partition's part of a journal, step by step: over the journal, until Esc."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from screens.journal.rows import role_of
+from screens.widgets.status_bar import Part
+from services.journal_view import Step
+from services.recovery.timeline.account import Account
+from services.recovery.timeline.ending import Ending, result_of
+from services.words.figures import count
+from services.words.inert import bounded
+from services.words.moments import time_text
+from themes.roles import Role, role_style
+
+LENGTH = 500
+SAID = ("order", "assignment", "designee", "leader_epoch", "log_end", "from", "to")
+"""What of a request is worth reading; the rest is for a resume."""
+
+
+class StoryScreen(ModalScreen[None]):
+    """What was sent for a partition, when, and what became of it."""
+
+    CSS = """
+    StoryScreen { align: center middle; }
+    StoryScreen > VerticalScroll {
+        width: 76; max-width: 100%; height: auto; max-height: 100%;
+        border: round $primary; padding: 0 1; background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "Close")]
+
+    def __init__(self, account: Account, ending: Ending) -> None:
+        super().__init__()
+        self._account, self._ending = account, ending
+
+    def compose(self) -> ComposeResult:
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1, overflow="fold")
+        for label, part in self._lines():
+            style = role_style(self.app, part.role) if part.role else ""
+            heading = Text(label, role_style(self.app, Role.HEADING))
+            table.add_row(heading, Text(bounded(part.text, LENGTH), style))
+        with VerticalScroll():
+            yield Static(table, markup=False)
+
+    def _lines(self) -> Iterator[tuple[str, Part]]:
+        one = self._ending
+        yield "Partition", Part(str(one.partition))
+        yield "Result", Part(_result(one), role_of(one))
+        if one.price:
+            yield "Loses", Part(one.price)
+        for saved in one.rescued:
+            where = f"{count(saved.records)} records of b{saved.broker} in {saved.path}"
+            yield "Rescued", Part(where)
+        if one.order_kept:
+            yield "Order", Part("its assignment was not put back", Role.FAILED)
+        for step in self._account.view.steps_of(one.partition):
+            yield "", Part("")
+            yield from _step(step, one)
+        yield "", Part("")
+        yield "", Part("Esc closes", Role.MUTED)
+
+
+def _step(step: Step, ending: Ending) -> Iterator[tuple[str, Part]]:
+    outcome = result_of(step, ending.partition)
+    yield time_text(step.request.at_ms), Part(step.name, Role.HEADING)
+    asked = _said(step.items[ending.partition], SAID)
+    if asked:
+        yield "asked", Part(asked)
+    yield "became", Part(outcome.result)
+    told = {name: one for name, one in outcome.details.items() if one and name != "saved"}
+    for name, value in told.items():
+        yield name, Part(_text(value))
+
+
+def _result(one: Ending) -> str:
+    epoch = "" if one.leader_epoch is None else f", epoch {one.leader_epoch}"
+    led = "" if one.leader is None else f", b{one.leader}{epoch}"
+    rung = f", {one.rung}" if one.rung else ""
+    return f"{one.result}{led}{rung}"
+
+
+def _said(item: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_text(item[name])}" for name in names if name in item
+    )
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value[:64]))
+    return str(value)

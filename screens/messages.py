@@ -1,0 +1,145 @@
+"""What the whole console hears of: the cluster was read, a screen is asked for, something changes.
+
+A thread never touches a widget: it posts a message, and a handler in the app or on a screen
+changes what is shown. What one screen alone is told stands in the `messages` of its own folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from services.errors import BreakglassError
+from services.model import TopicPartition
+
+if TYPE_CHECKING:
+    from services.divergence.address import Address
+    from services.incident.incident import Incident
+    from services.recovery.plan.document import Plan
+    from services.recovery.timeline.account import Brief
+
+
+@dataclass(eq=False)
+class ClusterRead(Message):
+    """A refresh has told something: evidence so far, or all of it."""
+
+    generation: int
+    incident: Incident
+
+
+@dataclass(eq=False)
+class ReadFailed(Message):
+    """A refresh ended with an error: the last truth stands."""
+
+    generation: int
+    error: BreakglassError
+
+
+class ReadEnded(Message):
+    """The thread of a refresh is done, whatever it told."""
+
+
+class Seen(Message):
+    """Told to the screens: what is known of the cluster has changed."""
+
+
+class RefreshAsked(Message):
+    """The operator wants everything read again now."""
+
+
+@dataclass(eq=False)
+class GoneDeclared(Message):
+    """The operator says whose disks are lost: nothing is waited for from *brokers*."""
+
+    brokers: Sequence[int]
+
+
+@dataclass(eq=False)
+class IntervalChanged(Message):
+    """The operator wants refreshes further apart or closer."""
+
+    seconds: float
+
+
+class MutationBegan(Message):
+    """Something is being changed: no refresh, no stop by Ctrl+Z, no quitting at once."""
+
+
+class MutationEnded(Message):
+    """Nothing is being changed any more."""
+
+
+@dataclass(eq=False)
+class Interrupted(Message):
+    """SIGTERM or SIGHUP: finish what is under way, begin nothing, end."""
+
+    exit_code: int
+
+
+@dataclass(eq=False)
+class OfflineAsked(Message):
+    """Show the offline partitions that *wanted* keeps, in the language of the filter."""
+
+    wanted: str = ""
+
+
+@dataclass(eq=False)
+class PlanAsked(Message):
+    """Make a plan of *partitions*, or of all that are offline."""
+
+    partitions: Sequence[TopicPartition] = ()
+
+
+@dataclass(eq=False)
+class ElectionAsked(Message):
+    """Begin the guarded steps for *partitions* (each its recommended replica), or for a *plan*."""
+
+    partitions: Sequence[TopicPartition] = ()
+    plan: Plan | None = None
+
+
+@dataclass(eq=False)
+class DiffAsked(Message):
+    """Compare what two brokers hold of *partition*; the screen chooses where they are None."""
+
+    partition: TopicPartition
+    left: int | None = None
+    right: int | None = None
+
+
+@dataclass(eq=False)
+class ResumeAsked(Message):
+    """Take up an unfinished journal again."""
+
+    journal: Path
+
+
+@dataclass(eq=False)
+class CopyAsked(Message):
+    """Send *text* to the terminal's clipboard."""
+
+    text: str
+    what: str
+    """Named in the notice: ``timeline of 12 elections``."""
+
+
+@dataclass(eq=False)
+class BrowseAsked(Message):
+    """Show the records at *left*, beside those at *right* if there are two addresses."""
+
+    left: Address
+    right: Address | None = None
+    _: KW_ONLY
+    offset: int | None = None
+    """Where to begin; None: at the start."""
+
+
+@dataclass(eq=False)
+class UnfinishedFound(Message):
+    """Journals of this cluster that neither run nor came to their end, newest first."""
+
+    briefs: Sequence[Brief]

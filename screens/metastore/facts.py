@@ -1,0 +1,56 @@
+"""The sentences above the table: the service, its backup, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from screens.metastore.rows import View
+from screens.widgets.facts import Fact
+from screens.widgets.status_bar import Part
+from services.metastore.looking import ServiceLook
+from services.model import Unknown
+from themes.roles import Role
+
+
+def service_facts(look: ServiceLook, view: View, services: int) -> Iterator[Fact]:
+    """What is known of the service, the worst first."""
+    for alarm in look.alarms:
+        yield Fact("ALARM", (Part(alarm, Role.FAILED),))
+    if look.degraded is not None:
+        yield Fact("Not read on", (Part(str(look.degraded), Role.FAILED),))
+    held = look.metastore
+    types, queries = len(held.types), len(held.queries)
+    counted = (
+        f"{len(held.sources):,} streams and tables, {types:,} type{'s' * (types != 1)}, "
+        f"{queries:,} quer{'y' if queries == 1 else 'ies'}, {len(look.entries):,} commands"
+    )
+    more = f"  (1 of {services:,} services)" if services > 1 else ""
+    yield Fact("Service", (Part(look.topic, Role.HEADING), Part(more, Role.MUTED)))
+    yield Fact("Shown", (Part(f"{view.value}  ", Role.HEADING), Part(counted)))
+    yield Fact("Backup", tuple(_backup(look)))
+
+
+def _backup(look: ServiceLook) -> Iterator[Part]:
+    backup = look.backup
+    if isinstance(backup, Unknown):
+        yield Part(backup.reason, Role.UNKNOWN)
+        return
+    counts = backup.counts
+    yield Part(f"{len(backup.lines):,} lines  ")
+    if counts.different:
+        first = counts.first.number if counts.first is not None else 0
+        yield Part(f"{counts.different:,} differ, the first at {first:,}  ", Role.DIVERGED)
+    if counts.only_backup:
+        yield Part(f"{counts.only_backup:,} are not in the topic  ", Role.LOST)
+    if counts.only_topic:
+        yield Part(f"{counts.only_topic:,} behind  ", Role.WAITING)
+    if not (counts.different or counts.only_backup or counts.only_topic):
+        yield Part("the same as the topic  ", Role.VERIFIED)
+    yield Part(str(backup.file), Role.MUTED)
+
+
+def restore_words(look: ServiceLook) -> str:
+    """The command that puts the backup back; empty where there is none."""
+    if isinstance(look.backup, Unknown):
+        return ""
+    return f"breakglass metastore restore --write --from '{look.backup.file}'"

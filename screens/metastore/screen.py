@@ -1,0 +1,249 @@
+"""The screen of a ksqlDB service: looks at its command topic and its backup, and changes nothing.
+
+Where the session is armed, a restore is a screen of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from screens.context import Context
+from screens.messages import CopyAsked
+from screens.metastore.facts import restore_words, service_facts
+from screens.metastore.messages import ServiceLooked
+from screens.metastore.rows import Row, View, columns, rows
+from screens.page import Page
+from screens.widgets.facts import Fact, Facts
+from screens.widgets.line_table import LineTable
+from screens.widgets.status_bar import Part
+from services.errors import BreakglassError
+from services.metastore.looking import ServiceLook, ServiceWatch, command_topics
+from services.model import Unknown
+from themes.roles import Role
+
+LOOK_SECONDS = 2.0
+NO_SERVICE = "No topic of this cluster is the command topic of a ksqlDB service."
+
+
+@dataclass(slots=True)
+class _Looking:
+    """The service that is looked at; its watch is used by one thread at a time."""
+
+    topic: str
+    watch: ServiceWatch | None = None
+
+
+class MetastoreScreen(Page):
+    """Objects, queries, history, comparison; what is known of the line under the cursor."""
+
+    TITLE = "Metastore"
+    ABOUT = (
+        "What the command topic of a ksqlDB service stands for, rebuilt from its first command; "
+        "how its backup stands; and the two side by side, message by message. Nothing is changed "
+        "from here: R begins a restore of the backup, under guard, where the session has --write; "
+        "else it copies the command that does."
+    )
+    DEFAULT_CSS = """
+    MetastoreScreen #commands { height: 1fr; }
+    MetastoreScreen #about { border-top: solid $border-blurred; max-height: 40%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "view(1)", "view", tooltip="Objects, queries, history, topic and backup"),
+        Binding("V", "view(-1)", "View back", show=False, tooltip="The view before"),
+        Binding("n", "difference(1)", "next !", tooltip="To the next difference of the two"),
+        Binding("N", "difference(-1)", "Difference before", show=False),
+        Binding("s", "service", "service", tooltip="The next ksqlDB service of this cluster"),
+        Binding("y", "copy", "copy", tooltip="Copy what is known of this line"),
+        Binding(
+            "R", "restore", "restore", tooltip="Restore the backup, or copy the command for it"
+        ),
+    ]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._view = View.OBJECTS
+        self._look: ServiceLook | Unknown | None = None
+        self._looking: _Looking | None = None
+        self._busy = False
+        self._looked_at: float | None = None
+
+    def body(self) -> Iterator[Widget]:
+        yield Facts(id="service")
+        yield LineTable[Row](columns(self._view), lambda one: one.key, id="commands", empty="")
+        yield Facts(id="about")
+
+    def on_mount(self) -> None:
+        self._table.focus()
+
+    def on_unmount(self) -> None:
+        if self._looking is not None and self._looking.watch is not None and not self._busy:
+            self._looking.watch.close()
+
+    def show_known(self) -> None:
+        self._ask()
+        self._tell()
+
+    def tick(self) -> None:
+        self._ask()
+
+    def action_ask_refresh(self) -> None:
+        self._looked_at = None
+        self._ask()
+        super().action_ask_refresh()
+
+    def action_view(self, by: int) -> None:
+        views = list(View)
+        self._turn(views[(views.index(self._view) + by) % len(views)])
+
+    def action_difference(self, by: int) -> None:
+        """To the next row where topic and backup differ; from other views, to the comparison."""
+        if self._view is not View.COMPARISON:
+            self._turn(View.COMPARISON)
+        found = self._rows()
+        current = self._table.current
+        at = next((n for n, one in enumerate(found) if one == current), -1)
+        order = range(at + 1, len(found)) if by > 0 else range(at - 1, -1, -1)
+        wanted = next((found[n] for n in order if found[n].different), None)
+        if wanted is None:
+            self.notify("There is no further difference.", markup=False)
+        else:
+            self._table.move_to(wanted.key)
+
+    def action_service(self) -> None:
+        """Look at the next service."""
+        topics = self._topics()
+        if len(topics) < 2 or self._busy:
+            return
+        at = topics.index(self._looking.topic) if self._looking is not None else -1
+        self._change(topics[(at + 1) % len(topics)])
+        self._ask()
+
+    def action_copy(self) -> None:
+        row = self._table.current
+        if row is not None:
+            told = "\n".join([f"{label}: {text}" for label, text in row.told])
+            self.app.post_message(CopyAsked(told, "what is known of this line"))
+
+    def action_restore(self) -> None:
+        words = "" if not isinstance(self._look, ServiceLook) else restore_words(self._look)
+        if words and self.context.armed:
+            self._open_restore()
+        elif words:
+            self.app.post_message(CopyAsked(words, "the command that restores this backup"))
+        else:
+            self.notify("There is no backup to restore.", markup=False)
+
+    def _open_restore(self) -> None:
+        from screens.metastore.restore import RestoreScreen
+        from services.metastore.names import service_of
+
+        look = self._look
+        if isinstance(look, ServiceLook) and not isinstance(look.backup, Unknown):
+            service = service_of(look.topic) or ""
+            self.app.push_screen(RestoreScreen(self.context, service, look.backup.file))
+
+    @on(LineTable.Moved, "#commands")
+    def _moved(self) -> None:
+        self._tell_row()
+
+    @on(ServiceLooked)
+    def _looked(self, message: ServiceLooked) -> None:
+        self._busy = False
+        self._looked_at = self.context.clock()
+        if self._looking is not None and message.topic == self._looking.topic:
+            self._look = message.look
+            self._show()
+
+    @property
+    def _table(self) -> LineTable[Row]:
+        return self.query_one("#commands", LineTable)
+
+    def _rows(self) -> list[Row]:
+        return list(rows(self._look, self._view)) if isinstance(self._look, ServiceLook) else []
+
+    def _topics(self) -> tuple[str, ...]:
+        incident = self.context.known.incident
+        if incident is None:
+            return ()
+        return command_topics(one.partition.topic for one in incident.snapshot.partitions)
+
+    def _turn(self, view: View) -> None:
+        """Show *view*. Rows of one view do not fit the columns of another."""
+        self._view = view
+        self._table.set_rows(())
+        self._table.set_columns(columns(view))
+        self._show()
+
+    def _show(self) -> None:
+        self._table.set_rows(self._rows())
+        self._tell()
+
+    def _tell(self) -> None:
+        self.query_one("#service", Facts).facts = tuple(self._facts())
+        self._tell_row()
+
+    def _facts(self) -> Iterator[Fact]:
+        topics, look = self._topics(), self._look
+        if isinstance(look, ServiceLook):
+            yield from service_facts(look, self._view, len(topics))
+        elif isinstance(look, Unknown):
+            yield Fact("Unknown", (Part(look.reason, Role.UNKNOWN),))
+        elif self.context.known.incident is not None and not topics:
+            yield Fact("Service", (Part(NO_SERVICE, Role.MUTED),))
+        else:
+            yield Fact("Service", (Part("reading ...", Role.MUTED),))
+
+    def _tell_row(self) -> None:
+        row = self._table.current
+        told = () if row is None else row.told
+        facts = tuple([Fact(label, (Part(text),)) for label, text in told])
+        self.query_one("#about", Facts).facts = facts
+
+    def _change(self, topic: str) -> None:
+        if self._looking is not None and self._looking.watch is not None:
+            self._looking.watch.close()
+        self._looking, self._look, self._looked_at = _Looking(topic), None, None
+        self._show()
+
+    def _ask(self) -> None:
+        """Look again in a thread, if it is time and nothing forbids it."""
+        topics, now, last = self._topics(), self.context.clock(), self._looked_at
+        due = last is None or now - last >= LOOK_SECONDS
+        if self._busy or not due or not topics or self.context.known.paused:
+            return
+        if self._looking is None or self._looking.topic not in topics:
+            self._change(topics[0])
+        assert self._looking is not None
+        self._busy, looking = True, self._looking
+        self.run_worker(
+            lambda: self._read(looking), group="metastore", thread=True, exit_on_error=False
+        )
+
+    def _read(self, looking: _Looking) -> None:
+        """In a thread."""
+        from services.connection.security import confluent_config
+
+        look: ServiceLook | Unknown
+        try:
+            if looking.watch is None:
+                clients = confluent_config(self.context.access.settings)
+                looking.watch = ServiceWatch(clients, looking.topic, self._folder())
+            with self.context.reading("breakglass-metastore") as client:
+                look = looking.watch.look(client)
+        except BreakglassError as error:
+            look = Unknown(str(error))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+            look = Unknown(f"the service cannot be read ({type(error).__name__}: {error})")
+        self.post_message(ServiceLooked(looking.topic, look))
+
+    def _folder(self) -> Path:
+        from services.metastore.settings import default_folder
+
+        return self.context.metastore_backups or default_folder()

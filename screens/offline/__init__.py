@@ -1,0 +1,7 @@
+"""The offline partitions: what is lost, which replica loses least, what to do first."""
+
+from __future__ import annotations
+
+from screens.offline.screen import OfflineScreen
+
+__all__ = ["OfflineScreen"]

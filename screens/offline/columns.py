@@ -1,0 +1,89 @@
+"""The columns of the offline partitions: the verdict and the action lead, figures follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from screens.widgets.line_table import Cell, LineColumn
+from services.incident import cells
+from services.incident.cells import Listed
+from services.incident.groups import Group
+from services.model import Unknown
+from services.recovery.judgement.assessment import Verdict
+from themes.roles import Role
+
+VERDICT_ROLES = {
+    Verdict.BOMB: Role.BOMB,
+    Verdict.FORK: Role.FORK,
+    Verdict.LOSS: Role.LOST,
+    Verdict.STUCK: Role.STUCK,
+    Verdict.WAIT: Role.WAITING,
+    Verdict.SAFE: Role.SAFE,
+}
+LONGEST_NAME = 80
+WORD = max(len(one.value) for one in Verdict)
+SecondsLeft = Callable[[int], float]
+"""How long it is until a moment, given in milliseconds of the epoch."""
+
+
+def columns(
+    seconds_left: SecondsLeft, opened: Callable[[Listed], bool | None]
+) -> tuple[LineColumn[Listed], ...]:
+    """The columns; *opened* says of a group whether it is, of one of its partitions None."""
+
+    def verdict(one: Listed) -> Cell:
+        shown = f"{cells.verdict_text(one):<{WORD}} {cells.action_text(one)}"
+        if one.deadline_ms is not None:
+            shown += f" {cells.countdown_text(seconds_left(one.deadline_ms))}"
+        return Cell(shown, Role.MUTED if one.verdict is None else VERDICT_ROLES[one.verdict])
+
+    def name(one: Listed) -> Cell:
+        shown = cells.name_text(one)
+        if isinstance(one, Group):
+            return Cell(("▾" if opened(one) else "▸") + shown)
+        return Cell(("   " if opened(one) is None else " ") + shown)
+
+    return (
+        LineColumn("Verdict", verdict),
+        LineColumn(" Topic-partition", name, most=LONGEST_NAME, shrinks=True),
+        LineColumn("Best", _best, least_width=50),
+        LineColumn("LEO", _log_end, right=True, least_width=70),
+        LineColumn("Epoch", _epoch, right=True, least_width=79),
+        LineColumn("Loses", _loses, right=True),
+        LineColumn("Unread", _unread, right=True, least_width=66),
+        LineColumn("Heard", _heard, least_width=72),
+    )
+
+
+def _best(one: Listed) -> Cell:
+    return Cell(cells.best_text(one), None if one.designee is None else Role.DESIGNEE)
+
+
+def _log_end(one: Listed) -> Cell:
+    return _figure(cells.log_end_text(one))
+
+
+def _epoch(one: Listed) -> Cell:
+    return _figure(cells.epoch_text(one))
+
+
+def _loses(one: Listed) -> Cell:
+    text = cells.loses_text(one)
+    value = one.loss.at_least if isinstance(one, Group) else one.loss
+    if isinstance(value, Unknown):
+        return Cell(text, Role.UNKNOWN)
+    return Cell(text, Role.LOST if value else None)
+
+
+def _unread(one: Listed) -> Cell:
+    return _figure(cells.unread_text(one))
+
+
+def _heard(one: Listed) -> Cell:
+    heard = one.heard
+    all_heard = heard is not None and heard[0] == heard[1]
+    return Cell(cells.heard_text(one), None if all_heard else Role.UNKNOWN)
+
+
+def _figure(text: str) -> Cell:
+    return Cell(text, Role.UNKNOWN if text == "?" else None)

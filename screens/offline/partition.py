@@ -1,0 +1,197 @@
+"""Everything that is known about one partition, to be read at leisure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from screens.context import Context
+from screens.messages import CopyAsked, DiffAsked, ElectionAsked
+from screens.page import Page
+from screens.widgets.replica_table import Line, Piece, ReplicaTable, partition_lines, reason_lines
+from services.model import PartitionEvidence, ReplicaLog, TopicPartition, TopicSettings, Unknown
+from services.recovery.judgement.assessment import Assessment
+from services.words.figures import count, loss_text, shown, unread_text
+from services.words.inert import bounded
+from services.words.moments import time_text
+from themes.roles import Role
+
+COPIED_WIDTH = 200
+MOST_GROUPS = 50
+"""Consumer groups that are named."""
+
+
+class PartitionScreen(Page):
+    """One partition; Esc goes back to the list."""
+
+    TITLE = "Partition"
+    ABOUT = "Everything that was read of one partition, and what each choice would lose."
+    CSS = """
+    PartitionScreen ReplicaTable { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "elect", "elect", tooltip="Elect its best replica, step by step"),
+        Binding("d", "diff", "diff", tooltip="Compare two replicas, record by record"),
+        Binding("y", "copy", "copy", tooltip="Copy what stands here"),
+        Binding("escape", "dismiss", "back"),
+    ]
+
+    def __init__(self, context: Context, partition: TopicPartition) -> None:
+        super().__init__(context)
+        self._partition = partition
+        self._assessment: Assessment | None = None
+        """The last that was known."""
+
+    def body(self) -> Iterator[Widget]:
+        yield ReplicaTable()
+
+    def on_mount(self) -> None:
+        self.query_one(ReplicaTable).focus()
+
+    def show_known(self) -> None:
+        incident = self.context.known.incident
+        if incident is None:
+            return
+        assessment = incident.assessment(self._partition)
+        if assessment is not None:
+            self._assessment = assessment
+        gone = incident.row(self._partition) is None
+        self.query_one(ReplicaTable).show(partial(self._told, gone), top=False)
+
+    def _told(self, gone: bool, width: int) -> Iterator[Line]:
+        if gone:
+            news = f" {self._partition} is not offline any more. Last seen:"
+            yield (Piece(bounded(news, width), Role.VERIFIED),)
+        if self._assessment is not None:
+            yield from everything(self._assessment, width)
+
+    def action_elect(self) -> None:
+        self.app.post_message(ElectionAsked((self._partition,)))
+
+    def action_diff(self) -> None:
+        self.app.post_message(DiffAsked(self._partition))
+
+    def action_copy(self) -> None:
+        lines = self._told(False, COPIED_WIDTH)
+        text = "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
+        self.app.post_message(CopyAsked(text, f"what is known of {self._partition}"))
+
+
+def everything(assessment: Assessment, width: int) -> Iterator[Line]:
+    """All about one partition, in *width* cells."""
+    evidence = assessment.evidence
+    verdict = f"{assessment.verdict.value} {assessment.action}"
+    yield (Piece(f" {verdict}", Role.HEADING),)
+    yield from partition_lines(assessment, width)
+    yield from _section("By itself", [_forecast(assessment)], width)
+    yield from _section("Each choice", _choices(assessment), width)
+    yield from _section("Only in unread replicas", [_unread(assessment)], width)
+    yield from _section("Replicas", _replicas(evidence), width)
+    yield from _section("Topic", _settings(evidence.settings), width)
+    yield from _section("Controller's record", _state(evidence), width)
+    yield from _section("Committed by groups", _groups(evidence), width)
+
+
+def _section(title: str, sentences: Iterator[str] | list[str], width: int) -> Iterator[Line]:
+    yield ()
+    yield (Piece(f" {title}", Role.HEADING),)
+    yield from reason_lines(sentences, width)
+
+
+def _forecast(assessment: Assessment) -> str:
+    told = assessment.forecast
+    if told.broker is None:
+        return f"nobody is elected: {told.reason}"
+    return f"the controller elects b{told.broker} within {told.within_s} s: {told.reason}"
+
+
+def _choices(assessment: Assessment) -> Iterator[str]:
+    for candidate in assessment.ranking.candidates:
+        loss = assessment.loss_of(candidate.broker)
+        parts = [f"b{candidate.broker} loses {loss_text(loss)}"]
+        if isinstance(loss.total, Unknown):
+            parts.append(loss.total.reason)
+        elif loss.total:
+            parts.append(f"{count(loss.records.committed)} of them known to be committed")
+        parts += [one for one in (candidate.eligibility.reason, candidate.remark) if one]
+        yield "; ".join(parts)
+
+
+def _unread(assessment: Assessment) -> str:
+    unread = assessment.unread
+    least = unread.at_least
+    told = f"{unread_text(unread)} records"
+    if isinstance(least, Unknown):
+        return f"{told}: {least.reason}"
+    return f"{told} ({unread.source})" if unread.source else told
+
+
+def _replicas(evidence: PartitionEvidence) -> Iterator[str]:
+    for replica in evidence.replicas:
+        yield _replica(replica)
+
+
+def _replica(replica: ReplicaLog) -> str:
+    name = f"b{replica.broker}, {replica.role.value}"
+    if isinstance(replica.log_end, Unknown):
+        return f"{name}: {replica.log_end.reason}"
+    told = [
+        f"read {time_text(replica.observed_at_ms)} by {replica.source.value}",
+        f"current leader epoch {count(replica.leader_epoch)}",
+        f"epochs written: {_epochs(replica)}",
+        f"newest record {time_text(replica.newest_ms)}",
+    ]
+    if isinstance(replica.high_watermark, Unknown):
+        told.append(replica.high_watermark.reason)
+    if not isinstance(replica.log_dir, Unknown):
+        told.append(f"in {replica.log_dir.path}, {count(replica.log_dir.size)} bytes")
+    return f"{name}: {'; '.join(told)}"
+
+
+def _epochs(replica: ReplicaLog) -> str:
+    if isinstance(replica.epochs, Unknown):
+        return f"? {replica.epochs.reason}"
+    ranges = [f"{one.epoch} at {one.start:,}-{one.end - 1:,}" for one in replica.epochs.ranges]
+    return ", ".join(ranges) or "none"
+
+
+def _settings(settings: TopicSettings) -> Iterator[str]:
+    yield f"min.insync.replicas {shown(settings.min_insync_replicas)}"
+    yield f"unclean leader election {shown(settings.unclean_election)}"
+    yield f"compacted {shown(settings.compacted)}, tiered {shown(settings.tiered)}"
+
+
+def _state(evidence: PartitionEvidence) -> Iterator[str]:
+    state = evidence.state
+    yield f"topic id {state.topic_id}"
+    yield f"ISR {_ids(state.isr)}, ELR {_ids(state.elr)}, last known {_ids(state.last_known_elr)}"
+    if isinstance(state.reassignment, Unknown):
+        yield f"reassignment unknown: {state.reassignment.reason}"
+    elif state.reassignment is not None:
+        moving = state.reassignment
+        yield f"reassignment adds {_ids(moving.adding)}, removes {_ids(moving.removing)}"
+    if evidence.unregistered:
+        yield f"not registered: {_ids(evidence.unregistered)}"
+
+
+def _groups(evidence: PartitionEvidence) -> Iterator[str]:
+    if isinstance(evidence.group_offsets, Unknown):
+        yield f"? {evidence.group_offsets.reason}"
+        return
+    held = sorted(evidence.group_offsets.items(), key=lambda item: (-item[1], item[0]))
+    for group, offset in held[:MOST_GROUPS]:
+        yield f"{group} at {offset:,}"
+    if len(held) > MOST_GROUPS:
+        yield f"and {len(held) - MOST_GROUPS:,} groups more, all further back"
+    if not held:
+        yield "none"
+
+
+def _ids(brokers: tuple[int, ...] | Unknown) -> str:
+    if isinstance(brokers, Unknown):
+        return "?"
+    return ",".join(map(str, brokers)) or "empty"

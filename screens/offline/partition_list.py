@@ -1,0 +1,245 @@
+"""The list of offline partitions: filtered, sorted, grouped, opened, marked.
+
+The cursor stays on its partition, whatever comes, goes or changes places around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from typing_extensions import override
+
+from screens.offline.columns import SecondsLeft, columns
+from screens.offline.marks import Marks, line_key, rows_of
+from screens.offline.messages import ListingMade
+from screens.widgets.line_table import LineTable
+from services.incident.cells import Listed
+from services.incident.groups import Group, GroupKey
+from services.incident.incident import Incident
+from services.incident.listing import Listing, View, group_key, listing, narrowed
+from services.incident.order import Order
+from services.incident.row import Row
+from services.model import TopicPartition
+
+AT_ONCE = 2_000
+"""Rows that are listed where the key was pressed; more take a thread."""
+
+
+class PartitionList(LineTable[Listed]):
+    """Lines of `Listed`, made of an incident as `view` wants them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "space", "mark", "Mark", show=False, tooltip="Mark what the cursor is on, or unmark it"
+        ),
+        Binding(
+            "asterisk",
+            "mark_all",
+            "Mark all",
+            key_display="*",
+            show=False,
+            tooltip="Mark all that the filter keeps, or unmark them",
+        ),
+        Binding("u", "unmark_all", "Unmark all", show=False),
+        Binding("s", "sort(1)", "Sort", show=False, tooltip="Sort by the next figure"),
+        Binding("S", "sort(-1)", "Sort back", show=False, tooltip="Sort by the figure before"),
+        Binding("right", "open(True)", "Open group", show=False),
+        Binding("left", "open(False)", "Close group", show=False),
+    ]
+
+    class Changed(Message):
+        """What is listed, or marked, or how, is not what it was."""
+
+    def __init__(self, seconds_left: SecondsLeft, *, id: str | None = None) -> None:
+        super().__init__(columns(seconds_left, self._opened), line_key, id=id)
+        self.view = View()
+        self.listing = Listing()
+        self._whole: tuple[Incident, Listing] | None = None
+        """All rows of an incident by urgency: what most filters narrow down."""
+        self.marks = Marks()
+        self._incident: Incident | None = None
+        self._generation = 0
+        self._making = False
+        """A thread lists."""
+        self._then: list[Callable[[], None]] = []
+        self._wanted: Hashable = None
+        """Where the cursor belongs, and returns to when it is listed again: the first line until
+        all is judged, from then on wherever the operator leaves it."""
+
+    def show(self, incident: Incident) -> None:
+        """List the rows of *incident*; nothing moves where they are the same."""
+        before, self._incident = self._incident, incident
+        if before is None or incident.rows is not before.rows:
+            self.marks.keep(incident.rows)
+            self._list()
+
+    def look(self, view: View) -> None:
+        """List as *view* wants it from now on."""
+        if view != self.view:
+            self.view = view
+            self._list()
+
+    def when_listed(self, then: Callable[[], None]) -> None:
+        """Call *then* once the list is what was asked for: acts on all of it are not on another."""
+        self._then.append(then)
+        self._go_on()
+
+    @property
+    def targets(self) -> tuple[TopicPartition, ...]:
+        """What is acted on: what is marked, else what the cursor is on."""
+        held = self.marks.partitions
+        return held or tuple([one.partition for one in rows_of(self.current)])
+
+    @property
+    def partition(self) -> TopicPartition | None:
+        """The partition the cursor is on; the first one of a group."""
+        first = next(iter(rows_of(self.current)), None)
+        return None if first is None else first.partition
+
+    def rows_of_interest(self) -> list[Row]:
+        """The rows of what is marked, else of all that the filter keeps."""
+        if len(self.marks) and self._incident is not None:
+            return [row for row in self._incident.rows if row.partition in self.marks]
+        return [row for group in self.listing.groups for row in group.rows]
+
+    def action_choose(self) -> None:
+        """Enter: open or close a group; a partition is `Chosen`."""
+        line = self.current
+        if isinstance(line, Group):
+            self.action_open(line.key not in self.listing.opened)
+        else:
+            super().action_choose()
+
+    def action_open(self, opened: bool) -> None:
+        """Open or close the group the cursor is on, or in."""
+        line = self.current
+        if line is None:
+            return
+        key = line.key if isinstance(line, Group) else group_key(line)
+        group = self.listing.by_key.get(key)
+        if group is None or len(group.rows) == 1 or (key in self.listing.opened) == opened:
+            return
+        self._generation += 1  # What a thread lists meanwhile does not know of it.
+        self._put_listing(self.listing.with_opened(key, opened))
+        if not opened:
+            self.move_to(key)
+
+    def action_mark(self) -> None:
+        if self.current is not None:
+            self.marks.toggle([rows_of(self.current)])
+            self._draw_marks()
+            self.action_move(1)
+
+    def action_mark_all(self) -> None:
+        self.when_listed(self._mark_all)
+
+    def _mark_all(self) -> None:
+        self.marks.toggle([one.rows for one in self.listing.groups])
+        self._draw_marks()
+
+    def action_unmark_all(self) -> None:
+        self.marks.clear()
+        self._draw_marks()
+
+    def action_sort(self, by: int) -> None:
+        orders = list(Order)
+        place = orders.index(self.view.order) + by
+        self.look(View(self.view.filter, orders[place % len(orders)]))
+
+    @on(ListingMade)
+    def _listing_made(self, message: ListingMade) -> None:
+        self._making = False
+        if message.generation == self._generation:
+            if self._incident is not None and self.view == View():
+                self._whole = self._incident, message.listing
+            self._put_listing(message.listing)
+        else:
+            self._list()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        while self._then and not self._making:
+            self._then.pop(0)()
+
+    def _list(self) -> None:
+        """List again: at once where that takes no time, else in a thread, one at a time."""
+        incident = self._incident
+        if incident is None:
+            return
+        self._generation += 1
+        made = self._narrowed(incident)
+        if made is not None:
+            self._put_listing(made)
+        elif len(incident.rows) <= AT_ONCE:
+            self._put_listing(listing(incident.rows, self.view, self.listing.opened, self._keep))
+        elif not self._making:
+            self._making = True
+            asked = (self._generation, incident, self.view, self.listing.opened, self._keep)
+            self.run_worker(lambda: self._make(*asked), group="listing", thread=True)
+
+    def _narrowed(self, incident: Incident) -> Listing | None:
+        """The list as it is wanted, if it is a part of the whole one."""
+        if self._whole is None or self._whole[0].rows is not incident.rows:
+            return None
+        return narrowed(self._whole[1], self.view, self.listing.opened, self._keep)
+
+    @property
+    def _keep(self) -> TopicPartition | None:
+        """The partition that the operator went to: it must not go out of sight."""
+        return self._wanted if isinstance(self._wanted, TopicPartition) else None
+
+    def _make(
+        self,
+        generation: int,
+        incident: Incident,
+        view: View,
+        opened: frozenset[GroupKey],
+        keep: TopicPartition | None,
+    ) -> None:
+        """In a thread."""
+        made = listing(incident.rows, view, opened, keep)
+        _ = made.lines
+        self.post_message(ListingMade(generation, made))
+
+    def _put_listing(self, made: Listing) -> None:
+        self.listing = made
+        self.marks.show(made.groups)
+        self.set_rows(made.lines, marked=self.marks)
+        self._put_back()
+        self.post_message(self.Changed())
+
+    def _put_back(self) -> None:
+        """Put the cursor where it belongs."""
+        if self._wanted is not None:
+            if self.current is not None and line_key(self.current) != self._wanted:
+                self.move_to(self._wanted)
+            return
+        super()._put(0)
+        if self._incident is not None and self._incident.judged == len(self._incident.rows):
+            self._pin()
+
+    @override
+    def _put(self, number: int) -> None:
+        super()._put(number)
+        self._pin()
+
+    def _pin(self) -> None:
+        if self.current is not None:
+            self._wanted = line_key(self.current)
+
+    def _draw_marks(self) -> None:
+        self.set_marked(self.marks)
+        self.post_message(self.Changed())
+
+    def _opened(self, line: Listed) -> bool | None:
+        """Whether a group is opened; None for a partition that is listed below its group."""
+        if isinstance(line, Group):
+            return line.key in self.listing.opened
+        key = group_key(line)
+        group = self.listing.by_key.get(key)
+        alone = group is None or len(group.rows) == 1
+        return False if alone or key not in self.listing.opened else None

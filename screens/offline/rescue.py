@@ -1,0 +1,220 @@
+"""Saves what electing the recommended replicas would cut off, without electing anybody.
+
+It reads the brokers and writes files of one's own: a read-only session may do it too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+from typing_extensions import override
+
+from screens.context import Context
+from screens.messages import CopyAsked
+from screens.offline.messages import RescueFinished, RescueMoved, RescuePrepared
+from screens.offline.prepared import Prepared
+from screens.page import Page
+from screens.widgets.replica_table import Line, Piece, ReplicaTable, reason_lines
+from services.incident.incident import Incident
+from services.model import TopicPartition
+from themes.roles import Role
+
+if TYPE_CHECKING:
+    from services.recovery.rescue.results import Progress, Rescued
+
+COPIED_WIDTH = 200
+MOST_LISTED = 200
+"""Partitions named one by one."""
+
+
+class RescueScreen(Page):
+    """Enter begins, Esc stops and then goes back."""
+
+    TITLE = "Rescue"
+    ABOUT = (
+        "Copies the records that electing the recommended replicas would cut off into backups "
+        "on this machine. Nothing on the cluster is changed, so it needs no --write. An election "
+        "does the same before it begins."
+    )
+    CSS = """
+    RescueScreen ReplicaTable { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "begin", "begin", tooltip="Begin to copy"),
+        Binding("y", "copy", "copy", tooltip="Copy what stands here"),
+        Binding("escape", "leave", "stop, back", tooltip="Stop the copying, then go back"),
+    ]
+
+    def __init__(self, context: Context, partitions: Sequence[TopicPartition]) -> None:
+        super().__init__(context)
+        self._partitions = tuple(partitions)
+        self._prepared: Prepared | None = None
+        self._progress: Progress | None = None
+        self._results: tuple[Rescued, ...] | None = None
+        self._halted = threading.Event()
+        self._copying = False
+
+    def body(self) -> Iterator[Widget]:
+        yield ReplicaTable()
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(ReplicaTable).focus()
+        incident = self.context.known.incident
+        if incident is not None:
+            self.run_worker(lambda: self._prepare(incident), group="rescue", thread=True)
+
+    def show_known(self) -> None:
+        self._draw()
+
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Enter begins once, and only where there is something to be saved."""
+        if action == "begin":
+            ready = self._prepared is not None and self._prepared.partitions > 0
+            return True if ready and not self._copying and self._results is None else None
+        return True
+
+    def action_begin(self) -> None:
+        prepared, incident = self._prepared, self.context.known.incident
+        if prepared is None or incident is None or self._copying or self._results is not None:
+            return
+        self._copying = True
+        cluster_id = incident.snapshot.cluster_id
+        self.run_worker(lambda: self._rescue(prepared, cluster_id), group="rescue", thread=True)
+        self._draw()
+
+    def action_leave(self) -> None:
+        if self._copying:
+            self._halted.set()
+            self._draw()
+        else:
+            self.dismiss()
+
+    def action_copy(self) -> None:
+        lines = ("".join(piece.text for piece in line) for line in self._told(COPIED_WIDTH))
+        text = "\n".join(line.rstrip() for line in lines)
+        self.app.post_message(CopyAsked(text, "what was rescued"))
+
+    @on(RescuePrepared)
+    def _is_prepared(self, message: RescuePrepared) -> None:
+        self._prepared = message.prepared
+        self._draw()
+
+    @on(RescueMoved)
+    def _moved(self, message: RescueMoved) -> None:
+        self._progress = message.progress
+        self._draw()
+
+    @on(RescueFinished)
+    def _finished(self, message: RescueFinished) -> None:
+        self._copying, self._results = False, tuple(message.results)
+        self._draw()
+
+    def _prepare(self, incident: Incident) -> None:
+        """In a thread."""
+        from services.recovery.guarded.rescue_choice import default_folder
+        from services.recovery.rescue.rescue import new_folder
+
+        state = self.context.state_folder
+        to = default_folder() if state is None else state / "rescue"
+        folder = new_folder(to, incident.snapshot.cluster_id)
+        self.post_message(RescuePrepared(prepare(incident, self._partitions, folder)))
+
+    def _rescue(self, prepared: Prepared, cluster_id: str) -> None:
+        """In a thread: never raises for a broker, a disk or a partition."""
+        from services.recovery.guarded.rescuing import rescuer
+
+        def tell(progress: Progress) -> None:
+            self.post_message(RescueMoved(progress))
+
+        rescuing = rescuer(self.context.access, cluster_id, self._stopped)
+        rescuing = replace(rescuing, progress=tell)
+        self.post_message(RescueFinished(rescuing.rescue(prepared.at_risk, prepared.folder)))
+
+    def _stopped(self) -> bool:
+        return self._halted.is_set() or self.context.stopping.is_set()
+
+    def _draw(self) -> None:
+        self.refresh_bindings()
+        self.query_one(ReplicaTable).show(self._told, top=False)
+
+    def _told(self, width: int) -> Iterator[Line]:
+        prepared = self._prepared
+        if prepared is None:
+            yield (Piece(" Working out what would be cut off.", Role.RUNNING),)
+            return
+        yield from _heading(prepared, width)
+        if self._results is not None:
+            yield from _results(self._results, width)
+        elif self._copying:
+            yield from _progress(self._progress, stopping=self._halted.is_set())
+        elif prepared.partitions:
+            yield (Piece(" Enter begins. Esc goes back.", Role.KEY),)
+
+
+def prepare(incident: Incident, partitions: Sequence[TopicPartition], folder: Path) -> Prepared:
+    """What electing the recommended replicas of *partitions* cuts off; takes a while for many."""
+    from services.recovery.rescue.rescue import divide
+    from services.recovery.rescue.spans import AtRisk
+
+    judged = list(incident.assessments(partitions))
+    elected = [AtRisk(one.evidence, one.designee) for one in judged if one.designee is not None]
+    shares, unclear = divide(elected)
+    endangered = tuple([one for one in elected if one.partition in {*shares, *unclear}])
+    held = [share for together in shares.values() for share in together]
+    return Prepared(
+        endangered,
+        sum(share.offsets for share in held),
+        tuple(sorted({share.replica.broker for share in held})),
+        len(partitions) - len(endangered),
+        folder,
+    )
+
+
+def _heading(prepared: Prepared, width: int) -> Iterator[Line]:
+    if not prepared.partitions:
+        nothing = "Electing the recommended replicas cuts nothing off that can be read."
+        yield from reason_lines([nothing], width)
+        return
+    brokers = ", ".join(f"b{one}" for one in prepared.brokers) or "no broker"
+    plural = "s" * (prepared.partitions != 1)
+    what = f"{prepared.partitions:,} partition{plural}, {prepared.offsets:,} offsets at most"
+    yield (Piece(f" To be saved: {what}, from {brokers}", Role.HEADING),)
+    told = [f"into {prepared.folder}"]
+    if prepared.without:
+        told.append(f"{prepared.without:,} of those asked for lose nothing, or elect nobody")
+    yield from reason_lines(told, width)
+    yield ()
+
+
+def _progress(progress: Progress | None, *, stopping: bool) -> Iterator[Line]:
+    copied, most = (0, 0) if progress is None else (progress.copied, progress.at_most)
+    doing = "Stopping" if stopping else "Copying"
+    yield (Piece(f" {doing}: {copied:,} of {most:,}", Role.RUNNING),)
+    if not stopping:
+        yield (Piece(" Esc stops; what is whole by then stays.", Role.MUTED),)
+
+
+def _results(results: Sequence[Rescued], width: int) -> Iterator[Line]:
+    missed = [one for one in results if not one.whole]
+    records = sum(one.records for one in results)
+    whole = len(results) - len(missed)
+    role = Role.VERIFIED if not missed else Role.FAILED
+    done = f" Saved {records:,} records; whole: {whole:,} of {len(results):,} partitions"
+    yield (Piece(done, role),)
+    for one in missed[:MOST_LISTED]:
+        yield from reason_lines([f"{one.partition} is not whole: {one.reason}"], width)
+    for one in [one for one in results if one.saved][:MOST_LISTED]:
+        for saved in one.saved:
+            told = f"{one.partition}: {saved.records:,} records of b{saved.broker} in {saved.path}"
+            yield from reason_lines([told], width)
+    if len(results) > MOST_LISTED:
+        yield (Piece(f" Listed are {MOST_LISTED} at most; the folder has all.", Role.MUTED),)

@@ -1,0 +1,295 @@
+"""The screen of the offline partitions: the list, and the replicas of what the cursor is on.
+
+It comes first: what it opens is imported when it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from functools import partial
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.events import Resize
+from textual.widget import Widget
+from textual.widgets import Input
+
+from screens.context import Context
+from screens.messages import CopyAsked, DiffAsked, ElectionAsked, GoneDeclared, PlanAsked
+from screens.offline.listing_line import OLD_SECONDS, Facts, ListingLine
+from screens.offline.marks import line_key
+from screens.offline.panel import panel_lines
+from screens.offline.partition_list import PartitionList
+from screens.page import Page
+from screens.widgets.line_table import LineTable
+from screens.widgets.replica_table import ReplicaTable
+from services.incident.filters import HELP, readable
+from services.incident.incident import Incident
+from services.incident.listing import View
+
+WIDE = 160
+"""Columns from which the replicas stand beside the list."""
+LIST_SHARE = 60
+"""Percent of the room that a long list takes where the replicas stand below it."""
+LEAST_LIST = 4
+LONGEST_FILTER = 400
+
+
+class OfflineScreen(Page):
+    """What is offline, grouped by what to do about it."""
+
+    TITLE = "Offline partitions"
+    ABOUT = (
+        "Each line says what to do first: the verdict, the action, what the best choice loses. "
+        "What is marked is acted on, else what the cursor is on. Filter by words in the name, or "
+        f"{HELP}; a minus before one turns it round."
+    )
+    DEFAULT_CSS = """
+    #both { height: 1fr; layout: vertical; }
+    #both.wide { layout: horizontal; }
+    #replicas { height: 1fr; border-top: solid $border-blurred; }
+    #both.wide > #partitions { height: 1fr; max-height: 100%; }
+    #both.wide > #replicas {
+        width: 46%; border-top: none; border-left: solid $border-blurred;
+    }
+    #filter { display: none; height: 1; }
+    #filter.asked { display: block; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("e", "elect", "elect", tooltip="Elect what is marked, step by step"),
+        Binding("p", "plan", "plan", tooltip="Make a plan of what is marked, or of all"),
+        Binding("d", "diff", "diff", tooltip="Compare two replicas, record by record"),
+        Binding(
+            "r", "rescue", "rescue", tooltip="Save what an election would cut off; elect nobody"
+        ),
+        Binding("f", "forecast", "forecast", tooltip="What happens if nobody intervenes"),
+        Binding("b", "gone", "Brokers gone", show=False, tooltip="Say whose disk is lost for good"),
+        Binding("slash", "filter", "filter", key_display="/", tooltip="Filter the list"),
+        Binding("y", "copy", "Copy names", show=False, tooltip="Copy the names of what is marked"),
+        Binding("tab", "switch", "Other pane", show=False, tooltip="To the replicas and back"),
+        Binding("escape", "back", "Clear filter", show=False),
+    ]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._incident: Incident | None = None
+        self._fault = ""
+        """Why the filter that is being written cannot be read."""
+        self._drawn: tuple[object, ...] = ()
+        """What the panel shows."""
+        self._drawn_key: Hashable = None
+
+    def body(self) -> Iterator[Widget]:
+        yield ListingLine()
+        yield Input(id="filter", compact=True, max_length=LONGEST_FILTER, placeholder=HELP)
+        with Container(id="both"):
+            yield PartitionList(self._seconds_left, id="partitions")
+            yield ReplicaTable(id="replicas")
+
+    def on_mount(self) -> None:
+        self._list.focus()
+
+    def on_resize(self, event: Resize) -> None:
+        self.query_one("#both").set_class(event.size.width >= WIDE, "wide")
+        self.call_after_refresh(self._share_room)
+
+    def show_known(self) -> None:
+        incident = self.context.known.incident
+        if incident is None:
+            failed = bool(self.context.known.failure)
+            self._list.set_empty("The cluster was not read yet." if failed else "")
+            return
+        self._incident = incident
+        nothing = "The filter keeps none of them." if incident.rows else "Nothing is offline."
+        self._list.set_empty(nothing)
+        self._list.show(incident)
+        self._tell()
+        self._draw_panel()
+
+    def tick(self) -> None:
+        if self._incident is not None and self._incident.bombs:
+            self._list.refresh()
+
+    def keep_only(self, wanted: str) -> None:
+        """Filter by *wanted*, as if it had been written by hand."""
+        self._field.value = wanted
+        self._filter(wanted)
+        self._list.focus()
+
+    @property
+    def _list(self) -> PartitionList:
+        return self.query_one(PartitionList)
+
+    @property
+    def _field(self) -> Input:
+        return self.query_one("#filter", Input)
+
+    def _seconds_left(self, deadline_ms: int) -> float:
+        """Until *deadline_ms*, by the time at which the cluster was read and its age."""
+        if self._incident is None:
+            return 0.0
+        known = self.context.known
+        age = known.age(self.context.clock()) or 0.0
+        return (deadline_ms - self._incident.read_at_ms) / 1000 - age
+
+    # The filter.
+
+    def action_filter(self) -> None:
+        self._field.add_class("asked")
+        self._field.focus()
+
+    @on(Input.Changed, "#filter")
+    def _filter_written(self, message: Input.Changed) -> None:
+        self._filter(message.value)
+
+    @on(Input.Submitted, "#filter")
+    def _filter_given(self) -> None:
+        self._field.remove_class("asked")
+        self._list.focus()
+
+    def _filter(self, text: str) -> None:
+        """Filter by as much of *text* as can be read."""
+        wanted, fault = readable(text)
+        self._fault = "" if fault is None else f"at {fault.position + 1}: {fault}"
+        if wanted.text != self._list.view.filter.text:
+            self._list.look(View(wanted, self._list.view.order))
+        self._tell()
+
+    def action_back(self) -> None:
+        """Empty the filter; leave its field once it is empty."""
+        if self._field.value:
+            self._field.value = ""
+        else:
+            self._filter_given()
+
+    # What is acted on.
+
+    def action_elect(self) -> None:
+        targets = self._list.targets
+        if targets:
+            self.app.post_message(ElectionAsked(tuple(targets)))
+
+    def action_rescue(self) -> None:
+        targets = self._list.targets
+        if targets:
+            from screens.offline.rescue import RescueScreen
+
+            self.app.push_screen(RescueScreen(self.context, targets))
+
+    def action_plan(self) -> None:
+        self._list.when_listed(self._plan)
+
+    def _plan(self) -> None:
+        marked, filtered = self._list.marks.partitions, bool(self._list.view.filter)
+        kept = [one.partition for one in self._list.rows_of_interest()] if filtered else []
+        if filtered and not kept:
+            # A plan of nothing would be one of all.
+            self.notify("The filter keeps none of them: Esc empties it.", markup=False)
+        else:
+            self.app.post_message(PlanAsked(tuple(marked or kept)))
+
+    def action_diff(self) -> None:
+        partition = self._list.partition
+        if partition is not None:
+            self.app.post_message(DiffAsked(partition))
+
+    def action_forecast(self) -> None:
+        if self._incident is None:
+            return
+        rows = self._list.rows_of_interest()
+        marked = " marked" if len(self._list.marks) else " that the filter keeps"
+        which = marked if len(rows) < len(self._incident.rows) else ""
+        what = f"{len(rows):,} offline partition{'s' * (len(rows) != 1)}{which}"
+        from screens.offline.forecast import ForecastScreen
+
+        self.app.push_screen(ForecastScreen(rows, what, self._seconds_left))
+
+    def action_gone(self) -> None:
+        """Ask which brokers never come back with what they held; none takes it all back."""
+        from screens.offline.gone import gone_prompt
+
+        self.app.push_screen(gone_prompt(self.context.watch.gone), self._declare_gone)
+
+    def _declare_gone(self, given: str | None) -> None:
+        from screens.offline.gone import brokers_in
+
+        if given is not None:
+            self.app.post_message(GoneDeclared(brokers_in(given)))
+
+    def action_copy(self) -> None:
+        targets = self._list.targets
+        if targets:
+            what = f"{len(targets):,} names" if len(targets) > 1 else str(targets[0])
+            self.app.post_message(CopyAsked("\n".join(map(str, targets)), what))
+
+    def action_switch(self) -> None:
+        self.focus_next("PartitionList, ReplicaTable")
+
+    # What is shown.
+
+    @on(LineTable.Chosen)
+    def _open_partition(self, message: LineTable.Chosen) -> None:
+        from screens.offline.partition import PartitionScreen
+
+        self.app.push_screen(PartitionScreen(self.context, message.row.partition))
+
+    @on(LineTable.Moved)
+    def _moved(self) -> None:
+        self._draw_panel()
+
+    @on(PartitionList.Changed)
+    def _listed(self) -> None:
+        self._share_room()
+        self._tell()
+
+    def _share_room(self) -> None:
+        """A short list leaves its room to the replicas below it."""
+        both = self.query_one("#both")
+        if not both.size.height:
+            self.call_after_refresh(self._share_room)
+            return
+        most = max(both.size.height * LIST_SHARE // 100, LEAST_LIST)
+        wanted = max(len(self._list.rows) + 1, LEAST_LIST)
+        self._list.styles.height = "1fr" if both.has_class("wide") else min(wanted, most)
+
+    def _draw_panel(self) -> None:
+        incident, line = self._incident, self._list.current
+        if incident is None:
+            return
+        drawn = (line, incident.circumstances.words)
+        if line is not None and drawn == self._drawn:
+            return
+        key, self._drawn = None if line is None else line_key(line), drawn
+        self.query_one(ReplicaTable).show(
+            partial(panel_lines, incident, line), top=key != self._drawn_key
+        )
+        self._drawn_key = key
+
+    def _figures_age(self, incident: Incident) -> int:
+        """Seconds since the oldest figures were read, where that is long before the metadata."""
+        oldest = incident.evidence_at_ms or incident.read_at_ms
+        age = self.context.known.age(self.context.clock()) or 0.0
+        seconds = int((incident.read_at_ms - oldest) / 1000 + age)
+        return seconds if seconds >= OLD_SECONDS else 0
+
+    def _tell(self) -> None:
+        incident, listed = self._incident, self._list
+        if incident is None:
+            return
+        self.query_one(ListingLine).facts = Facts(
+            total=len(incident.rows),
+            judged=incident.judged,
+            kept=listed.listing.kept,
+            groups=len(listed.listing.groups),
+            filter=listed.view.filter.text,
+            fault=self._fault,
+            order=listed.view.order,
+            marked=len(listed.marks),
+            awaited=tuple(sorted(incident.awaited)),
+            silent=tuple(sorted(incident.silent.keys() - incident.awaited)),
+            gone=self.context.watch.gone,
+            figures_age=self._figures_age(incident),
+            missing_acls=incident.missing_acls,
+        )

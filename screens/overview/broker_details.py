@@ -1,0 +1,169 @@
+"""Everything that is known of one broker: over the overview, until Esc."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from rich.table import Table
+from rich.text import Text
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from screens.context import Context
+from screens.messages import OfflineAsked
+from screens.overview.broker_rows import BrokerRow
+from screens.overview.messages import BrokerSettingsRead
+from screens.widgets.status_bar import Part, age_text
+from services.errors import BreakglassError
+from services.health.answers import LANE
+from services.kafka.cluster.broker_log_dirs import BrokerLogDir
+from services.kafka.wire.deadline import Deadline
+from services.model import Unknown
+from services.words.figures import count, shown
+from services.words.inert import bounded
+from themes.roles import Role, role_style
+
+SETTINGS = (
+    "advertised.listeners",
+    "listeners",
+    "process.roles",
+    "log.dirs",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+)
+SECONDS = 5.0
+LENGTH = 300
+UNREAD = Unknown("they are being read")
+GIGA, MEGA = 1 << 30, 1 << 20
+
+
+class BrokerDetails(ModalScreen[None]):
+    """One broker."""
+
+    CSS = """
+    BrokerDetails { align: center middle; }
+    BrokerDetails > VerticalScroll {
+        width: 76; max-width: 100%; height: auto; max-height: 100%;
+        border: round $primary; padding: 0 1; background: $surface;
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,enter,q", "dismiss", "Close"),
+        Binding("o", "offline", "Offline partitions with a replica on it"),
+    ]
+
+    def __init__(self, context: Context, row: BrokerRow) -> None:
+        super().__init__()
+        self.context, self._row = context, row
+        self._settings: Mapping[str, str | None] | Unknown = UNREAD
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield Static(self._table(), markup=False)
+
+    def on_mount(self) -> None:
+        self.run_worker(self._read, group="broker", thread=True, exit_on_error=False)
+
+    def action_offline(self) -> None:
+        self.app.post_message(OfflineAsked(f"broker:{self._row.id}"))
+        self.dismiss()
+
+    @on(BrokerSettingsRead)
+    def _told(self, message: BrokerSettingsRead) -> None:
+        self._settings = message.settings
+        self.query_one(Static).update(self._table())
+
+    def _read(self) -> None:
+        """In a thread: ask the broker for its settings."""
+        self.post_message(BrokerSettingsRead(self._asked()))
+
+    def _asked(self) -> Mapping[str, str | None] | Unknown:
+        from services.kafka.cluster.broker_settings import read_broker_settings
+
+        deadline = Deadline.after(SECONDS)
+        try:
+            with self.context.reading() as client:
+                client.describe(deadline)
+                return read_broker_settings(client.sender, self._row.id, SETTINGS, deadline, LANE)
+        except BreakglassError as error:
+            return Unknown(str(error))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+            return Unknown(f"its answer cannot be read ({type(error).__name__}: {error})")
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 1), expand=True)
+        table.add_column(no_wrap=True)
+        table.add_column(ratio=1, overflow="fold")
+        heading = role_style(self.app, Role.HEADING)
+        for label, part in self._lines():
+            style = role_style(self.app, part.role) if part.role else ""
+            table.add_row(Text(label, heading), Text(bounded(part.text, LENGTH), style))
+        keys = "Esc closes, o shows its offline partitions"
+        table.add_row("", Text(keys, role_style(self.app, Role.MUTED)))
+        return table
+
+    def _lines(self) -> Iterator[tuple[str, Part]]:
+        broker, state = self._row.health, self._row.state
+        yield f"Broker {broker.id}", Part(state.text, state.role)
+        if broker.registration is not None:
+            one = broker.registration
+            yield "Address", Part(f"{one.host}:{one.port}")
+            yield "Rack", Part(one.rack or "-")
+            yield "Fenced", _fenced(one.fenced)
+        held = broker.held
+        yield (
+            "Replicas",
+            Part(
+                f"{count(held.replicas)}, {count(held.in_sync)} in sync, leads {count(held.leads)}"
+            ),
+        )
+        yield from self._log_dirs()
+        yield from self._told_settings()
+
+    def _log_dirs(self) -> Iterator[tuple[str, Part]]:
+        figure = self._row.health.voice.log_dirs
+        if isinstance(figure.value, Unknown):
+            yield "Log dirs", Part(f"? {figure.value.reason}", Role.UNKNOWN)
+            return
+        for number, one in enumerate(figure.value):
+            yield "" if number else "Log dirs", _log_dir(one)
+        age = age_text(figure.age_ms(self._row.now_ms) / 1_000)
+        if figure.failed is not None:
+            yield "", Part(f"STALE {age}: {figure.failed.reason}", Role.STALE)
+        else:
+            yield "", Part(f"read {age} ago", Role.MUTED)
+
+    def _told_settings(self) -> Iterator[tuple[str, Part]]:
+        if isinstance(self._settings, Unknown):
+            yield "Settings", Part(f"? {self._settings.reason}", Role.UNKNOWN)
+            return
+        for key, value in self._settings.items():
+            yield key, Part(shown(value))
+
+
+def _fenced(fenced: bool | Unknown) -> Part:
+    if isinstance(fenced, Unknown):
+        return Part(f"? {fenced.reason}", Role.UNKNOWN)
+    return Part("yes: it leads nothing until it is let in", Role.OFFLINE) if fenced else Part("no")
+
+
+def _log_dir(one: BrokerLogDir) -> Part:
+    if not one.online:
+        return Part(f"{one.path} OFFLINE: {one.why_offline}", Role.OFFLINE)
+    return Part(f"{one.path}, {_free(one)}")
+
+
+def _free(one: BrokerLogDir) -> str:
+    """How much room there is; one number without the other says nothing."""
+    if isinstance(one.usable_bytes, Unknown) or isinstance(one.total_bytes, Unknown):
+        return "free space ?"
+    return f"{_size(one.usable_bytes)} of {_size(one.total_bytes)} free"
+
+
+def _size(number: int) -> str:
+    return f"{number / GIGA:,.1f} GiB" if number >= GIGA else f"{number / MEGA:,.1f} MiB"

@@ -1,0 +1,36 @@
+"""What the overview is told by its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from services.model import Unknown
+
+if TYPE_CHECKING:
+    from services.model import PartitionState
+
+
+@dataclass(eq=False)
+class BrokersAsked(Message):
+    """The brokers were asked about themselves, for the overview."""
+
+    trouble: str = ""
+    """Why they could not be; empty when they were."""
+
+
+@dataclass(eq=False)
+class BrokerSettingsRead(Message):
+    """A broker has told its settings, or why it did not."""
+
+    settings: Mapping[str, str | None] | Unknown
+
+
+@dataclass(eq=False)
+class TroubledFound(Message):
+    """The partitions in one kind of trouble have been looked up."""
+
+    partitions: Sequence[PartitionState]

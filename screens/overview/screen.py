@@ -1,0 +1,146 @@
+"""The screen of the overview: reads only, shows only, and leads to the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from screens.context import Context
+from screens.messages import IntervalChanged, OfflineAsked
+from screens.overview.asking import Asking
+from screens.overview.broker_details import BrokerDetails
+from screens.overview.broker_rows import ASK_SECONDS, BrokerRow, broker_columns, broker_rows
+from screens.overview.facts import facts_of
+from screens.overview.messages import BrokersAsked
+from screens.overview.troubled import TroubledScreen
+from screens.overview.troubles import TroubleRow, trouble_columns, trouble_rows
+from screens.page import Page
+from screens.widgets.facts import Facts
+from screens.widgets.line_table import LineTable
+from services.errors import BreakglassError
+from services.health.counts import NOT_READ, Trouble
+from services.health.monitor import Health
+from services.model import Broker, known
+
+INTERVALS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 300.0)
+"""Seconds between two refreshes that can be chosen."""
+
+
+class OverviewScreen(Page):
+    """The cluster at a glance."""
+
+    TITLE = "Overview"
+    ABOUT = (
+        "The cluster at a glance; each figure says how old it is. Nothing can be changed from "
+        "here. Counts are those of the brokers' metrics: an offline partition is counted once."
+    )
+    CSS = """
+    #troubles { height: 4; }
+    #brokers { height: 1fr; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "app.focus_next", "Next list"),
+        Binding(
+            "plus,equals_sign",
+            "interval(1)",
+            "Slower",
+            key_display="+",
+            tooltip="Refresh less often",
+        ),
+        Binding("minus", "interval(-1)", "Faster", key_display="-", tooltip="Refresh more often"),
+    ]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._asking = Asking(context)
+        self._asked_at: float | None = None
+        self._ask_runs = False
+        self._trouble = ""
+        """Why brokers could not be asked."""
+
+    def body(self) -> Iterator[Widget]:
+        yield LineTable[TroubleRow]((), lambda row: row.trouble, id="troubles", lone=False)
+        yield Facts()
+        yield LineTable[BrokerRow](
+            broker_columns(), lambda row: row.id, id="brokers", lone=False,
+            empty="The cluster was not read yet.",
+        )  # fmt: skip
+
+    def show_known(self) -> None:
+        self._show()
+        self._ask()
+
+    def tick(self) -> None:
+        self._show()
+        self._ask()
+
+    def action_ask_refresh(self) -> None:
+        self._asked_at = None
+        super().action_ask_refresh()
+
+    def action_interval(self, by: int) -> None:
+        """One step up or down among `INTERVALS`."""
+        now = self.context.known.interval
+        steps = [one for one in INTERVALS if (one > now if by > 0 else one < now)]
+        if steps:
+            self.app.post_message(IntervalChanged(steps[0] if by > 0 else steps[-1]))
+
+    @on(LineTable.Chosen, "#troubles")
+    def _open_trouble(self, message: LineTable.Chosen) -> None:
+        row: TroubleRow = message.row
+        if row.trouble is Trouble.OFFLINE:
+            self.app.post_message(OfflineAsked())
+        else:
+            self.app.push_screen(TroubledScreen(self.context, row.trouble))
+
+    @on(LineTable.Chosen, "#brokers")
+    def _open_broker(self, message: LineTable.Chosen) -> None:
+        self.app.push_screen(BrokerDetails(self.context, message.row))
+
+    @on(BrokersAsked)
+    def _asked(self, message: BrokersAsked) -> None:
+        self._ask_runs, self._trouble = False, message.trouble
+        self._show()
+
+    def _show(self) -> None:
+        health, now_ms = self.context.health.health, self.context.health.now_ms()
+        troubles = self.query_one("#troubles", LineTable)
+        troubles.set_columns(trouble_columns(health, now_ms))
+        troubles.set_rows(trouble_rows(health, now_ms, self.size.width))
+        facts = facts_of(health, self.context.known, self._trouble, now_ms)
+        self.query_one(Facts).facts = facts
+        self.query_one("#brokers", LineTable).set_rows(broker_rows(health, now_ms))
+
+    def _ask(self) -> None:
+        """Ask the brokers about themselves, if it is time and nothing forbids it."""
+        now, last = self.context.clock(), self.context.known
+        brokers = self.context.health.brokers
+        wait = last.interval if _wanting(self.context.health.health) else ASK_SECONDS
+        due = self._asked_at is None or now - self._asked_at >= min(wait, ASK_SECONDS)
+        if self._ask_runs or last.paused or not due or not brokers:
+            return
+        self._ask_runs, self._asked_at = True, now
+        self.run_worker(
+            lambda: self._ask_brokers(brokers), group="brokers", thread=True, exit_on_error=False
+        )
+
+    def _ask_brokers(self, brokers: tuple[Broker, ...]) -> None:
+        """In a thread."""
+        trouble = ""
+        try:
+            self._asking.ask(brokers)
+        except BreakglassError as error:
+            trouble = str(error)
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+            trouble = f"their answers cannot be read ({type(error).__name__}: {error})"
+        self.post_message(BrokersAsked(trouble))
+
+
+def _wanting(health: Health) -> bool:
+    """Whether a count is only a lower bound for want of asking."""
+    counts = health.counts.value
+    return known(counts) and counts.why_unjudged == NOT_READ

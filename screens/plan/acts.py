@@ -1,0 +1,220 @@
+"""What can be done to a draft, each with the sentence that says what it did.
+
+They run in a thread, one after the other, and this module imports the plan: the screen reaches
+it through `screens.plan.desk` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from services.errors import Refused, UsageError
+from services.recovery.plan import edit
+from services.recovery.plan.approvals import WANTED, approve
+from services.recovery.plan.draft import FROM_EDITOR, Draft
+from services.recovery.plan.edit_form import render_form
+from services.recovery.plan.history import Edit
+from services.recovery.plan.make import make_plan
+from services.recovery.plan.notes import with_notes
+from services.recovery.plan.opened import open_plan, save_plan
+from services.recovery.plan.present import Present, present_of
+from services.recovery.plan.read_back import Problem, read_back
+from services.recovery.plan.recommendation import as_recommended, recommended
+from services.recovery.plan.totals import totals_of
+from services.words.figures import partitions_text
+from services.words.inert import bounded
+
+if TYPE_CHECKING:
+    from services.incident.incident import Incident
+    from services.model import TopicPartition
+    from services.recovery.plan.document import Plan
+
+Done = tuple[Draft, str]
+"""The draft afterwards, and what was done to it."""
+
+NOTHING = "Nothing to change."
+LARGEST = 10_000
+"""Partitions of a plan that is made here."""
+
+
+def make(incident: Incident, partitions: Sequence[TopicPartition]) -> Done:
+    """A plan of *partitions*, or of all that are offline."""
+    wanted = partitions or [row.partition for row in incident.rows]
+    if not wanted:
+        raise UsageError("No partition is offline: there is nothing to plan.")
+    if len(wanted) > LARGEST:
+        raise UsageError(
+            f"A plan made here has at most {LARGEST:,} partitions and these are {len(wanted):,}: "
+            "mark or filter fewer, or use `breakglass plan make`."
+        )
+    judged = list(incident.assessments(wanted))
+    plan = make_plan(judged, incident.snapshot.cluster_id, incident.read_at_ms)
+    unread = len(wanted) - len(judged)
+    return Draft.made(plan), f"{partitions_text(unread)} not read yet: not in it" if unread else ""
+
+
+def open_file(path: Path) -> Done:
+    """The plan in *path*."""
+    plan, opened = open_plan(path)
+    by_hand = "; changed by other means since it was written" if plan.altered else ""
+    return Draft.read(plan, opened), f"opened {path}: {totals_of(plan)}{by_hand}"
+
+
+def elect(draft: Draft, partition: TopicPartition, broker: int) -> Done:
+    """Designate *broker*."""
+    before = draft.plan.leaders.get(partition)
+    if before == broker:
+        return draft, NOTHING
+    plan = edit.set_leader(draft.plan, partition, broker)
+    was = "left out" if before is None else f"b{before}"
+    return _edited(draft, plan, f"{partition}: {was} -> b{broker}")
+
+
+def out_or_in(draft: Draft, partitions: Collection[TopicPartition]) -> Done:
+    """Leave *partitions* out; if all of them are out already, take them in."""
+    if any(one in draft.plan.leaders for one in partitions):
+        return leave_out(draft, partitions, "")
+    return take_in(draft, partitions)
+
+
+def leave_out(draft: Draft, partitions: Collection[TopicPartition], reason: str) -> Done:
+    """Elect nobody for *partitions*."""
+    elected = [one for one in partitions if one in draft.plan.leaders]
+    if not elected:
+        return draft, NOTHING
+    plan = edit.exclude_all(draft.plan, elected, reason or edit.BY_HAND)
+    return _edited(draft, plan, f"{_named(elected)}: left out")
+
+
+def take_in(draft: Draft, partitions: Collection[TopicPartition]) -> Done:
+    """Elect the recommended replica of those of *partitions* that are left out."""
+    out = [one for one in partitions if one not in draft.plan.leaders]
+    records = draft.plan.records
+    able = [one for one in out if one in records and recommended(records[one]) is not None]
+    if out and not able:
+        raise Refused("Nobody is recommended to lead: choose a leader (l).")
+    plan = as_recommended(draft.plan, frozenset(able))
+    return _edited(draft, plan, f"{_named(able)}: taken in")
+
+
+RULES: Mapping[str, Callable[[Plan, Collection[int], edit.Partitions], Plan]] = {
+    "least loss": lambda plan, _, only: edit.least_loss(plan, only),
+    "prefer": edit.prefer,
+    "never": lambda plan, brokers, only: edit.never(plan, *brokers, only=only),
+    "without waiting": lambda plan, _, only: edit.without_waiting(plan, only),
+    "as recommended": lambda plan, _, only: as_recommended(plan, only),
+}
+"""By the names that the list of rules has for them."""
+
+
+def rule(
+    draft: Draft, name: str, brokers: Collection[int], only: Collection[TopicPartition] | None
+) -> Done:
+    """Apply the rule *name*, for *brokers* where it is about some, to *only* or to all."""
+    before = draft.plan
+    plan = RULES[name](before, brokers, only)
+    changed = [one for one in before.records if before.leaders.get(one) != plan.leaders.get(one)]
+    about = f" {', '.join(f'b{one}' for one in sorted(brokers))}" if brokers else ""
+    return _edited(draft, plan, f"{name}{about}: {_named(changed)}")
+
+
+def write_notes(draft: Draft, notes: Sequence[str]) -> Done:
+    """Keep *notes* in place of those it had."""
+    return _edited(draft, with_notes(draft.plan, notes), "notes changed")
+
+
+def undo(draft: Draft) -> Done:
+    """Take the last edit back."""
+    last = draft.history.last
+    if last is None:
+        return draft, "Nothing to undo."
+    return draft.undone(), str(Edit(f"undone: {last.what}", last.after, last.before))
+
+
+def redo(draft: Draft) -> Done:
+    """Do again what was undone."""
+    again = draft.history.next
+    if again is None:
+        return draft, "Nothing to redo."
+    return draft.redone(), f"again: {again}"
+
+
+def agree(draft: Draft, name: str, heard: str, at_ms: int) -> Done:
+    """Write down that *name* approves, who read *heard* out loud as the digest, or was here.
+
+    Raises:
+        Refused: *heard* is another digest.
+        UsageError: there is nothing to approve, or no name.
+    """
+    plan = draft.plan
+    if plan.breakglass is None:
+        raise UsageError("It has no evidence to approve yet: read everything again (ctrl+r).")
+    read_out = "-".join(heard.lower().replace("-", " ").split())
+    if read_out and read_out not in (plan.spoken_digest, plan.digest):
+        raise Refused(
+            f"They read out {bounded(read_out, 40)} and this is {plan.spoken_digest}: these are "
+            "two plans, so nobody has approved. Compare them."
+        )
+    after = approve(plan, name, at_ms)
+    if after is plan:
+        return draft, f"{name} approved it already: one person counts once."
+    count = len(after.approvals)
+    return draft.amended(after), f"{name} approves {plan.spoken_digest}: {count} of {WANTED}"
+
+
+def save(draft: Draft, path: Path) -> Done:
+    """Write it to *path*."""
+    opened = save_plan(draft.plan, path, draft.opened)
+    return draft.saved_to(opened), f"saved to {path}"
+
+
+def hold(draft: Draft, incident: Incident) -> Done:
+    """Check each election against what was read now."""
+    after = draft.held_against(_present(draft, incident))
+    dropped = "".join([f"; dropped {one.partition}: {one.reason}" for one in after.dismissed[:3]])
+    return after, f"read again and checked{dropped}"
+
+
+def renew(draft: Draft, incident: Incident) -> Done:
+    """Rest it on what was read now."""
+    if draft.plan.breakglass is None:
+        return hold(draft, incident)
+    after = draft.renewed(_present(draft, incident))
+    return after, str(after.history.last)
+
+
+def write_out(draft: Draft) -> str:
+    """The draft as a text to be edited by hand."""
+    if draft.plan.breakglass is None:
+        raise UsageError("It has no evidence yet: read everything again (ctrl+r), then edit it.")
+    return render_form(draft.plan)
+
+
+def take_back(draft: Draft, text: str) -> Done | list[Problem]:
+    """The draft as edited in *text*, or what is wrong with that."""
+    plan = read_back(text, draft.plan)
+    if isinstance(plan, tuple):
+        return list(plan)
+    before = draft.plan
+    changed = [one for one in before.records if before.leaders.get(one) != plan.leaders.get(one)]
+    what = f"edited as a text: {_named(changed)}" if changed else "edited as a text"
+    return _edited(draft, plan, what, FROM_EDITOR)
+
+
+def _edited(draft: Draft, plan: Plan, what: str, stale: str = "") -> Done:
+    after = draft.edited(plan, what, stale)
+    return (draft, NOTHING) if after is draft else (after, str(after.history.last))
+
+
+def _present(draft: Draft, incident: Incident) -> Present:
+    plan = draft.plan
+    wanted = list(dict.fromkeys((*plan.leaders, *plan.records)))
+    judged = incident.assessments(wanted)
+    return present_of(plan, incident.snapshot, judged, incident.read_at_ms)
+
+
+def _named(partitions: Sequence[TopicPartition]) -> str:
+    """``orders-3``, ``14 partitions``."""
+    return str(partitions[0]) if len(partitions) == 1 else partitions_text(len(partitions))

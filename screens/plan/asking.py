@@ -1,0 +1,167 @@
+"""What is asked of the operator before an edit: who, what, why."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from screens.plan.approve_dialog import ApproveDialog
+from screens.plan.leader_dialog import LeaderDialog
+from screens.plan.notes_dialog import NotesDialog
+from screens.plan.rules_dialog import RENEW, BrokersDialog, Group, Needs, Rule, RulesDialog
+from screens.widgets.prompt import Prompt, Question
+from services.words.figures import partitions_text
+
+if TYPE_CHECKING:
+    from screens.plan.editing import Editing
+    from screens.plan.view import View
+    from services.incident.incident import Incident
+    from services.model import TopicPartition
+    from services.recovery.plan.row import PlanRow
+
+
+async def may_discard(screen: Editing) -> bool:
+    """Whether the plan may be put away: nothing of it is unsaved, or the operator says so."""
+    view = screen.view
+    if view is None or not view.draft.unsaved:
+        return True
+    if not (view.draft.history.last or view.approved or view.notes):
+        return True
+    asked = Question("This plan is in no file", "Its edits, notes and approvals would be lost.")
+    answer = await screen.app.push_screen_wait(asked)
+    return answer is True
+
+
+async def choose_leader(screen: Editing, row: PlanRow) -> None:
+    """Ask who leads the partition of *row*."""
+    from screens.plan import acts
+    from services.recovery.plan.candidates import candidates
+
+    view = screen.view
+    record = None if view is None else view.draft.plan.records.get(row.partition)
+    if record is None:
+        screen.say("It has no evidence yet: read everything again (ctrl+r).", failed=True)
+        return
+    dialog = LeaderDialog(row.partition, candidates(record), row.leader, row.recommended)
+    broker = await screen.app.push_screen_wait(dialog)
+    if broker is not None:
+        screen.desk.change(lambda draft: acts.elect(draft, row.partition, broker))
+
+
+async def leave_out(screen: Editing, partitions: Collection[TopicPartition]) -> None:
+    """Ask why *partitions* are left out, and leave them out."""
+    from screens.plan import acts
+
+    if not partitions:
+        return
+    named = (
+        str(next(iter(partitions))) if len(partitions) == 1 else partitions_text(len(partitions))
+    )
+    reason = await screen.app.push_screen_wait(
+        Prompt(f"Why is {named} left out?", about="Kept in the plan.", longest=1_000)
+    )
+    if reason is not None:
+        screen.desk.change(lambda draft: acts.leave_out(draft, partitions, reason.strip()))
+
+
+async def apply_rule(screen: Editing) -> None:
+    """Ask for a rule and for what it is about, and apply it to what is marked or to all."""
+    from screens.plan import acts
+
+    view = screen.view
+    if view is None:
+        return
+    only = frozenset(screen.marked) or None
+    scope = f"all {partitions_text(len(view.rows))}"
+    if only:
+        scope = f"the {partitions_text(len(only))} marked"
+    rule = await screen.app.push_screen_wait(RulesDialog(scope))
+    if rule is None:
+        return
+    if rule.name == RENEW:
+        screen.renew()
+        return
+    brokers: frozenset[int] = frozenset()
+    if rule.needs is not Needs.NOTHING:
+        chosen = await _brokers(screen, rule, view)
+        if chosen is None:
+            return
+        brokers = chosen
+    screen.desk.change(lambda draft: acts.rule(draft, rule.name, brokers, only))
+
+
+async def _brokers(screen: Editing, rule: Rule, view: View) -> frozenset[int] | None:
+    by_rack = rule.needs is Needs.RACK
+    groups = rack_groups(view, screen.incident) if by_rack else broker_groups(view, screen.incident)
+    kind = "In rack" if by_rack else "Broker"
+    return await screen.app.push_screen_wait(BrokersDialog(rule.title, groups, kind))
+
+
+def broker_groups(view: View, incident: Incident | None) -> Sequence[Group]:
+    """Each broker that the plan's partitions are assigned to."""
+    leads = Counter(row.leader for row in view.rows if row.leader is not None)
+    racks = _racks(incident)
+    held = {
+        broker
+        for record in view.draft.plan.records.values()
+        for broker in record.evidence.state.assignment
+    }
+    return [
+        Group(f"b{one}", frozenset((one,)), racks.get(one, "-"), leads[one]) for one in sorted(held)
+    ]
+
+
+def rack_groups(view: View, incident: Incident | None) -> Sequence[Group]:
+    """The brokers of each rack that the cluster names."""
+    leads = Counter(row.leader for row in view.rows if row.leader is not None)
+    racks = _racks(incident)
+    groups = []
+    for rack in sorted(set(racks.values())):
+        brokers = frozenset(one for one, its in racks.items() if its == rack)
+        named = ", ".join(f"b{one}" for one in sorted(brokers))
+        groups.append(Group(named, brokers, rack, sum(leads[one] for one in brokers)))
+    return groups
+
+
+def _racks(incident: Incident | None) -> dict[int, str]:
+    if incident is None:
+        return {}
+    return {one.id: one.rack for one in incident.snapshot.brokers if one.rack is not None}
+
+
+async def approve(screen: Editing) -> None:
+    """Show the digest and ask who agrees to it."""
+    from screens.plan import acts
+    from services.cluster_lock import operator
+
+    view = screen.view
+    if view is None:
+        return
+    name = "" if view.approved else operator()
+    given = await screen.app.push_screen_wait(
+        ApproveDialog(view.spoken, str(view.totals), view.approved, view.void, name)
+    )
+    if given is not None:
+        now_ms = time.time_ns() // 1_000_000
+        screen.desk.change(lambda draft: acts.agree(draft, given.name, given.heard, now_ms))
+
+
+async def write_notes(screen: Editing) -> None:
+    """Show the notes, to be added to and removed."""
+    from screens.plan import acts
+
+    view = screen.view
+    if view is None:
+        return
+    notes = await screen.app.push_screen_wait(NotesDialog(view.notes))
+    if notes is not None:
+        screen.desk.change(lambda draft: acts.write_notes(draft, notes))
+
+
+async def contained_text(screen: Editing, before: str) -> str | None:
+    """Ask for a text that names are to contain."""
+    return await screen.app.push_screen_wait(
+        Prompt("Only partitions whose names contain", value=before, longest=249)
+    )

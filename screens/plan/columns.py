@@ -1,0 +1,85 @@
+"""The columns of the plan's table."""
+
+from __future__ import annotations
+
+from screens.widgets.line_table import Cell, LineColumn
+from services.model import Unknown
+from services.recovery.plan.check import CheckStatus
+from services.recovery.plan.row import PlanRow
+from themes.roles import Role
+
+VERDICT_ROLES = {
+    "BOMB": Role.BOMB,
+    "FORK": Role.FORK,
+    "LOSS": Role.LOST,
+    "STUCK": Role.STUCK,
+    "WAIT": Role.WAITING,
+    "SAFE": Role.SAFE,
+}
+STATUS_ROLES = {
+    CheckStatus.UNCHANGED: Role.VERIFIED,
+    CheckStatus.RERANKED: Role.VERIFIED,
+    CheckStatus.NEW: Role.VERIFIED,
+    CheckStatus.ONLINE: Role.VERIFIED,
+    CheckStatus.CHANGED: Role.STALE,
+    CheckStatus.GONE: Role.STALE,
+    CheckStatus.REFUSED: Role.FAILED,
+}
+
+
+def _verdict(row: PlanRow) -> Cell:
+    return Cell(row.verdict or "?", VERDICT_ROLES.get(row.verdict))
+
+
+def _leader(row: PlanRow) -> Cell:
+    """Elected whom; a sign of its own where that is not what is recommended."""
+    sign = "≠" if row.departs else ""
+    if row.leader is None:
+        return Cell(f"{sign}out", Role.DIFFERENT if row.departs else Role.MUTED)
+    return Cell(f"{sign}b{row.leader}", Role.DIFFERENT if row.departs else Role.DESIGNEE)
+
+
+def _recommended(row: PlanRow) -> Cell:
+    return Cell("-") if row.recommended is None else Cell(f"b{row.recommended}")
+
+
+def _loses(row: PlanRow) -> Cell:
+    if row.loses is None:
+        return Cell("-") if row.leader is None else Cell("?", Role.UNKNOWN)
+    if isinstance(row.loses.records, Unknown):
+        return Cell("?", Role.UNKNOWN)
+    return Cell(str(row.loses), Role.LOST if row.loses.records else None)
+
+
+def _now(row: PlanRow) -> Cell:
+    if row.checked is None:
+        return Cell("-", Role.MUTED)
+    return Cell(row.checked.status.value, STATUS_ROLES[row.checked.status])
+
+
+WIDE = 100
+"""Characters of a screen that has room for sentences in its rows."""
+
+
+def columns_for(width: int) -> tuple[LineColumn[PlanRow], ...]:
+    """The columns of a table of so many characters; names give way before sentences are there."""
+    wide = width >= WIDE
+    columns: tuple[LineColumn[PlanRow], ...] = (
+        LineColumn("Verdict", _verdict),
+        LineColumn("Topic-partition", _partition, shrinks=not wide),
+        LineColumn("Elects", _leader),
+        LineColumn("Best", _recommended),
+        LineColumn("Loses", _loses, right=True),
+        LineColumn("Unread", lambda row: Cell(row.unread), right=True),
+        LineColumn("By", lambda row: Cell(row.chosen_by or "-"), least_width=64),
+        LineColumn("Now", _now),
+    )
+    return (*columns, LineColumn("Why", _why, most=200, shrinks=True)) if wide else columns
+
+
+def _partition(row: PlanRow) -> Cell:
+    return Cell(str(row.partition))
+
+
+def _why(row: PlanRow) -> Cell:
+    return Cell(row.why)

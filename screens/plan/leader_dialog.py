@@ -1,0 +1,104 @@
+"""Choosing who leads one partition: every replica, what it loses, and why others cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from screens.widgets.dialog import Dialog
+from screens.widgets.line_table import Cell, LineColumn, LineTable
+from services.model import TopicPartition, Unknown
+from services.recovery.plan.candidates import Candidate
+from services.words.figures import count
+from themes.roles import Role
+
+
+class LeaderDialog(Dialog[int]):
+    """Ends with a broker that can be elected, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Elect it")]
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        candidates: Sequence[Candidate],
+        leader: int | None,
+        recommended: int | None,
+    ) -> None:
+        super().__init__(f"Who leads {partition}?")
+        self._candidates, self._leader, self._recommended = candidates, leader, recommended
+
+    def body(self) -> Iterator[Widget]:
+        yield LineTable(self._columns(), lambda one: one.broker, empty="no replica is known")
+
+    def on_mount(self) -> None:
+        table = self._table()
+        table.set_rows(self._candidates)
+        table.move_to(self._leader if self._leader is not None else self._recommended)
+        table.focus()
+        self._explain(table.current)
+
+    @on(LineTable.Moved)
+    def _moved(self, message: LineTable.Moved) -> None:
+        self._explain(message.row)
+
+    @on(LineTable.Chosen)
+    def _chosen(self, message: LineTable.Chosen) -> None:
+        chosen: Candidate = message.row
+        if chosen.eligible:
+            self.dismiss(chosen.broker)
+        else:
+            self.say(f"b{chosen.broker} cannot be elected: {chosen.refusal}")
+
+    def action_choose(self) -> None:
+        self._table().action_choose()
+
+    def _table(self) -> LineTable[Candidate]:
+        return self.query_one(LineTable)
+
+    def _explain(self, one: Candidate | None) -> None:
+        if one is None:
+            return
+        if one.refusal:
+            self.say(f"b{one.broker} cannot be elected: {one.refusal}", Role.UNKNOWN)
+        elif one.own_consent:
+            self.say(f"Needs a consent of its own: {one.own_consent}", Role.UNKNOWN)
+        else:
+            self.say(f"Electing b{one.broker} loses {one.loses}.", None)
+
+    def _columns(self) -> Sequence[LineColumn[Candidate]]:
+        return (
+            LineColumn("Broker", self._broker),
+            LineColumn("Role", lambda one: Cell(one.replica.role.value)),
+            LineColumn("LEO", lambda one: Cell(count(one.replica.log_end)), right=True),
+            LineColumn(
+                "Epoch", lambda one: Cell(count(one.replica.last_written_epoch)), right=True
+            ),
+            LineColumn("Loses", _loses, right=True),
+            LineColumn("Can lead", _can, shrinks=True),
+        )
+
+    def _broker(self, one: Candidate) -> Cell:
+        remarks = []
+        if one.broker == self._leader:
+            remarks.append("elected")
+        if one.broker == self._recommended:
+            remarks.append("best")
+        said = f" {', '.join(remarks)}" if remarks else ""
+        return Cell(f"b{one.broker}{said}", Role.DESIGNEE if one.broker == self._leader else None)
+
+
+def _loses(one: Candidate) -> Cell:
+    if isinstance(one.loses.records, Unknown):
+        return Cell("?", Role.UNKNOWN)
+    return Cell(str(one.loses), Role.LOST if one.loses.records else None)
+
+
+def _can(one: Candidate) -> Cell:
+    if one.refusal:
+        return Cell(f"no: {one.refusal}", Role.MUTED)
+    return Cell("with its own consent" if one.own_consent else "yes")

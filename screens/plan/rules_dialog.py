@@ -1,0 +1,145 @@
+"""Rules for many partitions at once: which one, and for which brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from screens.widgets.dialog import Dialog
+from screens.widgets.line_table import Cell, LineColumn, LineTable
+
+
+class Needs(Enum):
+    """What a rule is about."""
+
+    NOTHING = "nothing"
+    BROKERS = "brokers"
+    RACK = "a rack"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of the list."""
+
+    title: str
+    does: str
+    name: str
+    """As `screens.plan.acts` knows it."""
+    needs: Needs = Needs.NOTHING
+
+
+RENEW = "renew"
+RULES = (
+    Rule("Least loss", "whoever loses the fewest records is elected", "least loss"),
+    Rule(
+        "Prefer brokers",
+        "they are elected where their log is as good and loses the same",
+        "prefer",
+        Needs.BROKERS,
+    ),
+    Rule("Prefer a rack", "the same for all brokers of a rack", "prefer", Needs.RACK),
+    Rule("Never brokers", "the next best is elected, or nobody", "never", Needs.BROKERS),
+    Rule(
+        "Without waiting",
+        "what the start of a broker brings back whole is left out",
+        "without waiting",
+    ),
+    Rule("As recommended", "every choice is taken back", "as recommended"),
+    Rule("Evidence of now", "the plan rests on what was read last", RENEW),
+)
+
+
+class RulesDialog(Dialog[Rule]):
+    """Ends with a rule, or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "choose", "Apply")]
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"A rule for {scope}")
+
+    def body(self) -> Iterator[Widget]:
+        columns = (
+            LineColumn[Rule]("Rule", lambda one: Cell(one.title)),
+            LineColumn[Rule]("What it does", lambda one: Cell(one.does), most=60, shrinks=True),
+        )
+        yield LineTable(columns, lambda one: one.title)
+
+    def on_mount(self) -> None:
+        table: LineTable[Rule] = self.query_one(LineTable)
+        table.set_rows(RULES)
+        table.focus()
+        self._explain(table.current)
+
+    @on(LineTable.Moved)
+    def _moved(self, message: LineTable.Moved) -> None:
+        self._explain(message.row)
+
+    def _explain(self, rule: Rule | None) -> None:
+        if rule is not None:
+            self.say(f"{rule.title}: {rule.does}.", None)
+
+    @on(LineTable.Chosen)
+    def _chosen(self, message: LineTable.Chosen) -> None:
+        self.dismiss(message.row)
+
+    def action_choose(self) -> None:
+        self.query_one(LineTable).action_choose()
+
+
+class Group(NamedTuple):
+    """Brokers that can be chosen together: one, or those of a rack."""
+
+    name: str
+    brokers: frozenset[int]
+    rack: str
+    leads: int
+    """Partitions of the plan that they are elected for."""
+
+
+class BrokersDialog(Dialog[frozenset[int]]):
+    """Ends with the brokers that are marked, or the one under the cursor; or None."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "choose", "Apply"),
+        Binding("space", "mark", "Mark several"),
+    ]
+
+    def __init__(self, title: str, groups: Sequence[Group], kind: str) -> None:
+        super().__init__(title)
+        self._groups, self._kind = groups, kind
+        self._marked: set[str] = set()
+
+    def body(self) -> Iterator[Widget]:
+        columns = (
+            LineColumn[Group](self._kind, lambda one: Cell(one.name)),
+            LineColumn[Group]("Rack", lambda one: Cell(one.rack)),
+            LineColumn[Group]("Elected for", lambda one: Cell(f"{one.leads:,}"), right=True),
+        )
+        yield LineTable(columns, lambda one: one.name, empty="the cluster names none")
+
+    def on_mount(self) -> None:
+        table: LineTable[Group] = self.query_one(LineTable)
+        table.set_rows(self._groups)
+        table.focus()
+
+    @on(LineTable.Chosen)
+    def _chosen(self, message: LineTable.Chosen) -> None:
+        names = self._marked or {message.row.name}
+        chosen = [one.brokers for one in self._groups if one.name in names]
+        self.dismiss(frozenset().union(*chosen))
+
+    def action_choose(self) -> None:
+        self.query_one(LineTable).action_choose()
+
+    def action_mark(self) -> None:
+        table: LineTable[Group] = self.query_one(LineTable)
+        if table.current is not None:
+            self._marked ^= {table.current.name}
+            table.set_marked(self._marked)
+            table.action_move(1)

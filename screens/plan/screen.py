@@ -1,0 +1,385 @@
+"""The Plan screen: what is elected where, edited, saved, approved, and sent to be executed.
+
+Nothing that is imported here imports the plan: it comes with the first one that is made or
+opened, in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.events import Resize
+from textual.widget import Widget
+from typing_extensions import override
+
+from screens.messages import DiffAsked, ElectionAsked
+from screens.page import Page
+from screens.plan import asking, files
+from screens.plan.basis import Basis
+from screens.plan.columns import columns_for
+from screens.plan.desk import Desk
+from screens.plan.filters import Filter
+from screens.plan.messages import DraftChanged, DraftRefused, FormFaulty, FormReady
+from screens.plan.summary import PlanSummary, RowDetail
+from screens.widgets.line_table import LineTable
+
+if TYPE_CHECKING:
+    from screens.context import Context
+    from screens.plan.view import View
+    from services.incident.incident import Incident
+    from services.model import TopicPartition
+    from services.recovery.plan.draft import Draft
+    from services.recovery.plan.row import PlanRow
+
+NO_PLAN = "No plan yet: p makes one of all that is offline, o opens one from a file."
+NOTHING_READ = "Nothing has been read of the cluster yet: wait for the first answer."
+NO_ROWS = "Nothing of the plan is shown: Esc shows all."
+
+
+class PlanScreen(Page):
+    """The plan as a document that is edited."""
+
+    TITLE = "Plan"
+    ABOUT = (
+        "Whom to elect for each partition, and what that loses. Nothing here changes the cluster: "
+        "e goes on to the guarded election. ≠ marks what departs from the recommendation."
+    )
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("l", "leader", "Leader", tooltip="Choose who leads this partition (also Enter)"),
+        Binding(
+            "x", "out_or_in", "Out/in", tooltip="Leave out what is marked, or take it in again"
+        ),
+        Binding("X", "leave_out", "Leave out, saying why", show=False),
+        Binding("b", "rules", "Rules", tooltip="A rule for many: least loss, prefer, never ..."),
+        Binding("u", "undo", "Undo", tooltip="Take the last edit back"),
+        Binding("ctrl+y", "redo", "Redo", show=False, tooltip="Do again what was undone"),
+        Binding("a", "approve", "Approve", tooltip="Read out the digest; write down who agrees"),
+        Binding("s", "save", "Save", tooltip="Save the plan to a file"),
+        Binding("e", "elect", "Elect", tooltip="Go on to the guarded election of this plan"),
+        Binding("p", "make", "New", tooltip="Make a plan of all that is offline"),
+        Binding("o", "open", "Open", tooltip="Open a plan from a file"),
+        Binding("v", "edit_text", "As text", tooltip="Edit it as a text, in your $EDITOR"),
+        Binding("n", "notes", "Notes", tooltip="Read and write notes"),
+        Binding("space", "mark", "Mark", show=False, tooltip="Mark rows: x and b are for them"),
+        Binding("f", "next_kind", "Show", show=False, tooltip="All, departures, left out, stopped"),
+        Binding("slash", "find", "Filter", show=False, tooltip="Only names that contain a text"),
+        Binding("d", "diff", "Diff", show=False, tooltip="Compare what two replicas hold"),
+        Binding("escape", "show_all", "Show all", show=False, tooltip="No filter, no marks"),
+    ]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.desk = Desk(self)
+        self._filter = Filter()
+        self._marked: frozenset[TopicPartition] = frozenset()
+        self._read_again = False
+        """The operator has asked for everything to be read; it is checked when it is there."""
+        self._asked_at = 0.0
+        self._against: Incident | None = None
+        """What the plan is being made of, or checked against."""
+        self._basis: Basis | None = None
+
+    @override
+    def body(self) -> Iterator[Widget]:
+        yield PlanSummary()
+        yield LineTable(columns_for(0), _partition, empty=NO_PLAN)
+        yield RowDetail()
+
+    @property
+    def view(self) -> View | None:
+        """What is shown; None: there is no plan."""
+        return self.desk.view
+
+    @property
+    def incident(self) -> Incident | None:
+        """What is known of the cluster."""
+        return self.context.known.incident
+
+    @property
+    def current(self) -> PlanRow | None:
+        """The row under the cursor."""
+        return self._table.current
+
+    @property
+    def marked(self) -> tuple[TopicPartition, ...]:
+        """What is marked, in the plan's order."""
+        rows = () if self.view is None else self.view.rows
+        return tuple([row.partition for row in rows if row.partition in self._marked])
+
+    @property
+    def _table(self) -> LineTable[PlanRow]:
+        return self.query_one(LineTable)
+
+    @override
+    def unsaved(self) -> str:
+        draft = None if self.view is None else self.view.draft
+        if draft is None or not draft.unsaved or draft.history.last is None:
+            return ""
+        return "The plan has edits that are in no file (3 shows it, s saves it)."
+
+    def begin(self, partitions: Sequence[TopicPartition] = ()) -> None:
+        """Make a plan of *partitions*, or of all that are offline."""
+        self._make(partitions)
+
+    def say(self, text: str, *, failed: bool = False) -> None:
+        """Show *text* as what was done last."""
+        summary = self.query_one(PlanSummary)
+        summary.said, summary.failed = text, failed
+
+    def on_mount(self) -> None:
+        self._table.focus()
+
+    def on_resize(self, event: Resize) -> None:
+        self._table.set_columns(columns_for(event.size.width))
+
+    @override
+    def show_known(self) -> None:
+        self._check_when_read()
+        known = self.context.known.incident
+        basis = self._basis
+        outdated = known is not None and basis is not None and basis.outdated_by(known)
+        self.query_one(PlanSummary).outdated = outdated
+
+    @override
+    def tick(self) -> None:
+        self._check_when_read()
+
+    @override
+    def action_ask_refresh(self) -> None:
+        if self.view is not None:
+            self._read_again, self._asked_at = True, self.context.clock()
+            self.say("Reading everything again.")
+        super().action_ask_refresh()
+
+    def _check_when_read(self) -> None:
+        known = self.context.known
+        if not self._read_again or known.incident is None:
+            return
+        fresh = known.read_at is not None and known.read_at >= self._asked_at
+        if fresh and (known.incident.complete or not known.reading):
+            self._read_again = False
+            self.hold(known.incident)
+
+    def hold(self, incident: Incident) -> None:
+        """Check the plan against *incident*."""
+        from screens.plan import acts
+
+        self._against = incident
+        self.desk.change(lambda draft: acts.hold(draft, incident))
+
+    def renew(self) -> None:
+        """Rest the plan on what was read last."""
+        from screens.plan import acts
+
+        incident = self.incident
+        if incident is None:
+            self.say(NOTHING_READ, failed=True)
+            return
+        self._against = incident
+        self.desk.change(lambda draft: acts.renew(draft, incident))
+
+    def rest_on_nothing(self) -> None:
+        """The plan that comes next is of another day: no change of the cluster is told of it."""
+        self._basis = self._against = None
+
+    @work(group="dialog")
+    async def _make(self, partitions: Sequence[TopicPartition]) -> None:
+        incident = self.incident
+        if incident is None:
+            self.say(NOTHING_READ, failed=True)
+        elif await asking.may_discard(self):
+            self._against = incident
+            self.say("Making a plan.")
+            self.desk.begin(partial(_make, incident, partitions))
+
+    @on(DraftChanged)
+    def _changed(self, message: DraftChanged) -> None:
+        self.desk.ended(message.view)
+        self._marked &= frozenset(message.view.places)
+        if self._against is not None:
+            self._basis = Basis(self._against, message.view.places)
+            self._against = None
+        self.say(message.said)
+        self._show_rows()
+        self.show_known()
+
+    @on(DraftRefused)
+    def _refused(self, message: DraftRefused) -> None:
+        self.desk.ended()
+        self._against = None
+        self.say(str(message.error), failed=True)
+
+    @on(FormReady)
+    def _form_ready(self, message: FormReady) -> None:
+        self.desk.ended()
+        files.edit_text(self, message.text, message.line)
+
+    @on(FormFaulty)
+    def _form_faulty(self, message: FormFaulty) -> None:
+        self.desk.ended()
+        self._mend(message)
+
+    @work(group="dialog")
+    async def _mend(self, message: FormFaulty) -> None:
+        await files.mend(self, message.text, message.problems)
+
+    @on(LineTable.Moved)
+    def _moved(self, message: LineTable.Moved) -> None:
+        self.query_one(RowDetail).row = message.row
+
+    @on(LineTable.Chosen)
+    def _chosen(self) -> None:
+        self.action_leader()
+
+    def _show_rows(self) -> None:
+        view = self.view
+        assert view is not None, "there is a plan"
+        rows = self._filter.rows(view.rows)
+        table, summary = self._table, self.query_one(PlanSummary)
+        table.set_empty(NO_ROWS)
+        table.set_rows(rows, marked=self._marked)
+        summary.view = view
+        self._show_what_is_shown()
+        self.query_one(RowDetail).row = table.current
+        self.refresh_bindings()
+
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What needs a plan is off without one; undo and redo are off with nothing to take back."""
+        view = self.view
+        if view is None:
+            return None if action in _NEED_A_PLAN else True
+        if action == "undo":
+            return True if view.draft.history.last else None
+        if action == "redo":
+            return True if view.draft.history.next else None
+        return True
+
+    @work(group="dialog")
+    async def action_leader(self) -> None:
+        if self.current is not None:
+            await asking.choose_leader(self, self.current)
+
+    def action_out_or_in(self) -> None:
+        from screens.plan import acts
+
+        meant = self._meant()
+        self.desk.change(lambda draft: acts.out_or_in(draft, meant))
+
+    @work(group="dialog")
+    async def action_leave_out(self) -> None:
+        await asking.leave_out(self, self._meant())
+
+    @work(group="dialog")
+    async def action_rules(self) -> None:
+        await asking.apply_rule(self)
+
+    def action_undo(self) -> None:
+        from screens.plan import acts
+
+        self.desk.change(acts.undo)
+
+    def action_redo(self) -> None:
+        from screens.plan import acts
+
+        self.desk.change(acts.redo)
+
+    @work(group="dialog")
+    async def action_approve(self) -> None:
+        await asking.approve(self)
+
+    @work(group="dialog")
+    async def action_notes(self) -> None:
+        await asking.write_notes(self)
+
+    @work(group="dialog")
+    async def action_save(self) -> None:
+        await files.save(self)
+
+    @work(group="dialog")
+    async def action_open(self) -> None:
+        await files.open_file(self)
+
+    def action_edit_text(self) -> None:
+        files.write_out(self)
+
+    def action_make(self) -> None:
+        self.begin()
+
+    def action_elect(self) -> None:
+        # The edits before are part of what is elected, be they still under way.
+        self.desk.when_done(self._elect)
+
+    def _elect(self) -> None:
+        view = self.view
+        if view is None:
+            return
+        if view.draft.barrier:
+            self.say(f"Not to be elected: {view.draft.barrier}.", failed=True)
+        else:
+            self.app.post_message(ElectionAsked(plan=view.draft.plan))
+
+    def action_diff(self) -> None:
+        if self.current is not None:
+            self.app.post_message(DiffAsked(self.current.partition))
+
+    def action_mark(self) -> None:
+        if self.current is not None:
+            self._marked ^= {self.current.partition}
+            self._table.set_marked(self._marked)
+            self._table.action_move(1)
+            self._show_what_is_shown()
+
+    def action_next_kind(self) -> None:
+        self._keep(self._filter.next_kind())
+
+    @work(group="dialog")
+    async def action_find(self) -> None:
+        contains = await asking.contained_text(self, self._filter.contains)
+        if contains is not None:
+            self._keep(self._filter._replace(contains=contains))
+
+    def action_show_all(self) -> None:
+        self._marked = frozenset()
+        self._keep(Filter())
+
+    def _keep(self, wanted: Filter) -> None:
+        self._filter = wanted
+        if self.view is not None:
+            self._show_rows()
+
+    def _show_what_is_shown(self) -> None:
+        total = 0 if self.view is None else len(self.view.rows)
+        number = len(self._marked)
+        marked = f"{number:,} marked: x and b are for them" if number else ""
+        shown = self._filter.words(len(self._table.rows), total)
+        self.query_one(PlanSummary).showing = "; ".join(filter(None, (marked, shown)))
+
+    def _meant(self) -> Collection[TopicPartition]:
+        """What is marked, or the row under the cursor."""
+        if self.marked:
+            return self.marked
+        return [] if self.current is None else [self.current.partition]
+
+
+_NEED_A_PLAN = {
+    *("leader", "out_or_in", "leave_out", "rules", "undo", "redo", "approve", "save", "elect"),
+    *("edit_text", "notes", "mark", "next_kind", "find", "diff"),
+}
+
+
+def _partition(row: PlanRow) -> TopicPartition:
+    return row.partition
+
+
+def _make(
+    incident: Incident, partitions: Sequence[TopicPartition], _: Draft | None
+) -> tuple[Draft, str]:
+    """In a thread, where the plan is imported."""
+    from screens.plan import acts
+
+    return acts.make(incident, partitions)

@@ -1,0 +1,34 @@
+"""From a draft to what is shown of it. Imports the plan, so threads import it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from screens.plan.view import View
+from services.recovery.plan.approvals import WANTED, voided
+from services.recovery.plan.notes import notes_of
+from services.recovery.plan.present import tally
+from services.recovery.plan.rows import plan_rows
+from services.recovery.plan.totals import totals_of
+
+if TYPE_CHECKING:
+    from services.recovery.plan.draft import Draft
+
+
+def view_of(draft: Draft) -> View:
+    """Work out what is shown of *draft*: some tens of milliseconds for 2,000 partitions."""
+    plan = draft.plan
+    rows = plan_rows(plan, draft.checked)
+    return View(
+        draft,
+        rows,
+        {row.partition: place for place, row in enumerate(rows)},
+        totals_of(plan),
+        plan.spoken_digest,
+        tuple([one.by for one in plan.approvals]),
+        WANTED,
+        voided(plan),
+        notes_of(plan),
+        tally([row.checked for row in rows if row.checked is not None]),
+        sum(row.departs for row in rows),
+    )

@@ -1,0 +1,126 @@
+"""Refreshing: one reader at a time, in a thread; late answers of an older one are dropped.
+
+A refresh never overlaps another, and a mutation pauses them: what is read while leaders change
+would be told as if it were so.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from screens.messages import ClusterRead, ReadEnded, ReadFailed
+from services.errors import BreakglassError, ClusterError
+
+if TYPE_CHECKING:
+    from textual.app import App
+    from textual.timer import Timer
+
+    from screens.context import Context
+    from services.incident.incident import Incident
+
+
+class Refresher:
+    """Reads the cluster for an app, which gets `ClusterRead`, `ReadFailed` and `ReadEnded`."""
+
+    def __init__(self, app: App[Any], context: Context) -> None:
+        self._app, self._context = app, context
+        self._generation = 0
+        """Of the refresh whose answers count; what others tell is dropped."""
+        self._dated = -1
+        """The refresh whose metadata is shown."""
+        self._wanted = False
+        """Everything is to be read again as soon as that can be."""
+        self._timer: Timer | None = None
+
+    def ask(self) -> None:
+        """Read everything again, now or as soon as the refresh under way ends."""
+        self._wanted = True
+        self._begin()
+
+    def pause(self) -> None:
+        """Begin no refresh until `resume`; what the one under way tells is dropped."""
+        self._context.known.paused = True
+        self._generation += 1
+        self._stop_timer()
+
+    def resume(self) -> None:
+        """Read again, everything: a mutation has ended."""
+        self._context.known.paused = False
+        self.ask()
+
+    def set_interval(self, seconds: float) -> None:
+        """Wait *seconds* between two refreshes."""
+        self._context.known.interval = seconds
+        self._schedule()
+
+    def accept(self, message: ClusterRead | ReadFailed) -> bool:
+        """Take what a refresh told; False if it is of one that no longer counts."""
+        if message.generation != self._generation:
+            return False
+        known = self._context.known
+        if isinstance(message, ReadFailed):
+            known.failure = str(message.error)
+        else:
+            known.incident, known.failure = message.incident, ""
+            if self._dated != message.generation:
+                # What a refresh tells later is more evidence beside the same metadata: countdowns
+                # and the age of what is shown go by that.
+                self._dated = message.generation
+                known.read_at = self._context.clock()
+        return True
+
+    def ended(self) -> None:
+        """The thread is done: the next may begin."""
+        self._context.known.reading = False
+        if self._wanted:
+            self._begin()
+        else:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._stop_timer()
+        known = self._context.known
+        if not known.paused and not known.reading:
+            self._timer = self._app.set_timer(known.interval, self._begin)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+
+    def _begin(self) -> None:
+        known = self._context.known
+        if known.paused or known.reading:
+            return
+        self._stop_timer()
+        self._generation += 1
+        known.reading = True
+        generation, before = self._generation, known.incident
+        everything, self._wanted = self._wanted, False
+        self._app.run_worker(
+            lambda: self._read(generation, before, everything),
+            group="refresh",
+            thread=True,
+            exit_on_error=False,
+        )
+
+    def _read(self, generation: int, before: Incident | None, everything: bool) -> None:
+        """In a thread: each step as a message, and one at the end in any case."""
+        health = self._context.health
+        try:
+            steps = self._context.watch.read(before, everything=everything)
+            for number, incident in enumerate(steps):
+                if number == 0 and generation == self._generation:
+                    health.seen(incident.snapshot)
+                self._app.post_message(ClusterRead(generation, incident))
+        except BreakglassError as error:
+            health.missed(str(error))
+            self._app.post_message(ReadFailed(generation, error))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+            unreadable = ClusterError(
+                f"the cluster's answers cannot be read ({type(error).__name__}: {error}): "
+                "please report it"
+            )
+            self._app.post_message(ReadFailed(generation, unreadable))
+        finally:
+            self._app.post_message(ReadEnded())

@@ -1,0 +1,326 @@
+"""A table drawn line by line, as fast with 100,000 rows as with ten.
+
+Rows are values; columns say how one becomes cells. The cursor stays on its row, found again by
+its key, whatever rows come, go or change places. Nothing of a cell is ever read as markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
+from textual.binding import Binding, BindingType
+from textual.events import Click, Resize
+from textual.geometry import Region, Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from services.words.inert import inert
+from themes.roles import Role, role_style
+
+T = TypeVar("T")
+
+SAMPLE = 300
+"""Rows looked at to find how wide a column has to be."""
+GAP = 2
+CUT = "…"
+LEAST_WIDTH = 8
+"""A column that shrinks is never narrower."""
+MOST_WIDTH = 10_000
+
+
+class Cell(NamedTuple):
+    """What stands in one place of a row."""
+
+    text: str
+    role: Role | None = None
+
+
+@dataclass(frozen=True)
+class LineColumn(Generic[T]):
+    """A column: its title, and what of a row stands in it."""
+
+    title: str
+    cell: Callable[[T], Cell]
+    right: bool = False
+    """Numbers stand to the right."""
+    least_width: int = 0
+    """The column is left out where the table has fewer columns of characters than this."""
+    most: int = 40
+    """No wider than this, whatever the rows hold."""
+    shrinks: bool = False
+    """Gives way first where not everything fits."""
+
+
+class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
+    """Rows under a header, with a cursor and marks."""
+
+    DEFAULT_CSS = """
+    LineTable { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home,g", "jump(0)", "First row", show=False),
+        Binding("end,G", "jump(-1)", "Last row", show=False),
+        Binding("enter", "choose", "Open", show=False),
+    ]
+
+    class Moved(Message):
+        """The cursor is on another row, or its row has changed."""
+
+        def __init__(self, table: LineTable[Any], row: Any) -> None:
+            super().__init__()
+            self.table = table
+            self.row = row
+            """None: the table is empty."""
+
+        @property
+        def control(self) -> LineTable[Any]:
+            return self.table
+
+    class Chosen(Message):
+        """Enter on a row."""
+
+        def __init__(self, table: LineTable[Any], row: Any) -> None:
+            super().__init__()
+            self.table = table
+            self.row = row
+
+        @property
+        def control(self) -> LineTable[Any]:
+            return self.table
+
+    def __init__(
+        self,
+        columns: Sequence[LineColumn[T]],
+        key: Callable[[T], Hashable],
+        *,
+        empty: str = "",
+        lone: bool = True,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        """One of several tables on a screen is not *lone*: its cursor is seen with the focus."""
+        super().__init__(id=id, classes=classes)
+        self._columns, self._key, self._lone = tuple(columns), key, lone
+        self._rows: Sequence[T] = ()
+        self._cursor = 0
+        self._marked: Container[Hashable] = frozenset()
+        self._layout: tuple[tuple[LineColumn[T], int], ...] = ()
+        self._needed: dict[str, int] = {}
+        """How wide each column would like to be."""
+        self._empty = empty
+
+    @property
+    def rows(self) -> Sequence[T]:
+        return self._rows
+
+    @property
+    def cursor(self) -> int:
+        """Number of the row under the cursor; 0 in an empty table."""
+        return self._cursor
+
+    @property
+    def current(self) -> T | None:
+        """The row under the cursor."""
+        return self._rows[self._cursor] if self._cursor < len(self._rows) else None
+
+    def set_rows(self, rows: Sequence[T], *, marked: Container[Hashable] | None = None) -> None:
+        """Show *rows* instead; the cursor follows its row, or stays in its place."""
+        before = self.current
+        self._rows = rows
+        if marked is not None:
+            self._marked = marked
+        self._cursor = self._place_of(before)
+        self._needed = self._measure()
+        self._arrange()
+        self.virtual_size = Size(self.size.width, len(rows) + 1)
+        self._show_cursor()
+        self.refresh()
+        if self.current is not before:
+            self.post_message(self.Moved(self, self.current))
+
+    def set_marked(self, marked: Container[Hashable]) -> None:
+        """Mark the rows whose keys are in *marked*, and no others."""
+        self._marked = marked
+        self.refresh()
+
+    def set_empty(self, text: str) -> None:
+        """Say *text* while there are no rows."""
+        if text != self._empty:
+            self._empty = text
+            if not self._rows:
+                self.refresh()
+
+    def set_columns(self, columns: Sequence[LineColumn[T]]) -> None:
+        """Show other columns."""
+        self._columns = tuple(columns)
+        self._needed = self._measure()
+        self._arrange()
+        self.refresh()
+
+    def move_to(self, key: Hashable) -> bool:
+        """Put the cursor on the row of *key*; False if there is none."""
+        for number, row in enumerate(self._rows):
+            if self._key(row) == key:
+                self._put(number)
+                return True
+        return False
+
+    def action_move(self, by: int) -> None:
+        self._put(self._cursor + by)
+
+    def action_page(self, by: int) -> None:
+        self._put(self._cursor + by * max(self.size.height - 2, 1))
+
+    def action_jump(self, to: int) -> None:
+        self._put(len(self._rows) - 1 if to < 0 else to)
+
+    def action_choose(self) -> None:
+        if self.current is not None:
+            self.post_message(self.Chosen(self, self.current))
+
+    def on_click(self, event: Click) -> None:
+        row = event.y - 1 + self.scroll_offset.y
+        if event.y > 0 and row < len(self._rows):
+            again = row == self._cursor
+            self._put(row)
+            if again:
+                self.action_choose()
+
+    def on_focus(self) -> None:
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self.refresh()
+
+    def on_resize(self, _: Resize) -> None:
+        self._arrange()
+        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
+        self._show_cursor()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        """The header stays; below it are the rows that are scrolled to."""
+        width = self.size.width
+        if y == 0:
+            return self._header(width)
+        number = y - 1 + self.scroll_offset.y
+        if not self._rows and y == 1:
+            return _line([Segment(inert(self._empty), self._style(Role.MUTED))], width)
+        if number >= len(self._rows):
+            return Strip.blank(width, self.rich_style)
+        return self._row(number, width)
+
+    def _header(self, width: int) -> Strip:
+        style = self._style(Role.HEADING)
+        segments = [Segment(" ", style)]
+        for column, wide in self._layout:
+            segments.append(Segment(_fitted(column.title, wide, right=column.right), style))
+            segments.append(Segment(" " * GAP, style))
+        return _line(segments, width, style)
+
+    def _row(self, number: int, width: int) -> Strip:
+        row = self._rows[number]
+        here = number == self._cursor and (self._lone or self.has_focus)
+        marked = self._key(row) in self._marked
+        plain = self.rich_style + (self._style(Role.MARKED) if marked else Style.null())
+        cursor = self._style(Role.CURSOR) if here else Style.null()
+        base = plain + cursor
+        sign = "*" if marked and not here else ">" if here and not marked else "+" if here else " "
+        segments = [Segment(sign, base)]
+        for column, wide in self._layout:
+            cell = column.cell(row)
+            style = base if cell.role is None else plain + self._style(cell.role) + cursor
+            segments.append(Segment(_fitted(inert(cell.text), wide, right=column.right), style))
+            segments.append(Segment(" " * GAP, base))
+        return _line(segments, width, base)
+
+    def _style(self, role: Role) -> Style:
+        return role_style(self.app, role)
+
+    def _put(self, number: int) -> None:
+        number = max(0, min(number, len(self._rows) - 1))
+        if number == self._cursor:
+            return
+        before, self._cursor = self._cursor, number
+        if not self._show_cursor():
+            for changed in (before, number):
+                self.refresh(Region(0, changed + 1 - self.scroll_offset.y, self.size.width, 1))
+        self.post_message(self.Moved(self, self.current))
+
+    def _show_cursor(self) -> bool:
+        """Scroll so that the cursor can be seen; whether anything had to be scrolled."""
+        height = self.size.height - 1
+        top = self.scroll_offset.y
+        if height <= 0:
+            return False
+        wanted = min(max(top, self._cursor - height + 1), self._cursor)
+        if wanted == top:
+            return False
+        self.scroll_to(y=wanted, animate=False, immediate=True)
+        self.refresh()
+        return True
+
+    def _place_of(self, row: T | None) -> int:
+        """Where *row* stands now; its old place if it is gone."""
+        last = max(len(self._rows) - 1, 0)
+        if row is None:
+            return 0
+        key, near = self._key(row), min(self._cursor, last)
+        if self._rows and self._key(self._rows[near]) == key:
+            return near
+        found = (number for number, one in enumerate(self._rows) if self._key(one) == key)
+        return next(found, near)
+
+    def _measure(self) -> dict[str, int]:
+        step = max(len(self._rows) // SAMPLE, 1)
+        sample = [self._rows[place] for place in range(0, len(self._rows), step)]
+        return {one.title: self._wanted_width(one, sample) for one in self._columns}
+
+    def _wanted_width(self, column: LineColumn[T], sample: Iterable[T]) -> int:
+        widest = max((cell_len(inert(column.cell(row).text)) for row in sample), default=0)
+        return min(max(widest, cell_len(column.title)), column.most)
+
+    def _arrange(self) -> None:
+        """Which columns are shown, and how wide each is."""
+        width = self.size.width - 1
+        shown = [one for one in self._columns if width >= one.least_width]
+        needed = [self._needed.get(one.title, len(one.title)) for one in shown]
+        wide = _shrunk(shown, needed, sum(needed) + GAP * len(needed) - width)
+        self._layout = tuple(zip(shown, wide, strict=True))
+
+
+def _shrunk(columns: Sequence[LineColumn[Any]], wide: Sequence[int], over: int) -> list[int]:
+    """Widths that together are *over* less, as far as columns shrink: the widest ones first."""
+    wide = list(wide)
+    least = [max(len(one.title), LEAST_WIDTH) if one.shrinks else MOST_WIDTH for one in columns]
+    for _ in range(over):
+        spare = [place for place, least_here in enumerate(least) if wide[place] > least_here]
+        if not spare:
+            break
+        wide[max(spare, key=wide.__getitem__)] -= 1
+    return wide
+
+
+def _fitted(text: str, width: int, *, right: bool) -> str:
+    """*text* in exactly *width* cells; what is cut ends with a sign."""
+    length = cell_len(text)
+    if length > width:
+        return set_cell_size(text, width - 1) + CUT if width > 1 else set_cell_size(text, width)
+    return " " * (width - length) + text if right else text + " " * (width - length)
+
+
+def _line(segments: list[Segment], width: int, style: Style | None = None) -> Strip:
+    return Strip(segments).adjust_cell_length(width, style)

@@ -1,0 +1,251 @@
+"""What each replica of a partition holds, against the best one, and why that is the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from textwrap import wrap
+from typing import ClassVar, NamedTuple
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from services.incident.against import against, parting_text, unread_reason
+from services.model import ReplicaLog, Unknown
+from services.recovery.judgement.assessment import Assessment
+from services.recovery.judgement.loss import Loss
+from services.words.figures import count, epochs_text
+from services.words.inert import bounded, inert
+from services.words.moments import moment_text
+from themes.roles import Role, role_style
+
+LONGEST_REASON = 600
+"""Characters of one reason; a broker's own words are in some."""
+LEAST_AGAINST = 14
+LEAST_WIDTH = 20
+GAP = "  "
+
+
+class Piece(NamedTuple):
+    """Some words of a line."""
+
+    text: str
+    role: Role | None = None
+
+
+Line = tuple[Piece, ...]
+MakeLines = Callable[[int], Iterable[Line]]
+"""Folds lines for so many cells."""
+
+
+def _no_lines(_: int) -> Iterable[Line]:
+    return ()
+
+
+class ReplicaTable(ScrollView, can_focus=True, inherit_bindings=False):
+    """Lines about one partition, made to fit; scrolls where they are more than there is room."""
+
+    DEFAULT_CSS = """
+    ReplicaTable { scrollbar-size-vertical: 1; overflow-x: hidden; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "scroll_up", "Up", show=False),
+        Binding("down,j", "scroll_down", "Down", show=False),
+        Binding("pageup", "page_up", "Page up", show=False),
+        Binding("pagedown", "page_down", "Page down", show=False),
+    ]
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._make: MakeLines = _no_lines
+        self._lines: Sequence[Line] = ()
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """What is shown, as it was folded for the width there is."""
+        return self._lines
+
+    def show(self, make: MakeLines, *, top: bool = True) -> None:
+        """Show what *make* says instead, from the top; it is asked again when the width changes."""
+        self._make = make
+        if self.size.width:
+            self._fold()
+        if top:
+            self.scroll_to(y=0, animate=False, immediate=True)
+
+    def on_resize(self) -> None:
+        self._fold()
+
+    def _fold(self) -> None:
+        width = max(self.size.width - 1, LEAST_WIDTH)
+        self._lines = tuple(self._make(width))
+        self.virtual_size = Size(self.size.width, len(self._lines))
+        self.refresh()
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        number, width = y + self.scroll_offset.y, self.size.width
+        base = self.rich_style
+        if number >= len(self._lines):
+            return Strip.blank(width, base)
+        segments = [
+            Segment(inert(text), base + role_style(self.app, role) if role else base)
+            for text, role in self._lines[number]
+        ]
+        return Strip(segments).adjust_cell_length(width, base)
+
+
+def partition_lines(assessment: Assessment, width: int) -> list[Line]:
+    """Everything that matters about one partition, for *width* cells."""
+    best = assessment.best
+    loss = None if best is None else assessment.loss_of(best)
+    return [
+        *_title(assessment, loss, width),
+        *replica_lines(assessment, loss, width),
+        *reason_lines(assessment.reasons, width),
+    ]
+
+
+def reason_lines(reasons: Iterable[str], width: int) -> Iterator[Line]:
+    """Sentences, folded."""
+    for reason in reasons:
+        folded = wrap(bounded(reason, LONGEST_REASON), max(width - 3, 10))
+        for number, part in enumerate(folded):
+            yield (Piece(f" {'-' if not number else ' '} {part}"),)
+
+
+def _title(assessment: Assessment, loss: Loss | None, width: int) -> Iterator[Line]:
+    """Name and parting, on a line of its own where there is no room."""
+    state = assessment.evidence.state
+    name = bounded(str(assessment.partition), max(width // 2, 10))
+    about = f"  leader epoch {state.leader_epoch}  assignment {_ids(state.assignment)}"
+    line = (Piece(f" {name}", Role.HEADING), Piece(about))
+    parting = "" if loss is None else parting_text(loss)
+    if len(name) + len(about) + len(parting) + 3 <= width:
+        yield (*line, Piece(f"  {parting}", Role.DIVERGED))
+        return
+    yield line
+    if parting:
+        yield (Piece(f" {parting}", Role.DIVERGED),)
+
+
+def replica_lines(assessment: Assessment, loss: Loss | None, width: int) -> list[Line]:
+    """A header, and a line for each replica in the order of the ranking."""
+    titles = list(TITLES)
+    titles[-1] = "against" if loss is None else f"against b{loss.candidate}"
+    rows = [_row(assessment, loss, one.replica) for one in assessment.ranking.candidates]
+    columns = _fitting(titles, rows, width)
+    widths = [_width(column, titles, rows) for column in columns]
+    header = _aligned([Piece(titles[one], Role.HEADING) for one in columns], columns, widths)
+    return [header, *(_line(row, columns, widths, width) for row in rows)]
+
+
+TITLES = ("  Broker", "Role", "Start", "HW", "LEO", "Epochs", "Newest", "against")
+RIGHT = frozenset((2, 3, 4))
+AGAINST = len(TITLES) - 1
+GIVE_WAY = (6, 5, 2, 3)
+"""Columns that are left out where there is no room for all, in that order."""
+
+
+def _row(assessment: Assessment, loss: Loss | None, replica: ReplicaLog) -> list[Piece]:
+    chosen = replica.broker == assessment.designee
+    unread = unread_reason(replica)
+    verdict = unread if loss is None else against(assessment, loss, replica)
+    lost = None if loss is None else loss.of(replica.broker)
+    role = Role.LOST if lost is not None and lost.tail else None
+    if unread:
+        _, *standing = _standing(replica)
+        role, verdict = Role.UNKNOWN, f"?: {', '.join([*standing, verdict])}"
+    elif chosen:
+        role = Role.DESIGNEE
+    return [
+        Piece(f"{'>' if chosen else ' '} {replica.broker}", Role.DESIGNEE if chosen else None),
+        Piece(_role(replica)),
+        _figure(count(replica.log_start)),
+        _figure(count(replica.high_watermark)),
+        _figure(count(replica.log_end)),
+        _figure(epochs_text(replica.epochs)),
+        _figure(moment_text(replica.newest_ms, replica.observed_at_ms)),
+        Piece(verdict, role),
+    ]
+
+
+def _role(replica: ReplicaLog) -> str:
+    """``stale``, ``last, fenced``; of a silent one the rest stands before the reason."""
+    return replica.role.value if unread_reason(replica) else ", ".join(_standing(replica))
+
+
+def _standing(replica: ReplicaLog) -> Iterator[str]:
+    yield replica.role.value
+    if replica.fenced is True:
+        yield "fenced"
+    elif isinstance(replica.fenced, Unknown):
+        yield "fenced?"
+    if replica.log_dir_online is False:
+        yield "dir offline"
+
+
+def _figure(text: str) -> Piece:
+    return Piece(text, Role.UNKNOWN if text == "?" else None)
+
+
+def _fitting(titles: Sequence[str], rows: Sequence[Sequence[Piece]], width: int) -> list[int]:
+    """The columns there is room for."""
+    columns = list(range(len(titles)))
+    for one in GIVE_WAY:
+        others = sum(_width(held, titles, rows) + len(GAP) for held in columns if held != AGAINST)
+        if others + LEAST_AGAINST <= width:
+            break
+        columns.remove(one)
+    return columns
+
+
+def _width(column: int, titles: Sequence[str], rows: Sequence[Sequence[Piece]]) -> int:
+    """Of a column; what a silent replica does not tell has its reason in its place."""
+    told = [row[column].text for row in rows if column < 2 or not _silent(row)]
+    return max(map(cell_len, (titles[column], *told)))
+
+
+def _silent(row: Sequence[Piece]) -> bool:
+    return row[AGAINST].text.startswith("?: ")
+
+
+def _line(row: Sequence[Piece], columns: Sequence[int], widths: Sequence[int], width: int) -> Line:
+    """A silent replica's line is its broker, its role and the reason."""
+    if not _silent(row):
+        line = _aligned([row[one] for one in columns], columns, widths)
+    else:
+        kept = [one for one in columns if one < 2]
+        line = (*_aligned([row[one] for one in kept], kept, widths), row[AGAINST])
+    return _cut(line, width)
+
+
+def _aligned(cells: Sequence[Piece], columns: Sequence[int], widths: Sequence[int]) -> Line:
+    pieces: list[Piece] = []
+    for cell, column, wide in zip(cells, columns, widths, strict=False):
+        pad = " " * (wide - cell_len(cell.text))
+        text = pad + cell.text if column in RIGHT else cell.text + pad
+        pieces += [Piece(text, cell.role), Piece(GAP)]
+    return tuple(pieces)
+
+
+def _cut(line: Line, width: int) -> Line:
+    """*line* in *width* cells; what is cut ends with a sign."""
+    left, kept = width, []
+    for text, role in line:
+        if cell_len(text.rstrip()) > left:
+            kept.append(Piece(text[: max(left - 1, 0)] + "…", role))
+            break
+        kept.append(Piece(text, role))
+        left -= cell_len(text)
+    return tuple(kept)
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))

@@ -1,0 +1,186 @@
+"""The two lines on top of every screen: which cluster, in what state, how old; and what to do.
+
+The first line names the cluster, how far the operator's hand reaches, the quorum, the brokers and
+the age of it all. The second is the sentence that matters most: what must be stopped, why there
+is no newer truth, or what helps most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.cells import cell_len, set_cell_size
+from rich.style import Style
+from rich.text import Text
+from textual.widget import Widget
+
+from screens.context import Context, Known
+from screens.widgets.line_table import CUT
+from services.model import Unknown
+from services.recovery.judgement.circumstances import quorum_lost
+from services.words.inert import bounded, inert
+from themes.roles import Role, role_style
+
+if TYPE_CHECKING:
+    from services.incident.incident import Incident
+
+SENTENCE_LENGTH = 320
+NAME_LEAST = 8
+MOST_LINES = 5
+
+
+class Part(NamedTuple):
+    """Some words of a line."""
+
+    text: str
+    role: Role | None = None
+    spare: int = 0
+    """Left out where the line is too narrow, 1 before 2; 0 always stays."""
+
+
+class StatusBar(Widget):
+    """Drawn anew by `tell`, each second and whenever something is known."""
+
+    DEFAULT_CSS = """
+    StatusBar { dock: top; height: 2; }
+    """
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._height = 2
+
+    def tell(self) -> None:
+        """Draw what is known now, on as many lines as that takes."""
+        lines = self._lines(self.size.width or self.app.size.width)
+        height = min(len(lines), MOST_LINES)
+        if height != self._height:
+            self._height = height
+            self.styles.height = height
+        self.refresh()
+
+    def render(self) -> Text:
+        return Text("\n").join(self._lines(self.size.width)[:MOST_LINES])
+
+    def on_resize(self) -> None:
+        self.tell()
+
+    def _lines(self, width: int) -> list[Text]:
+        lines = [self._first(width)]
+        for sentences in _told(self.context.known, self.context.clock()):
+            text = Text("   ").join(
+                [
+                    Text(inert(bounded(one.text, SENTENCE_LENGTH)), self._style(one.role))
+                    for one in sentences
+                ]
+            )
+            wrapped = text.wrap(self.app.console, max(width - 2, 20))
+            lines += [Text(" ").append_text(line) for line in wrapped]
+        return lines
+
+    def _first(self, width: int) -> Text:
+        parts = _fitting(list(_parts(self.context, self.context.clock())), width)
+        text = Text(no_wrap=True, overflow="ellipsis")
+        for part in parts:
+            text.append("  " if text else " ").append(part.text, self._style(part.role))
+        text.truncate(width, overflow="ellipsis")
+        return text
+
+    def _style(self, role: Role | None) -> Style:
+        return Style.null() if role is None else role_style(self.app, role)
+
+
+def _fitting(parts: list[Part], width: int) -> list[Part]:
+    """*parts* in a line of *width*: the name is cut, what is spare is left out."""
+    for spare in (0, 1, 2):
+        kept = [one for one in parts if not 0 < one.spare <= spare]
+        over = _length(kept) - width
+        if over <= 0:
+            return kept
+        if spare and cell_len(kept[0].text) - over >= NAME_LEAST:
+            break
+    name = kept[0]
+    room = max(cell_len(name.text) - over, NAME_LEAST)
+    return [Part(set_cell_size(name.text, room - 1) + CUT, name.role), *kept[1:]]
+
+
+def _length(parts: Sequence[Part]) -> int:
+    return sum(cell_len(one.text) for one in parts) + 2 * len(parts) - 1
+
+
+def _parts(context: Context, now: float) -> Iterator[Part]:
+    known = context.known
+    incident = known.incident
+    yield Part(inert(_name(context, incident)), Role.HEADING)
+    yield Part("WRITE", Role.ARMED) if context.armed else Part("READ-ONLY", Role.READONLY)
+    if incident is None:
+        yield Part("connecting" if not known.failure else "not connected", Role.UNKNOWN)
+        return
+    yield _quorum(incident)
+    yield _brokers(incident)
+    yield _offline(incident)
+    yield _age(known, now)
+
+
+def _name(context: Context, incident: Incident | None) -> str:
+    if context.profile:
+        return context.profile
+    return incident.snapshot.cluster_id if incident is not None else "breakglass"
+
+
+def _quorum(incident: Incident) -> Part:
+    quorum = incident.snapshot.quorum
+    if quorum_lost(quorum):
+        return Part("NO QUORUM", Role.BOMB)
+    if isinstance(quorum, Unknown):
+        return Part("quorum ?", Role.UNKNOWN)
+    return Part("quorum ok", spare=1)
+
+
+def _brokers(incident: Incident) -> Part:
+    brokers = incident.snapshot.brokers
+    fenced = sum(one.fenced is True for one in brokers)
+    away = f", {fenced} fenced" if fenced else ""
+    return Part(f"{len(brokers)} broker{'s' * (len(brokers) != 1)}{away}", spare=2)
+
+
+def _offline(incident: Incident) -> Part:
+    number = len(incident.rows)
+    return Part(f"{number:,} offline", Role.OFFLINE if number else None)
+
+
+def _age(known: Known, now: float) -> Part:
+    age = known.age(now)
+    if age is None:
+        return Part("")
+    if known.paused:
+        return Part("refresh paused", Role.RUNNING)
+    if known.stale(now):
+        return Part(f"STALE {age_text(age)}", Role.STALE)
+    return Part(f"{age_text(age)} ago")
+
+
+def age_text(seconds: float) -> str:
+    """``4 s``, ``3 min``, ``2 h``."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
+
+
+def _told(known: Known, now: float) -> Iterator[tuple[Part, ...]]:
+    """Line by line: what must be stopped, what helps most; why there is no newer truth."""
+    incident = known.incident
+    if incident is None:
+        if not known.failure:
+            yield (Part("Reading the cluster.", Role.MUTED),)
+    elif incident.rows and not incident.judged:
+        reading = f"Reading the replicas of {len(incident.rows):,} offline partitions."
+        yield (Part(reading, Role.MUTED),)
+    elif incident.summary.alarm:
+        alarm = incident.alarm(known.age(now) or 0.0)
+        yield (Part(alarm, Role.BOMB), Part(incident.summary.headline))
+    else:
+        yield (Part(incident.summary.headline),)
+    if known.failure:
+        yield (Part(known.failure, Role.FAILED),)

@@ -1,0 +1,298 @@
+"""Draw the pictures of docs/screens from canned incidents; ``--check`` says if they are current.
+
+Clocks stand still and no network is asked: the same screens make the same files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+from console.app import BreakglassApp
+from console.look import colors_left_to_the_theme
+from screens.context import REFRESH_SECONDS
+from screens.elect.phase import Phase
+from screens.messages import Seen
+from screens.plan.leader_dialog import LeaderDialog
+from screens.screenshot import self_contained
+from services.incident.incident import Incident
+from services.recovery.guarded.events import BatchBegun, OutcomesTold
+from tests.incidents import LEDGER, every_verdict, incident_of, lossless, nothing_offline
+from tests.screens.backups import held as places
+from tests.screens.browse import opened as browsing
+from tests.screens.canned_access import REFUSED, CannedAccess
+from tests.screens.checkpoints import held as stores
+from tests.screens.consoles import console_on, watch_of
+from tests.screens.diff import opened as replicas
+from tests.screens.diff.test_looks import logs
+from tests.screens.drawing import Look, stopped_clock
+from tests.screens.elect import test_looks as elections
+from tests.screens.elect.conftest import Screen
+from tests.screens.metastore import canned as services
+from tests.screens.offline import at_work
+from tests.screens.plan import desks
+from tests.screens.test_glance_looks import MINUTE, Clock, at_rest
+from tests.screens.turns import text, until
+from tests.unit.recovery.timeline import journals
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "screens"
+SIZE = (80, 24)
+DARK, MONOCHROME = "breakglass-dark", "breakglass-monochrome"
+_ID = re.compile(r"terminal-\d+")
+"""What Rich names the parts of a picture by: a sum over all that is in it."""
+
+Scene = Callable[[], AbstractAsyncContextManager[BreakglassApp]]
+"""Opens a console and brings it to what a picture is to show."""
+
+
+@asynccontextmanager
+async def overview() -> AsyncIterator[BreakglassApp]:
+    """Ten quiet minutes, then everything at once."""
+    looks = [*[nothing_offline()] * 10, every_verdict()]
+    access = CannedAccess(broken_dirs={2: ("/mnt/b",)}, silent={3: REFUSED}).as_access
+    console = console_on(*looks, access=access, start="overview", clock=stopped_clock)
+    clock = console.context.health.now_ms = Clock()
+    async with console.run_test(size=SIZE) as pilot:
+        for number in range(1, len(looks)):
+            await until(pilot, partial(_looked, console, number), "a look")
+            clock.now += MINUTE
+            await pilot.press("ctrl+r")
+        await until(pilot, lambda: "Of 23 partitions" in text(console), "the last look")
+        await until(pilot, lambda: "FENCED, connection refused" in text(console), "the brokers")
+        console.context.known.interval = REFRESH_SECONDS
+        console.screen.post_message(Seen())
+        await until(pilot, lambda: "every 2 s" in text(console), "the interval of every day")
+        await at_rest(pilot)
+        yield console
+
+
+def _looked(console: BreakglassApp, times: int) -> bool:
+    """Whether the cluster has been looked at so often, and no look is under way."""
+    return len(watch_of(console).asked) == times and not console.context.known.reading
+
+
+@asynccontextmanager
+async def offline(theme: str = DARK) -> AsyncIterator[BreakglassApp]:
+    """The cursor on a partition whose election has a price."""
+    async with at_work.opened(every_verdict(), size=SIZE, theme=theme, clock=stopped_clock) as (
+        pilot,
+        console,
+    ):
+        while "ledger-3" not in at_work.under_cursor(console):
+            await pilot.press("down")
+        await until(pilot, lambda: "50 past 100" in text(console), "the replicas")
+        await at_rest(pilot)
+        yield console
+
+
+@asynccontextmanager
+async def plan() -> AsyncIterator[BreakglassApp]:
+    """A plan with a leader chosen by hand."""
+    console = desks.plan_console(every_verdict(), clock=stopped_clock)
+    async with console.run_test(size=SIZE) as pilot:
+        await desks.made(pilot, console)
+        await pilot.press("ctrl+r")
+        await desks.told(pilot, console, "read again and checked")
+        await desks.at(pilot, console, desks.LEDGER_3)
+        await pilot.press("l")
+        await desks.dialog(pilot, console, LeaderDialog)
+        await pilot.press("down", "enter")
+        await desks.no_dialog(pilot, console)
+        await at_rest(pilot)
+        yield console
+
+
+def six_partitions() -> Incident:
+    """One election with a price, five without."""
+    return incident_of(LEDGER, *(lossless(number) for number in range(5)))
+
+
+@asynccontextmanager
+async def elect() -> AsyncIterator[BreakglassApp]:
+    """The phrase is being typed."""
+    async with elections.opened(six_partitions(), Look(DARK, SIZE)) as screen:
+        await screen.press("tab", *"6 partitions l")
+        await screen.shows("> 6 partitions l")
+        await screen.settles()
+        yield screen.console
+
+
+@asynccontextmanager
+async def electing() -> AsyncIterator[BreakglassApp]:
+    """Some partitions are told, some are under way, some wait."""
+    async with elections.opened(six_partitions(), Look(DARK, SIZE)) as screen:
+        _run_half(screen)
+        await screen.until(lambda: "[ Cancel ]" not in screen.text, "the layout of a run")
+        await screen.settles()
+        yield screen.console
+
+
+def _run_half(screen: Screen) -> None:
+    told = elections.outcomes(screen)
+    elections.agreed(screen, Phase.RUNNING)
+    progress = screen.page.state.progress
+    progress.take(OutcomesTold(tuple(told[:2])))
+    progress.take(BatchBegun(tuple(one.partition for one in told[2:4])))
+    screen.page._show()
+
+
+@asynccontextmanager
+async def diff() -> AsyncIterator[BreakglassApp]:
+    """Around the offset where two replicas diverge."""
+    async with replicas.opened(logs(), size=SIZE, clock=stopped_clock) as shown:
+        await shown.at_offset(100)
+        await shown.until(lambda: "Then ! 23 differ" in shown.told, "the totals")
+        await shown.settled()
+        yield shown.app
+
+
+@asynccontextmanager
+async def journal() -> AsyncIterator[BreakglassApp]:
+    """A recovery of which one outcome is unknown, and what was done before it."""
+    with tempfile.TemporaryDirectory() as folder, patch("services.journal.operator", _operator):
+        for number, make in enumerate((journals.group_reset, journals.recovery)):
+            begin_ms = journals.BEGIN_MS + number * MINUTE
+            journals.timed(make(Path(folder)), begin_ms=begin_ms)
+        console = console_on(
+            nothing_offline(), start="journal", state_folder=Path(folder), clock=stopped_clock
+        )
+        async with console.run_test(size=SIZE) as pilot:
+            await until(pilot, lambda: "ledger-3" in text(console), "the partitions")
+            await at_rest(pilot)
+            yield console
+
+
+@asynccontextmanager
+async def backups() -> AsyncIterator[BreakglassApp]:
+    """A job under way, and a topic of which something is lost."""
+    watch = places.CannedBackups(
+        places.Places({places.MAIN: places.every_state()}), [places.seen(places.job())]
+    )
+    access = CannedAccess().as_access
+    with patch("services.backup_watch.live_ends.read_ends", lambda *_: places.ENDS):
+        console = places.backups_of(watch, access=access, clock=stopped_clock)
+        async with console.run_test(size=SIZE) as pilot:
+            await until(pilot, lambda: "refunds" in text(console), "the topics")
+            await until(pilot, lambda: " 500 " in text(console), "the lags")
+            await pilot.press("down", "down", "down", "right", "down", "down")
+            await until(pilot, lambda: "12 lost" in text(console), "the gaps")
+            await at_rest(pilot)
+            yield console
+
+
+@asynccontextmanager
+async def browse() -> AsyncIterator[BreakglassApp]:
+    """The segments of a partition."""
+    async with browsing.at_segments(SIZE) as console:
+        yield console
+
+
+@asynccontextmanager
+async def records() -> AsyncIterator[BreakglassApp]:
+    """Some records are marked, a search has found one."""
+    async with browsing.at_records(SIZE) as console:
+        yield console
+
+
+@asynccontextmanager
+async def sides() -> AsyncIterator[BreakglassApp]:
+    """Two backups, the cursor on where they differ."""
+    async with browsing.at_sides(SIZE) as console:
+        yield console
+
+
+@asynccontextmanager
+async def metastore() -> AsyncIterator[BreakglassApp]:
+    """A ksqlDB service after an accident, the cursor on the command that its backup has not."""
+    look, words = services.accident, "Line"
+    async with services.at_view(look, ("n",), words, SIZE) as pilot:
+        assert isinstance(pilot.app, BreakglassApp)
+        yield pilot.app
+
+
+@asynccontextmanager
+async def checkpoints() -> AsyncIterator[BreakglassApp]:
+    """One that is being copied, opened to its partitions."""
+    with tempfile.TemporaryDirectory() as folder:
+        seen = stores.seen(stores.bank(Path(folder)))
+    console = stores.checkpoints_of(stores.canned(seen), clock=stopped_clock)
+    async with console.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
+        await pilot.press("down", "right", "down", "down")
+        await until(pilot, lambda: "tellers goes on" in text(console), "the partition")
+        await at_rest(pilot)
+        yield console
+
+
+def _operator() -> str:
+    return "ops@bastion"
+
+
+SCENES: dict[str, Scene] = {
+    "overview": overview,
+    "offline": offline,
+    "offline-monochrome": partial(offline, MONOCHROME),
+    "plan": plan,
+    "elect": elect,
+    "electing": electing,
+    "diff": diff,
+    "journal": journal,
+    "backups": backups,
+    "browse": browse,
+    "records": records,
+    "sides": sides,
+    "metastore": metastore,
+    "checkpoints": checkpoints,
+}
+"""By the name of the file."""
+
+
+async def draw(name: str) -> str:
+    """Return the picture *name* as SVG."""
+    async with SCENES[name]() as console:
+        return _ID.sub(name, self_contained(console.export_screenshot()))
+
+
+@contextmanager
+def away_from_home() -> Iterator[None]:
+    """While entered, a console finds no journals of whoever draws, nor their wish for no colour."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.dict(os.environ, {"XDG_STATE_HOME": folder}),
+        colors_left_to_the_theme(),
+    ):
+        yield
+
+
+def main(arguments: list[str]) -> int:
+    """Write every picture, or with ``--check`` compare; returns the exit code."""
+    with away_from_home():
+        drawn = {FOLDER / f"{name}.svg": asyncio.run(draw(name)) for name in SCENES}
+    there = set(FOLDER.glob("*.svg"))
+    stale = sorted(
+        path.name
+        for path in there | drawn.keys()
+        if path not in drawn or path not in there or path.read_text(encoding="utf-8") != drawn[path]
+    )
+    if "--check" in arguments:
+        if stale:
+            print(f"docs/screens is not what screens look like: {', '.join(stale)}; `make docs`.")
+        return bool(stale)
+    FOLDER.mkdir(exist_ok=True)
+    for path in there - drawn.keys():
+        path.unlink()
+    for path, svg in drawn.items():
+        path.write_text(svg, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

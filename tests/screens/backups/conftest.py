@@ -1,0 +1,28 @@
+"""Backups on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from services.backup_watch.live_ends import LiveEnds
+from services.errors import BreakglassError
+from tests.screens.backups.held import ENDS
+
+SetEnds = Callable[[LiveEnds | BreakglassError], None]
+
+
+@pytest.fixture
+def live_ends(monkeypatch: pytest.MonkeyPatch) -> SetEnds:
+    """Sets what the cluster tells of its ends; what stands in `ENDS` to begin with."""
+    told: list[LiveEnds | BreakglassError] = [ENDS]
+
+    def read(*_: Any) -> LiveEnds:
+        if isinstance(told[-1], BreakglassError):
+            raise told[-1]
+        return told[-1]
+
+    monkeypatch.setattr("services.backup_watch.live_ends.read_ends", read)
+    return told.append

@@ -1,0 +1,14 @@
+"""A page with nothing on it, to see what every page has."""
+
+from __future__ import annotations
+
+from screens.page import Page
+
+
+class BarePage(Page):
+    TITLE = "Bare"
+    ABOUT = "Nothing but what every page has."
+    told = 0
+
+    def show_known(self) -> None:
+        self.told += 1

@@ -1,0 +1,227 @@
+"""Real backups for the screens that browse them, and the screens brought to where they are drawn.
+
+What is drawn must not tell in which folder a test runs: those are reached by a relative path.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, chdir, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from console.app import BreakglassApp
+from screens.browse import BrowseScreen, RecordsScreen
+from screens.diff.pair_list import PairList
+from screens.messages import BrowseAsked
+from screens.widgets.line_table import LineTable
+from services.backup_watch.watch import BackupWatch
+from services.divergence.address import Address, parse_address
+from services.topic_backup import verified
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.layout import segment_prefix
+from services.topic_backup.manifest import TopicIdentity
+from services.topic_backup.record import Record, TimestampType
+from tests.incidents import nothing_offline
+from tests.screens.consoles import console_on
+from tests.screens.drawing import stopped_clock
+from tests.screens.test_glance_looks import at_rest
+from tests.screens.turns import text, until
+from tests.unit.topic_backup.backups import as_the_originals, back_up
+
+BEGAN_MS = 1_700_000_000_000
+MINUTE = 60_000
+SMALL = 12_000
+"""A segment limit that cuts 400 orders into several."""
+
+
+def order(offset: int, **changes: Any) -> Record:
+    """A record as a shop has them, one each minute."""
+    value = {"id": offset, "user": {"name": f"Ann {offset % 5}", "tags": ["new", "café"]}}
+    plain = Record(
+        offset,
+        TimestampType.CREATE,
+        BEGAN_MS + offset * MINUTE,
+        b"user-%d" % (offset % 7),
+        json.dumps(value, ensure_ascii=False).encode(),
+        ((b"trace", b"t%d" % offset), (b"trace", None)),
+    )
+    return plain._replace(**changes)
+
+
+def orders(start: int, end: int) -> list[Record]:
+    return [order(offset) for offset in range(start, end)]
+
+
+def a_place(root: Path) -> Path:
+    """Backups of orders, of old (made by Kafka Backup) and of a topic that cannot be read."""
+    topic = back_up(root, orders(0, 400), max_segment_bytes=SMALL)
+    with patch("time.time_ns", lambda: (BEGAN_MS + 1_000 * MINUTE) * 1_000_000):
+        verified.note(LocalFolder(topic), 1, "files", None, whole=True)
+    as_the_originals(back_up(root, orders(0, 20), identity=TopicIdentity("old")))
+    torn = back_up(root, orders(0, 3), identity=TopicIdentity("torn"))
+    (torn / "breakglass_manifest.json").write_text("{")
+    return root
+
+
+def edited(root: Path) -> tuple[Address, Address]:
+    """Two backups: the right one lacks 150, has other values at 100 and 101, and 10 more."""
+    left = orders(0, 300)
+    right = [
+        order(one.offset, value=b'{"id": 1}') if one.offset in (100, 101) else one
+        for one in left
+        if one.offset != 150
+    ]
+    return pair(root, left, [*right, *orders(300, 310)])
+
+
+def pair(root: Path, left: Sequence[Record], right: Sequence[Record]) -> tuple[Address, Address]:
+    """The addresses of two backups of one partition."""
+    one, other = back_up(root / "a", left), back_up(root / "b", right)
+    return parse_address(f"backup:{one}/0"), parse_address(f"backup:{other}/0")
+
+
+def browser(*places: Path | str, **options: Any) -> BreakglassApp:
+    """A console that begins on the tree of these places."""
+    console = console_on(nothing_offline(), **options)
+    watch = BackupWatch(list(map(str, places)), jobs=lambda _: [])
+    context = replace(console.context, backups=watch)
+    return BreakglassApp(context, theme=console.theme, start="browse")
+
+
+def records_of(console: Any) -> RecordsScreen:
+    """The screen of records that is shown."""
+    screen = console.screen
+    assert isinstance(screen, RecordsScreen), screen
+    return screen
+
+
+async def shown(pilot: Pilot[Any], left: Address, right: Address | None = None) -> RecordsScreen:
+    """Open the records and wait until nothing is read any more."""
+    pilot.app.post_message(BrowseAsked(left, right))
+    await until(pilot, lambda: isinstance(pilot.app.screen, RecordsScreen), "the records")
+    await idle(pilot)
+    return records_of(pilot.app)
+
+
+async def fill(pilot: Pilot[Any], key: str, words: str) -> None:
+    """Press *key*, write *words* into the field that it shows, press Enter."""
+    await pilot.press(key)
+    await until(pilot, lambda: isinstance(pilot.app.focused, Input), "the field")
+    field = pilot.app.focused
+    assert isinstance(field, Input)
+    field.value = words
+    await pilot.press("enter")
+
+
+async def under(pilot: Pilot[Any], *key: str) -> None:
+    """Open the tree down to *key* and put the cursor there."""
+    screen = tree_of(pilot.app)
+    table = screen.query_one("#tree", LineTable)
+    for level in range(1, len(key) + 1):
+        await until(pilot, partial(table.move_to, key[:level]), key[level - 1])
+        if level < len(key):
+            screen.action_open(True)
+
+
+async def idle(pilot: Pilot[Any]) -> None:
+    """Wait until the screen reads nothing."""
+    await until(pilot, lambda: not getattr(pilot.app.screen, "busy", False), "the end of a task")
+    await pilot.pause()
+
+
+def at_offset(console: Any) -> int | None:
+    """The offset under the cursor."""
+    current = console.screen.query_one(PairList).current
+    return None if current is None else current.offset
+
+
+@asynccontextmanager
+async def _in_place(size: tuple[int, int], theme: str) -> AsyncIterator[Pilot[Any]]:
+    """The tree of a place that is always called so."""
+    with tempfile.TemporaryDirectory() as folder, within(folder):
+        a_place(Path("backups"))
+        console = browser("backups", theme=theme, clock=stopped_clock)
+        async with console.run_test(size=size) as pilot:
+            await until(pilot, lambda: "orders" in text(console), "the topics")
+            yield pilot
+
+
+@asynccontextmanager
+async def at_segments(
+    size: tuple[int, int], theme: str = "breakglass-dark"
+) -> AsyncIterator[BreakglassApp]:
+    """The cursor on the second segment of orders."""
+    async with _in_place(size, theme) as pilot:
+        console = pilot.app
+        assert isinstance(console, BreakglassApp)
+        await under(pilot, "backups", "old", "0")
+        await under(pilot, "backups", "orders", "0", segment_prefix(0, 0))
+        await pilot.press("down")
+        await at_rest(pilot)
+        yield console
+
+
+@asynccontextmanager
+async def at_records(
+    size: tuple[int, int], theme: str = "breakglass-dark"
+) -> AsyncIterator[BreakglassApp]:
+    """Two records are marked, one was found."""
+    async with _in_place(size, theme) as pilot:
+        console = pilot.app
+        assert isinstance(console, BreakglassApp)
+        await shown(pilot, parse_address("backup:backups/orders/0"))
+        await fill(pilot, "g", "90")
+        await idle(pilot)
+        await pilot.press("space", "space", "v")
+        await fill(pilot, "slash", "json:id=99")
+        await idle(pilot)
+        await until(pilot, lambda: at_offset(console) == 99, "the find")
+        await at_rest(pilot)
+        yield console
+
+
+@asynccontextmanager
+async def at_sides(
+    size: tuple[int, int], theme: str = "breakglass-dark"
+) -> AsyncIterator[BreakglassApp]:
+    """The cursor on the first difference of two backups."""
+    async with _in_place(size, theme) as pilot:
+        console = pilot.app
+        assert isinstance(console, BreakglassApp)
+        edited(Path("copies"))
+        left, right = (parse_address(f"backup:copies/{one}/orders/0") for one in "ab")
+        await shown(pilot, left, right)
+        await pilot.press("n")
+        await idle(pilot)
+        await until(pilot, lambda: at_offset(console) == 100, "the difference")
+        await at_rest(pilot)
+        yield console
+
+
+@contextmanager
+def within(folder: str | Path) -> Iterator[None]:
+    """Work in *folder*; while entered, places are shown as they were given."""
+    with chdir(folder), patch("services.backup_watch.watch.full_address", str):
+        yield
+
+
+def tree_of(console: Any) -> BrowseScreen:
+    """The tree, whatever is shown over it."""
+    screen = console.screen_stack[0]
+    assert isinstance(screen, BrowseScreen)
+    return screen
+
+
+def lines_of(path: Path) -> Iterator[Any]:
+    """The documents in a file of JSON lines."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)

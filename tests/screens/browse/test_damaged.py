@@ -1,0 +1,114 @@
+"""Fuzzed segments, indexes and log folders: damage has its place, the rest is browsed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from screens.diff.pair_list import PairList
+from services.divergence.address import Address, parse_address
+from services.divergence.align import Kind, Pair
+from services.divergence.entry import Unreadable
+from tests.screens.browse.opened import at_offset, browser, fill, idle, orders, records_of, shown
+from tests.screens.turns import text
+from tests.unit.divergence.test_log_source import tens, write
+from tests.unit.topic_backup.backups import as_the_originals, back_up
+
+SEEDS = range(8)
+END = 200
+Spoil = Callable[[bytes, random.Random], bytes]
+
+
+def flipped(content: bytes, rng: random.Random) -> bytes:
+    """Some bytes are others."""
+    spoilt = bytearray(content)
+    for _ in range(rng.randint(1, 12)):
+        spoilt[rng.randrange(len(spoilt))] = rng.randrange(256)
+    return bytes(spoilt)
+
+
+def cut(content: bytes, rng: random.Random) -> bytes:
+    return content[: rng.randrange(len(content))]
+
+
+def torn(content: bytes, rng: random.Random) -> bytes:
+    """A stretch is missing."""
+    at = rng.randrange(len(content))
+    return content[:at] + content[at + rng.randint(1, 300) :]
+
+
+def zeroed(content: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(content))
+    size = min(rng.randint(1, 2_000), len(content) - at)
+    return content[:at] + bytes(size) + content[at + size :]
+
+
+def noise(content: bytes, rng: random.Random) -> bytes:
+    return rng.randbytes(len(content))
+
+
+SPOILS: Sequence[Spoil] = (flipped, cut, torn, zeroed, noise)
+
+
+def a_backup(folder: Path) -> tuple[Address, list[Path]]:
+    """Without a manifest, and its files."""
+    topic = back_up(folder, orders(0, END), max_segment_bytes=9_000)
+    as_the_originals(topic)
+    files = [one for one in topic.iterdir() if one.name.startswith("segment")]
+    return parse_address(f"backup:{topic}/0"), sorted(files)
+
+
+def a_log(folder: Path) -> tuple[Address, list[Path]]:
+    write(folder / "orders-0", 0, tens(0, 100))
+    write(folder / "orders-0", 100, tens(100, END))
+    files = sorted((folder / "orders-0").iterdir())
+    return parse_address(f"log:{folder}/orders-0"), files
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("made", [a_backup, a_log])
+async def test_whatever_is_damaged_the_screen_shows_the_rest_and_where(
+    tmp_path: Path, made: Callable[[Path], tuple[Address, list[Path]]], seed: int
+) -> None:
+    rng = random.Random(seed)
+    whole, _ = made(tmp_path / "whole")
+    address, files = made(tmp_path / "spoilt")
+    spoilt = rng.choice(files)
+    spoilt.write_bytes(rng.choice(SPOILS)(spoilt.read_bytes(), rng))
+    async with browser().run_test(size=(100, 30)) as pilot:
+        await shown(pilot, address)
+        seen = await _all_of_it(pilot)
+        offsets = [one.offset for one in seen]
+        assert offsets == sorted(set(offsets))
+        damages = [one.left for one in seen if isinstance(one.left, Unreadable)]
+        for one in damages:
+            assert "byte " in one.reason or str(spoilt.parent) in one.reason, one
+            await fill(pilot, "g", str(one.start))
+            await idle(pilot)
+            assert "cannot be read" in text(pilot.app)
+        await pilot.press("escape")
+    async with browser().run_test(size=(100, 30)) as pilot:
+        await shown(pilot, whole, address)
+        await pilot.press("c", "n", "N", "end", "home")
+        await idle(pilot)
+        records_of(pilot.app)
+
+
+async def _all_of_it(pilot: Pilot[None]) -> list[Pair]:
+    """Every pair there is, from the first to the last."""
+    found: dict[int, Pair] = {}
+    for _ in range(3 * END):
+        await idle(pilot)
+        pairs = pilot.app.screen.query_one(PairList)
+        found |= {one.offset: one for one in pairs.window.pairs}
+        before = at_offset(pilot.app)
+        await pilot.press("pagedown")
+        await idle(pilot)
+        if at_offset(pilot.app) == before:
+            break
+    assert all(one.kind in (Kind.EQUAL, Kind.UNREAD) for one in found.values())
+    return [found[at] for at in sorted(found)]

@@ -1,0 +1,294 @@
+"""Records of one source: paged, searched, marked, exported; damage and hostile content in place."""
+
+from __future__ import annotations
+
+import stat
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from screens.browse.one_record import OneRecordScreen
+from screens.browse.records import RecordsScreen
+from screens.diff.pair_list import PairList
+from screens.messages import CopyAsked
+from screens.screenshot import hide_records
+from services.browse.schemas import Schemas
+from services.divergence.address import parse_address
+from services.divergence.entry import Entry
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.record import Record
+from services.topic_backup.segment_index import SegmentIndex
+from tests.screens.browse.opened import (
+    BEGAN_MS,
+    at_offset,
+    browser,
+    fill,
+    idle,
+    lines_of,
+    order,
+    orders,
+    records_of,
+    shown,
+)
+from tests.screens.test_journal import heard
+from tests.screens.turns import lines, text, until
+from tests.unit.browse.registry import registry
+from tests.unit.browse.test_schemas import answers, avro_bytes
+from tests.unit.divergence.test_log_source import tens, write
+from tests.unit.topic_backup.backups import FIRST, RECORDS, back_up, overwrite, read
+
+HOSTILE = "\x1b]0;owned\x07[bold red]x[/]\u202e\x9b2J"
+
+
+@asynccontextmanager
+async def reading(
+    folder: Path, records: list[Record], size: tuple[int, int] = (80, 24), **how: Any
+) -> AsyncIterator[Pilot[Any]]:
+    """The records of a backup on screen."""
+    topic = back_up(folder, records, **how)
+    console = browser(folder)
+    async with console.run_test(size=size, notifications=True) as pilot:
+        await shown(pilot, parse_address(f"backup:{topic}/0"))
+        yield pilot
+
+
+def shows(pilot: Pilot[Any], words: str) -> Callable[[], bool]:
+    return lambda: words in " ".join(text(pilot.app).split())
+
+
+async def to(pilot: Pilot[Any], offset: int) -> None:
+    await until(pilot, lambda: at_offset(pilot.app) == offset, f"offset {offset}")
+
+
+async def test_the_cursor_goes_through_all_of_it(tmp_path: Path) -> None:
+    async with reading(tmp_path, orders(0, 2_000), max_segment_bytes=50_000) as pilot:
+        await to(pilot, 0)
+        assert "offsets 0 to 1,999" in text(pilot.app)
+        for _ in range(12):
+            await pilot.press("pagedown")
+            await idle(pilot)
+        assert (at_offset(pilot.app) or 0) > 150
+        await pilot.press("end")
+        await to(pilot, 1_999)
+        await idle(pilot)
+        await pilot.press("up", "k", "pageup")
+        await idle(pilot)
+        assert (at_offset(pilot.app) or 0) < 1_990
+        await pilot.press("home")
+        await to(pilot, 0)
+
+
+async def test_g_goes_to_an_offset_or_a_time(tmp_path: Path) -> None:
+    async with reading(tmp_path, orders(0, 2_000)) as pilot:
+        await fill(pilot, "g", "1,234")
+        await to(pilot, 1_234)
+        await idle(pilot)
+        await fill(pilot, "g", "2023-11-15T00:00:00")
+        await to(pilot, 107)
+        await idle(pilot)
+        await fill(pilot, "g", "yesterday")
+        await until(pilot, shows(pilot, "is no time"), "what is wrong")
+        await pilot.press("g", "escape", "g", "enter", "down")
+        await to(pilot, 108)
+
+
+async def test_a_search_leads_from_find_to_find_and_back(tmp_path: Path) -> None:
+    records = orders(0, 1_000)
+    for at in (400, 700):
+        records[at] = order(at, value=b'{"deep": {"needle": [1, "found"]}}')
+    async with reading(tmp_path, records) as pilot:
+        await fill(pilot, "slash", "json:deep.needle[1]=found")
+        await to(pilot, 400)
+        await idle(pilot)
+        await pilot.press("n")
+        await to(pilot, 700)
+        await idle(pilot)
+        await pilot.press("n")
+        await until(pilot, shows(pilot, "Nothing fits after this one."), "the end")
+        await pilot.press("N")
+        await to(pilot, 400)
+        await idle(pilot)
+        await fill(pilot, "slash", "header:trace=t5")
+        await until(pilot, shows(pilot, "Nothing fits after"), "nothing")
+        await fill(pilot, "slash", "offset:x")
+        await until(pilot, shows(pilot, "is no offset"), "what is wrong")
+        await fill(pilot, "slash", "")
+        await until(pilot, lambda: "search:" not in text(pilot.app), "no search")
+
+
+async def test_a_search_can_be_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(_: Any, __: Any, ___: int, reading: Any, progress: Any) -> None:
+        while True:
+            reading.go_on()
+            progress(77)
+            time.sleep(0.01)
+
+    async with reading(tmp_path, orders(0, 10)) as pilot:
+        monkeypatch.setattr("screens.browse.reader.next_match", endless)
+        await fill(pilot, "slash", "x")
+        await until(pilot, shows(pilot, "at offset 77. Esc ends it."), "the progress")
+        await pilot.press("escape")
+        await until(pilot, shows(pilot, "Given up."), "the answer")
+        await idle(pilot)
+
+
+async def test_marked_records_are_exported_as_lines_and_as_a_backup(tmp_path: Path) -> None:
+    async with reading(tmp_path / "b", orders(0, 30)) as pilot:
+        await pilot.press("x")
+        assert isinstance(pilot.app.screen, RecordsScreen)
+        await pilot.press("space", "space", "down", "space", "up", "space", "space")
+        await until(pilot, shows(pilot, "3 marked"), "the marks")
+        target = tmp_path / "some.jsonl"
+        await fill(pilot, "x", str(target))
+        await until(pilot, shows(pilot, "3 records written"), "the word on it")
+        kept = [one["offset"] for one in lines_of(target)]
+        assert kept == [0, 1, 4]
+        assert stat.S_IMODE(target.stat().st_mode) == 0o600
+        folder = tmp_path / "some"
+        await fill(pilot, "x", str(folder))
+        await until(pilot, lambda: (folder / "orders").is_dir() and not pilot.app.screen.busy, "it")  # type: ignore[attr-defined]
+        assert [one.offset for one in read(folder / "orders")] == [0, 1, 4]
+        await fill(pilot, "x", str(target))
+        await until(pilot, shows(pilot, "is there already"), "the refusal")
+        await pilot.press("u")
+        await until(pilot, lambda: "3 marked" not in text(pilot.app), "no marks")
+
+
+async def test_a_record_is_shown_whole_and_folded(tmp_path: Path) -> None:
+    async with reading(tmp_path, orders(0, 3), (80, 30)) as pilot:
+        await pilot.press("down", "enter")
+        await until(pilot, lambda: isinstance(pilot.app.screen, OneRecordScreen), "the record")
+        await idle(pilot)
+        for words in ("set by the producer", "trace: t1", "trace: null", "user-1"):
+            assert words in text(pilot.app)
+        await pilot.press("z")
+        await until(pilot, shows(pilot, '"user": { ... 5 lines }'), "one level")
+        await pilot.press("z", "z", "z")
+        await until(pilot, shows(pilot, '"new", "café" ]'), "all levels")
+        await pilot.press("v")
+        await until(pilot, shows(pilot, "as hex"), "bytes")
+        hide_records(pilot.app, True)
+        await pilot.pause()
+        assert "user-1" not in text(pilot.app)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, RecordsScreen), "the list")
+
+
+async def test_a_value_is_decoded_by_its_schema_and_shown_as_it_is_by_the_key(
+    tmp_path: Path,
+) -> None:
+    records = [order(0, value=avro_bytes()), order(1, value=b"\0\0\0\0\x63rest")]
+    topic = back_up(tmp_path, records)
+    with registry(answers()) as url:
+        console = browser()
+        console.context = replace(console.context, schemas=Schemas(url))
+        async with console.run_test(size=(80, 30)) as pilot:
+            await shown(pilot, parse_address(f"backup:{topic}/0"))
+            await pilot.press("enter")
+            await until(pilot, lambda: "as Avro, schema 1" in text(console), "the schema")
+            assert '"note": "café"' in text(console)
+            await pilot.press("v")
+            await until(pilot, lambda: "as text" in text(console), "the bytes")
+            assert '"note"' not in text(console)
+            await pilot.press("v", "v", "v")
+            await until(pilot, lambda: "as Avro, schema 1" in text(console), "the schema again")
+            await pilot.press("escape", "down", "enter")
+            await until(pilot, lambda: "registry says Schema not found" in text(console), "why not")
+            assert "as text" in text(console)
+
+
+async def test_damage_is_a_line_with_its_place_and_the_rest_is_there(tmp_path: Path) -> None:
+    topic = back_up(tmp_path / "b", orders(0, 60))
+    with SegmentIndex(LocalFolder(topic), FIRST) as index:
+        at = index[30].position
+    overwrite(topic / RECORDS, at, b"\x7f" * 40)
+    console = browser(tmp_path / "b")
+    async with console.run_test(size=(120, 40)) as pilot:
+        await shown(pilot, parse_address(f"backup:{topic}/0"))
+        await pilot.press("n")
+        await to(pilot, 30)
+        await until(pilot, shows(pilot, "offset 30 cannot be read"), "the damage")
+        assert f"byte {at + 8}: a timestamp type cannot be" in " ".join(text(console).split())
+        await pilot.press("enter", "space", "down")
+        assert at_offset(console) == 31
+        assert isinstance(records_of(console).query_one(PairList).current.left, Entry)  # type: ignore[union-attr]
+        await pilot.press("n")
+        await until(pilot, shows(pilot, "Nothing is damaged after"), "the end")
+        await pilot.press("N")
+        await to(pilot, 30)
+
+
+async def test_hostile_content_is_inert_and_bounded(tmp_path: Path) -> None:
+    hostile = HOSTILE.encode() + b"A" * 3_000_000
+    nested = b"[" * 200_000
+    records = [
+        order(0, key=hostile[:50], value=hostile, headers=((HOSTILE.encode(), hostile),)),
+        order(1, value=nested),
+        order(2, value=b'{"a": "' + HOSTILE.encode() + b'"}'),
+    ]
+    async with reading(tmp_path, records) as pilot:
+        for form in range(3):
+            del form
+            for _ in range(3):
+                assert not acting(pilot)
+                await pilot.press("enter")
+                await until(pilot, lambda: isinstance(pilot.app.screen, OneRecordScreen), "it")
+                await idle(pilot)
+                await pilot.press("z", "end")
+                assert not acting(pilot)
+                await pilot.press("escape", "down")
+            await pilot.press("home", "v")
+            await idle(pilot)
+
+
+def acting(pilot: Pilot[Any]) -> set[str]:
+    return {one for one in text(pilot.app) if not one.isprintable() and one != "\n"}
+
+
+async def test_a_log_folder_is_browsed_as_a_backup_is(tmp_path: Path) -> None:
+    write(tmp_path / "orders-0", 0, tens(0, 300))
+    console = browser()
+    async with console.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, parse_address(f"log:{tmp_path}/orders-0"))
+        await pilot.press("end")
+        await to(pilot, 299)
+        with heard(console, CopyAsked) as asked:
+            await pilot.press("y")
+            await until(pilot, lambda: asked, "the copy")
+        assert asked[0].text == f"log:{tmp_path}/orders-0"
+
+
+async def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
+    console = browser()
+    async with console.run_test(size=(80, 24)) as pilot:
+        await shown(pilot, parse_address(f"backup:{tmp_path}/none/0"))
+        assert "holds no backup: check the address" in " ".join(text(console).split())
+        await pilot.press("n", "N", "end", "home", "enter", "space", "c", "s", "x", "ctrl+r")
+        await idle(pilot)
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(console.screen, RecordsScreen), "the tree")
+
+
+async def test_more_records_are_seen_when_it_is_read_again(tmp_path: Path) -> None:
+    async with reading(tmp_path, orders(0, 10)) as pilot:
+        back_up(tmp_path, orders(10, 20))
+        await pilot.press("down", "ctrl+r")
+        await until(pilot, shows(pilot, "offsets 0 to 19"), "what has come")
+        await idle(pilot)
+        assert at_offset(pilot.app) == 1
+
+
+def test_the_clock_of_these_records_is_known() -> None:
+    assert order(107).timestamp == BEGAN_MS + 107 * 60_000
+
+
+async def test_lines_say_offset_time_key_and_value(tmp_path: Path) -> None:
+    async with reading(tmp_path, orders(5, 8)) as pilot:
+        line = next(one for one in lines(pilot.app) if " 6 " in one)
+        assert line.split()[:4] == ["6", "-", "22:19:20", "user-6"]

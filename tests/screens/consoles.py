@@ -1,0 +1,77 @@
+"""Consoles on canned incidents: what an operator sees, without a cluster behind it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from console.app import BreakglassApp
+from screens.context import Context, Known
+from screens.terminal import Terminal
+from services.errors import BreakglassError
+from services.incident.incident import Incident
+from services.session import Power, ReadAccess
+
+FAR_AWAY = 3_600.0
+"""Seconds until the next refresh: no test waits for one it did not ask for."""
+
+
+@dataclass
+class CannedWatch:
+    """Tells the next of *readings* at each refresh, and the last one ever after."""
+
+    readings: Sequence[Incident | BreakglassError]
+    asked: list[bool] = field(default_factory=list)
+    """Whether everything was to be read, for each refresh."""
+    closed: bool = False
+    gone: tuple[int, ...] = ()
+
+    def read(
+        self, before: Incident | None = None, *, everything: bool = False
+    ) -> Iterator[Incident]:
+        place = min(len(self.asked), len(self.readings) - 1)
+        self.asked.append(everything)
+        told = self.readings[place]
+        if isinstance(told, BreakglassError):
+            raise told
+        yield told
+
+    def declare_gone(self, brokers: Collection[int]) -> None:
+        self.gone = tuple(brokers)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def console_on(
+    *readings: Incident | BreakglassError,
+    access: ReadAccess | None = None,
+    power: Power | None = None,
+    theme: str = "breakglass-dark",
+    terminal: Terminal | None = None,
+    start: str = "offline",
+    state_folder: Path | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> BreakglassApp:
+    """A console whose refreshes tell *readings*; it begins on the screen *start*.
+
+    Without *access* a screen that reads the cluster by itself cannot.
+    """
+    context = Context(
+        cast("ReadAccess", access),
+        CannedWatch(readings),
+        terminal or Terminal(),
+        power,
+        state_folder=state_folder,
+        clock=clock,
+        known=Known(interval=FAR_AWAY),
+    )
+    return BreakglassApp(context, theme=theme, start=start)
+
+
+def watch_of(console: BreakglassApp) -> CannedWatch:
+    """The canned watch behind *console*."""
+    return cast("CannedWatch", console.context.watch)

@@ -1,0 +1,162 @@
+"""The screen of two replicas on canned logs: as an operator sees it, without a broker."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from textual.pilot import Pilot
+
+from screens.diff import DiffScreen
+from screens.diff.pair_list import PairList
+from screens.diff.reader import Compare
+from services.divergence.comparison import Comparison
+from services.divergence.entry import Item
+from services.divergence.replicas import Facing
+from services.divergence.source import Reading
+from services.errors import BreakglassError
+from services.incident.incident import Incident
+from tests.incidents import diverged_incident
+from tests.screens.consoles import console_on
+from tests.screens.turns import text, until
+from tests.unit.divergence.streams import ListSource, entries
+
+LEDGER_LOGS: dict[int, Sequence[Item]] = {
+    1: [*entries(0, 100, b"shared", 0), *entries(100, 125, b"new of b1", 2)],
+    2: [*entries(0, 100, b"shared", 0), *entries(100, 150, b"old of b2", 1)],
+}
+"""What the evidence of `diverged_incident` says of b1 and b2."""
+
+CALM_TURNS = 8
+
+
+@dataclass
+class Gate:
+    """Keeps readers waiting, as a slow broker does, until it is opened or they are not wanted."""
+
+    opened: threading.Event = field(default_factory=threading.Event)
+    waiting: threading.Event = field(default_factory=threading.Event)
+
+    def pass_through(self, reading: Reading) -> None:
+        self.waiting.set()
+        while not self.opened.wait(0.005):
+            reading.go_on()
+
+
+@dataclass
+class GatedSource(ListSource):
+    """A list that is read through a gate."""
+
+    gate: Gate = field(default_factory=Gate)
+
+    def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
+        self.gate.pass_through(reading)
+        yield from super().read(start, end, reading)
+
+
+@dataclass
+class Replicas:
+    """What brokers hold, in place of a connection to them."""
+
+    logs: Mapping[int, Sequence[Item]]
+    gate: Gate = field(default_factory=Gate)
+    failure: BreakglassError | None = None
+    connected: int = 0
+    closed: int = 0
+
+    @contextmanager
+    def connect(self) -> Iterator[Compare]:
+        if self.failure is not None:
+            raise self.failure
+        self.connected += 1
+        yield self.compare
+        self.closed += 1
+
+    def compare(self, facing: Facing) -> Comparison:
+        left, right = (
+            GatedSource(self.logs[log.broker], f"b{log.broker}", gate=self.gate)
+            for log in (facing.left, facing.right)
+        )
+        return Comparison(left, right, facing.proven_same)
+
+
+@dataclass
+class Opened:
+    """A diff screen that is shown."""
+
+    pilot: Pilot[Any]
+    screen: DiffScreen
+    replicas: Replicas
+
+    @property
+    def pairs(self) -> PairList:
+        return self.screen.query_one(PairList)
+
+    @property
+    def at(self) -> int | None:
+        """The offset under the cursor."""
+        return None if self.pairs.current is None else self.pairs.current.offset
+
+    @property
+    def app(self) -> Any:
+        return self.pilot.app
+
+    @property
+    def told(self) -> str:
+        """All words of the screen, wherever lines are broken."""
+        return " ".join(text(self.app).split())
+
+    async def until(self, so: Any, what: str) -> None:
+        await until(self.pilot, so, what)
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def settled(self) -> None:
+        """Wait until nothing has changed on the screen for some turns."""
+        seen: list[str] = []
+
+        def unchanged() -> bool:
+            seen.append(text(self.app))
+            return len(seen) >= CALM_TURNS and len(set(seen[-CALM_TURNS:])) == 1
+
+        await self.until(unchanged, "a screen that stays as it is")
+
+    async def at_offset(self, offset: int) -> None:
+        """Wait until the cursor is on *offset* and nothing is read any more."""
+        await self.until(
+            lambda: self.at == offset and not self.screen.busy, f"offset {offset}, not {self.at}"
+        )
+
+
+@asynccontextmanager
+async def opened(
+    logs: Mapping[int, Sequence[Item]] = LEDGER_LOGS,
+    *,
+    size: tuple[int, int] = (80, 24),
+    incidents: Sequence[Incident] = (),
+    held_back: bool = False,
+    failure: BreakglassError | None = None,
+    sides: tuple[int | None, int | None] = (None, None),
+    theme: str = "breakglass-dark",
+    clock: Callable[[], float] = time.monotonic,
+) -> AsyncIterator[Opened]:
+    """A console that shows the first offline partition's replicas; *held_back*: not read yet."""
+    known = incidents or (diverged_incident(),)
+    console = console_on(*known, theme=theme, clock=clock)
+    replicas = Replicas(logs, failure=failure)
+    if not held_back:
+        replicas.gate.opened.set()
+    async with console.run_test(size=size) as pilot:
+        await until(pilot, lambda: not console.context.known.reading, "what is known")
+        partition = known[0].rows[0].partition
+        screen = DiffScreen(console.context, partition, *sides, connect=replicas.connect)
+        await console.push_screen(screen)
+        shown = Opened(pilot, screen, replicas)
+        await shown.until(lambda: held_back or not screen.busy, "the first records")
+        yield shown
+        replicas.gate.opened.set()

@@ -1,0 +1,62 @@
+"""What two replicas look like beside each other, in each theme and size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import pytest
+
+from screens.diff.record_screen import RecordScreen
+from services.divergence.content import ROWS, content_of, headers_of
+from services.divergence.entry import Entry, Item, Unreadable
+from services.topic_backup.batches import ControlType, Marker
+from tests.screens.diff.opened import opened
+from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
+from tests.unit.divergence.streams import entry
+
+pytestmark = pytest.mark.usefixtures("bare_pages")
+
+NARROW = [pytest.param(Look("breakglass-dark", (60, 20)), id="dark-60x20")]
+
+
+def payment(offset: int, account: str, epoch: int) -> Entry:
+    """A record as a ledger has them."""
+    whose = f"{account}-{offset % 7}"
+    value = json.dumps({"account": whose, "amount": offset * 3, "note": "café"}, ensure_ascii=False)
+    return entry(offset, value.encode(), epoch)
+
+
+def logs() -> dict[int, Sequence[Item]]:
+    """Two logs that differ in every way soon after they part."""
+    shared: list[Item] = [payment(offset, "acc", 0) for offset in range(100)]
+    ours: list[Item] = [payment(offset, "acx", 2) for offset in range(100, 125)]
+    theirs: list[Item] = [payment(offset, "acc", 1) for offset in range(100, 150)]
+    first, second, third = (payment(offset, "acc", 2) for offset in (101, 102, 103))
+    ours[1] = first._replace(key=None, timestamp=5)
+    ours[2] = second._replace(headers=headers_of(((b"trace", b"\x1b[31m"),), ROWS))
+    ours[3] = third._replace(marker=Marker(ControlType.ABORT, 4))
+    ours[4:6] = [Unreadable(104, 106, "its CRC differs; read it from another replica.")]
+    theirs[6] = payment(106, "acc", 1)._replace(value=content_of(b"\xff\x00" * 400, ROWS.value))
+    return {1: [*shared, *ours], 2: [*shared, *theirs]}
+
+
+@pytest.mark.parametrize("look", [*LOOKS, *NARROW])
+async def test_two_replicas_look_as_before(look: Look, drawn_as_before: Drawn) -> None:
+    async with opened(logs(), size=look.size, theme=look.theme, clock=stopped_clock) as shown:
+        await shown.at_offset(100)
+        await shown.until(lambda: "Then ! 23 differ" in shown.told, "the totals")
+        await shown.settled()
+        drawn_as_before(shown.app)
+
+
+@pytest.mark.parametrize("look", [*LOOKS, *NARROW])
+async def test_a_record_of_two_replicas_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
+    async with opened(logs(), size=look.size, theme=look.theme, clock=stopped_clock) as shown:
+        await shown.press("down", "v", "enter")
+        await shown.until(
+            lambda: isinstance(shown.app.screen, RecordScreen) and not shown.app.screen.busy,
+            "the record",
+        )
+        await shown.settled()
+        drawn_as_before(shown.app)

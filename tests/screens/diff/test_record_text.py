@@ -1,0 +1,151 @@
+"""What records hold on a screen: inert, bounded, and different where the records are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.style import Style
+from textual.strip import Strip
+
+from screens.diff.drawing import line_segments
+from screens.diff.pieces import Manner, clock_text, marker_text, pieces
+from screens.diff.record_lines import BEHIND, RecordLine, Writing, record_lines
+from services.divergence.align import compared
+from services.divergence.content import ROWS, Keep, content_of, headers_of
+from services.divergence.entry import Entry, Item, Unreadable
+from services.topic_backup.batches import ControlType, Marker
+from services.topic_backup.record import TimestampType
+from services.words.record_text import Form
+from tests.unit.divergence.streams import entry
+
+PLAIN, DIFFERENT = Style(), Style(bold=True)
+HOSTILE = ["\x1b[2J", "[red]", "[/]", "\u202e", "\x00\x9b", "注文", "e\u0301" * 20, "\n", "\x07"]
+hostile = st.lists(st.sampled_from(HOSTILE), max_size=12).map(lambda parts: "".join(parts).encode())
+contents = st.none() | hostile | st.binary(max_size=80)
+keeps = st.sampled_from([ROWS, Keep(value=7, headers=1)])
+
+
+@st.composite
+def items(draw: st.DrawFn) -> Item | None:
+    """Anything that can stand on a side."""
+    kind = draw(st.sampled_from(["entry", "entry", "entry", "none", "damage", "marker"]))
+    if kind == "none":
+        return None
+    if kind == "damage":
+        return Unreadable(5, 9, draw(hostile).decode())
+    keep = draw(keeps)
+    headers = draw(st.lists(st.tuples(hostile, contents), max_size=3).map(tuple))
+    made = Entry(
+        5,
+        draw(st.none() | st.integers(0, 2**31 - 1)),
+        draw(st.sampled_from(TimestampType)),
+        draw(st.none() | st.integers(-(2**63), 2**63 - 1)),
+        content_of(draw(contents), keep.value),
+        content_of(draw(contents), keep.value),
+        headers_of(headers, keep),
+        producer_id=draw(st.sampled_from([-1, 1001])),
+    )
+    return made._replace(marker=Marker(ControlType.ABORT, 3)) if kind == "marker" else made
+
+
+forms = st.sampled_from(Form)
+
+
+@given(items(), items(), st.integers(0, 130), forms, st.booleans())
+def test_a_line_of_the_list_is_inert_and_exactly_as_wide_as_its_place(
+    one: Item | None, other: Item | None, width: int, form: Form, redacted: bool
+) -> None:
+    written = pieces(one, other, width, Manner(form, redacted))
+    strip = Strip(line_segments(written, width, PLAIN, DIFFERENT))
+    assert strip.text.isprintable() or not strip.text
+    assert cell_len(strip.text) == strip.cell_length == width
+
+
+@given(items(), items(), forms, st.booleans())
+def test_a_record_is_inert_and_its_lines_are_marked_where_it_differs(
+    one: Item | None, other: Item | None, form: Form, redacted: bool
+) -> None:
+    if one is None and other is None:
+        return
+    pair = compared(5, one, other)
+    lines = record_lines(pair, Writing(form, redacted=redacted))
+    for line in lines:
+        for text in (line.left, line.right):
+            assert text is None or text.isprintable()
+            assert text is None or len(text) <= 1_000
+        assert line.sign != "=" or line.left == line.right
+    if isinstance(one, Entry) and isinstance(other, Entry):
+        assert bool(pair.fields) == any(line.sign not in "= " for line in lines)
+
+
+def lines_of(one: Item | None, other: Item | None, form: Form = Form.TEXT) -> list[RecordLine]:
+    return record_lines(compared(5, one, other), Writing(form))
+
+
+def test_a_record_is_told_field_by_field() -> None:
+    record = entry(5, b'{"a": 1}')._replace(
+        headers=headers_of(((b"trace", b"x"), (b"none", None)), ROWS), producer_id=7
+    )
+    changed = record._replace(epoch=6, value=content_of(b'{"a": 2}', 512))
+    told = lines_of(record, changed, Form.JSON)
+    assert [(line.sign, line.name, line.left) for line in told] == [
+        ("!", "epoch", "5"),
+        ("=", "timestamp", "2023-11-14 22:13:20Z (1700000000005 ms)"),
+        ("=", "type", "set by the producer"),
+        ("=", "producer", "7"),
+        ("=", "key", "5 bytes; not JSON (at character 0), so it is shown as text"),
+        ("=", "", "key-5"),
+        ("=", "headers", "2"),
+        ("=", "", "trace: x"),
+        ("=", "", "none: null"),
+        ("=", "value", "8 bytes"),
+        ("=", "", "{"),
+        ("!", "", '  "a": 1'),
+        ("=", "", "}"),
+    ]
+
+
+def test_a_difference_behind_what_is_shown_is_not_passed_over() -> None:
+    tight = Keep(value=4, headers=1)
+    one = entry(5)._replace(value=content_of(b"same1", tight.value))
+    other = entry(5)._replace(value=content_of(b"same2", tight.value))
+    assert lines_of(one, other)[-1] == RecordLine("!", "", BEHIND, BEHIND)
+
+
+def test_a_record_of_one_side_alone_says_so_on_the_other() -> None:
+    told = lines_of(entry(5), None)
+    assert told[0] == RecordLine("<", "", "", "no record at this offset")
+    assert {line.sign for line in told} == {"<"}
+    assert all(line.right is None for line in told[1:])
+
+
+def test_damage_is_told_with_its_place_and_reason() -> None:
+    told = lines_of(Unreadable(5, 1_005, "its CRC differs"), entry(5))
+    assert told[0].left == "5 to 1,005 cannot be read: its CRC differs"
+    assert {line.sign for line in told} == {"?"}
+
+
+def test_a_marker_is_told_as_such_beside_a_record() -> None:
+    marker = entry(5)._replace(marker=Marker(ControlType.COMMIT, 3))
+    told = {line.name: (line.sign, line.left) for line in lines_of(marker, entry(5))}
+    assert told["marker"] == ("<", "-- transaction committed, coordinator epoch 3 --")
+    assert (
+        marker_text(Marker(ControlType.LEADER_CHANGE, None)) == "-- control record leader_change --"
+    )
+
+
+def test_a_difference_beyond_the_line_is_moved_into_it() -> None:
+    one, other = (entry(5, b"x" * 200 + end + b"y" * 200) for end in (b"AAA", b"BBB"))
+    strip = Strip(line_segments(pieces(one, other, 40, Manner()), 40, PLAIN, DIFFERENT))
+    marked = "".join(piece.text for piece in strip if piece.style == DIFFERENT)
+    assert marked == "AAA"
+    assert "...xxxxxxxxAAAyyy" in strip.text
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "shown"), [(None, "-"), (-1, "-"), (0, "00:00:00"), (2**63 - 1, "?")]
+)
+def test_a_time_that_is_none_is_no_time(timestamp: int | None, shown: str) -> None:
+    assert clock_text(timestamp) == shown

@@ -1,0 +1,75 @@
+"""The thread of an undertaking when nobody listens any more."""
+
+from __future__ import annotations
+
+from textual.message import Message
+
+from screens.context import Context
+from screens.elect.attempt import Attempt
+from screens.elect.election import Election
+from screens.elect.messages import ElectionTold, SubjectFrozen
+from screens.terminal import Terminal
+from services.recovery.guarded.events import OutcomesTold
+from services.recovery.guarded.rescue_choice import RescueChoice
+from services.recovery.guarded.subject import Subject
+from tests.screens.consoles import CannedWatch
+from tests.screens.elect.conftest import Electing
+
+
+def attempt_on(electing: Electing, messages: list[Message], gone_after: type | None) -> Attempt:
+    """One whose app is gone once an election has told an event of that type."""
+    session = electing.session
+    context = Context(
+        session.power.access,
+        CannedWatch([]),
+        Terminal(),
+        session.power,
+        state_folder=session.state,
+    )
+    context.known.incident = electing.incident(3)
+    rows = context.known.incident.rows
+    undertaking = Election(
+        context.access, context.known, tuple(one.partition for one in rows), None, session.state
+    )
+    gone: list[bool] = []
+
+    def post(message: Message) -> None:
+        if gone:
+            raise RuntimeError("Event loop is closed")
+        messages.append(message)
+        if gone_after and isinstance(message, ElectionTold):
+            gone.extend([True] * isinstance(message.event, gone_after))
+
+    return Attempt(1, context, undertaking, post, post)
+
+
+def carried_out(attempt: Attempt, messages: list[Message]) -> Subject:
+    attempt.freeze()
+    (frozen,) = (one for one in messages if isinstance(one, SubjectFrozen))
+    power = attempt.context.power
+    assert power is not None
+    phrases = [one.phrase for one in frozen.subject.groups]
+    attempt.carry_out(power, frozen.subject, phrases, RescueChoice(without=True))
+    return frozen.subject
+
+
+def test_an_app_that_is_gone_lets_nothing_new_begin_and_the_journal_be_taken_up(
+    electing: Electing,
+) -> None:
+    electing.session.offline(count=12)
+    messages: list[Message] = []
+    carried_out(attempt_on(electing, messages, OutcomesTold), messages)
+    (journal,) = electing.session.journals()
+    assert (journal.result, journal.unsettled) == (None, ())
+    led = [one.leader for one in electing.cluster.story.states.values()]
+    assert led.count(None) == 1, "what comes after the batch in which it is noticed"
+
+
+def test_what_is_asked_for_later_is_counted_before_it_is_shown(electing: Electing) -> None:
+    electing.session.offline(count=3)
+    messages: list[Message] = []
+    attempt_on(electing, messages, None).freeze()
+    (frozen,) = (one for one in messages if isinstance(one, SubjectFrozen))
+    counted = vars(frozen.subject)
+    assert {"groups", "unread", "rescue", "known_loss", "why_alone"} <= counted.keys()
+    assert len(frozen.rows) == 3

@@ -1,0 +1,66 @@
+"""What the operator leaves out stays out, however quick the keys and however often it is read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+
+import pytest
+
+from screens.elect.phase import Phase
+from services.model import TopicPartition
+from services.recovery.guarded.subject import Subject
+from tests.screens.elect.conftest import Electing
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set: what is left is counted, which takes its time for very many."""
+    count, let_go = Subject.without, threading.Event()
+
+    def slow(self: Subject, partitions: Collection[TopicPartition], reason: str) -> Subject:
+        assert let_go.wait(10)
+        return count(self, partitions, reason)
+
+    monkeypatch.setattr(Subject, "without", slow)
+    return let_go
+
+
+async def test_no_phrase_is_taken_while_something_is_being_left_out(
+    electing: Electing, counted: threading.Event
+) -> None:
+    electing.session.offline(count=3)
+    async with electing.asked() as screen:
+        await screen.press("down", "ctrl+x", *"3 partitions lose 0", "enter")
+        assert screen.phase is Phase.REVIEW
+        counted.set()
+        await screen.shows("To go on type: 2 partitions lose 0")
+        await screen.settles()
+    assert (electing.steps, electing.session.journals()) == ([], [])
+
+
+async def test_keys_that_follow_quickly_leave_out_one_each(
+    electing: Electing, counted: threading.Event
+) -> None:
+    electing.session.offline(count=4)
+    async with electing.asked() as screen:
+        await screen.press("down", "ctrl+x", "down", "ctrl+x")
+        counted.set()
+        await screen.shows("To go on type: 2 partitions lose 0")
+        await screen.shows("Left out: orders-1 (and 1 more): left out by you.")
+
+
+async def test_it_stays_out_when_everything_is_read_anew(electing: Electing) -> None:
+    electing.session.offline(count=3)
+    async with electing.asked() as screen:
+        await screen.press("down", "ctrl+x")
+        await screen.shows("To go on type: 2 partitions lose 0")
+        attempt = screen.page._attempt.number
+        await screen.press("ctrl+r")
+        await screen.until(lambda: screen.page._attempt.number > attempt, "another reading")
+        await screen.comes_to(Phase.REVIEW)
+        assert screen.phrase == "2 partitions lose 0"
+        await screen.agree()
+        await screen.comes_to(Phase.DONE)
+    led = [one.leader for one in electing.cluster.story.states.values()]
+    assert led == [1, None, 1]

@@ -1,0 +1,177 @@
+"""What the guarded screens look like in each theme and size."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from screens.elect import ElectScreen
+from screens.elect.phase import Phase
+from screens.elect.unfinished import UnfinishedScreen
+from screens.messages import ElectionAsked
+from services.connection.endpoint import Endpoint
+from services.connection.settings import ConnectionSettings
+from services.incident.incident import Incident
+from services.model import TopicPartition
+from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.guarded.aftermath import Aftermath
+from services.recovery.guarded.events import BatchBegun, Finished, JournalOpened, OutcomesTold
+from services.recovery.recover import GroupPastEnd
+from services.recovery.timeline.account import Brief, State
+from services.recovery.timeline.stake import stake_of
+from services.session import Power, ReadAccess
+from tests.incidents import diverged_incident, every_verdict
+from tests.screens.consoles import console_on
+from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
+from tests.screens.elect.conftest import Screen
+from tests.screens.turns import until
+
+pytestmark = pytest.mark.usefixtures("bare_pages")
+
+NOWHERE = ReadAccess(ConnectionSettings((Endpoint("127.0.0.1", 1),)))
+STATE = Path("/var/lib/breakglass")
+JOURNAL = STATE / "journal" / "cluster-prod-eu-1" / "20231114T221320.000000Z.jsonl"
+
+
+@asynccontextmanager
+async def opened(incident: Incident, look: Look, *, write: bool = True) -> AsyncIterator[Screen]:
+    """The election of all of *incident*, before consent."""
+    console = console_on(
+        incident,
+        access=NOWHERE,
+        power=Power(NOWHERE) if write else None,
+        theme=look.theme,
+        state_folder=STATE,
+        clock=stopped_clock,
+    )
+    async with console.run_test(size=look.size) as pilot:
+        await until(pilot, lambda: console.context.known.incident, "the cluster")
+        console.post_message(ElectionAsked([one.partition for one in incident.rows]))
+        await until(pilot, lambda: isinstance(console.screen, ElectScreen), "the screen")
+        screen = Screen(console, pilot)
+        await screen.comes_to(Phase.REVIEW)
+        yield screen
+
+
+def agreed(screen: Screen, phase: Phase) -> None:
+    """As if everything had been agreed to, and it had come to *phase*."""
+    state = screen.page.state
+    assert state.subject is not None
+    state.reread(state.subject)
+    state.phase = phase
+    state.progress.begin(tuple(state.progress.standings))
+    state.progress.take(JournalOpened(JOURNAL))
+
+
+def outcomes(screen: Screen) -> Sequence[Outcome]:
+    """One of each kind, as far as there are partitions."""
+    subject = screen.page.state.subject
+    assert subject is not None
+    kinds = [
+        (Result.ELECTED, Rung.REDUNDANT, ""),
+        (Result.ELECTED, Rung.READABLE, ""),
+        (Result.UNKNOWN, Rung.ELECTED, "b1 was elected but does not answer (timed out)"),
+        (Result.REFUSED, None, "b1 is fenced: start it, wait until it is unfenced, then go on"),
+        (Result.ALREADY_ONLINE, None, "led by b3"),
+        (Result.NOT_ATTEMPTED, None, "stopped because the outcome of orders-1 is unknown"),
+    ]
+    return [
+        Outcome(one.target, result, reason, one.target.designee, 6, rung)
+        for one, (result, rung, reason) in zip(subject.wanted, kinds, strict=False)
+    ]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_is_asked_for_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
+    async with opened(every_verdict(), look) as screen:
+        await screen.press("tab", *"__consumer_ofx")
+        await screen.shows("not the phrase")
+        await screen.settles()
+        drawn_as_before(screen.console)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_a_read_only_session_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
+    async with opened(diverged_incident(), look, write=False) as screen:
+        await screen.shows("start again with --write")
+        await screen.settles()
+        drawn_as_before(screen.console)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_runs_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
+    async with opened(every_verdict(), look) as screen:
+        told = outcomes(screen)
+        agreed(screen, Phase.RUNNING)
+        progress = screen.page.state.progress
+        progress.take(OutcomesTold(tuple(told[:2])))
+        progress.take(BatchBegun(tuple(one.partition for one in told[2:4])))
+        screen.page._show()
+        await screen.until(lambda: "[ Back ]" not in screen.text, "the layout of a run")
+        await screen.settles()
+        drawn_as_before(screen.console)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_is_left_to_do_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
+    async with opened(every_verdict(), look) as screen:
+        told = outcomes(screen)
+        agreed(screen, Phase.DONE)
+        state = screen.page.state
+        state.progress.take(OutcomesTold(tuple(told)))
+        state.progress.take(Finished("partly failed"))
+        past = GroupPastEnd(TopicPartition("orders", 0), "billing", 130, 100)
+        state.aftermath = Aftermath((), (past,))
+        screen.page._finish()
+        screen.page._show()
+        await screen.shows("Journal: /var/lib")
+        await screen.until(lambda: "[ Back ]" not in screen.text, "the layout of an end")
+        await screen.settles()
+        drawn_as_before(screen.console)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_changed_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
+    async with opened(diverged_incident(), look) as screen:
+        page = screen.page
+        subject = page.state.subject
+        assert subject is not None
+        (one,) = subject.wanted
+        page.state.changed = {one.partition: "the log end of b2 was 150 and is 160"}
+        page.state.review(replace(subject), page.state.every_row, page.state.asked)
+        page._review("1 partition changed since you agreed.")
+        await screen.shows("1 partition changed since you agreed.")
+        await screen.settles()
+        drawn_as_before(screen.console)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_was_left_unfinished_looks_as_before(look: Look, drawn_as_before: Drawn) -> None:
+    console = console_on(diverged_incident(), theme=look.theme, clock=stopped_clock)
+    brief = Brief(
+        JOURNAL,
+        "prod-eu-1",
+        "ops@bastion",
+        (),
+        1_700_000_000_000,
+        1_700_000_060_000,
+        "recovery of 1,874 partitions",
+        {"elected": 11, "unknown": 1, "nothing sent": 1862},
+        1,
+        stake_of(["50"]),
+        "",
+        None,
+        True,
+        State.INTERRUPTED,
+    )
+    async with console.run_test(size=look.size) as pilot:
+        screen = Screen(console, pilot)
+        await until(pilot, lambda: console.context.known.incident, "the cluster")
+        await console.push_screen(UnfinishedScreen((brief, brief)))
+        await screen.shows("1 more are in the Journal")
+        await screen.settles()
+        drawn_as_before(console)

@@ -1,0 +1,197 @@
+"""What the guarded screens say, sentence by sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from screens.elect import wording
+from screens.elect.evidence import evidence_told
+from screens.elect.progress import Progress
+from screens.elect.standing import standing_of
+from screens.elect.undertaking import Asked
+from services.kafka.cluster.open_transactions import OpenTransaction
+from services.model import PartitionEvidence, TopicPartition, Unknown
+from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.guarded.aftermath import Aftermath
+from services.recovery.guarded.events import (
+    BatchBegun,
+    Finished,
+    JournalOpened,
+    OutcomesTold,
+    RescueEnded,
+    RescueProgressed,
+)
+from services.recovery.guarded.priced import frozen
+from services.recovery.guarded.rescue_choice import RescueChoice
+from services.recovery.guarded.subject import Subject, subject_of
+from services.recovery.judgement.verdict import assess
+from services.recovery.recover import GroupPastEnd
+from services.recovery.rescue.results import Progress as Rescuing
+from tests.unit.recovery.execution.targets import target
+from tests.unit.recovery.plans import LOSS, SAFE, UNPROVEN, WAITING
+from tests.unit.recovery.replicas import HEALTHY
+
+ORDERS = TopicPartition("orders", 0)
+JOURNAL = Path("/state/journal/one.jsonl")
+
+
+def about(*evidence: PartitionEvidence) -> Subject:
+    return subject_of(
+        "a-cluster", [one.partition for one in evidence], [assess(one, HEALTHY) for one in evidence]
+    )
+
+
+def outcome(result: Result, reason: str = "", rung: Rung | None = None, **more: object) -> Outcome:
+    told = {"leader": 1, "leader_epoch": 6, **more}
+    return Outcome(target(ORDERS, 1, (1, 2), (2, 1)), result, reason, rung=rung, **told)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [
+        ((LOSS,), "Elect b1 for orders-3: loses 50 records, unread ?."),
+        ((SAFE, LOSS), "Elect 2 partitions: loses 50 records, unread ?."),
+        ((UNPROVEN,), "Elect b1 for orders-6: loses unknown, unread 0."),
+        ((UNPROVEN, LOSS), "Elect 2 partitions: loses 50 records, and unknown for 1, unread >= 0."),
+        ((), "Nothing is left that could be elected."),
+    ],
+)
+def test_the_headline_tells_known_and_unknown_apart(
+    evidence: tuple[PartitionEvidence, ...], expected: str
+) -> None:
+    assert wording.headline(about(*evidence)) == expected
+
+
+def test_a_start_that_spares_elections_is_told_by_its_number() -> None:
+    assert list(wording.spared(about(WAITING))) == ["It needs no election if you start b3."]
+    assert list(wording.spared(about(WAITING, SAFE))) == [
+        "1 of them needs no election if you start b3."
+    ]
+
+
+def test_the_rescue_is_told_with_its_place_or_that_it_is_off(tmp_path: Path) -> None:
+    on, off = RescueChoice(to=tmp_path), RescueChoice(without=True)
+    assert wording.rescue_told(about(LOSS), on) == f"Rescue first: on: 50 records to {tmp_path}."
+    assert "OFF: 50 records are cut off and not saved" in wording.rescue_told(about(LOSS), off)
+    assert "nothing is cut off" in wording.rescue_told(about(SAFE), on)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(640, "640 B"), (12_000, "12.0 kB"), (3_400_000, "3.4 MB"), (7_100_000_000, "7.1 GB")],
+)
+def test_sizes_are_short(size: int, expected: str) -> None:
+    assert wording.size_text(size) == expected
+
+
+def test_each_phrase_says_which_of_how_many_it_is() -> None:
+    assert wording.asking(Asked("x lose 0"), 1, 1) == "To go on type: "
+    assert wording.asking(Asked("x lose 0"), 2, 2) == "2 of 2: To go on type: "
+    alone = wording.asking(Asked("x lose 0", "it is an internal topic"), 1, 2)
+    assert alone.startswith("1 of 2: this one needs a consent of its own: it is an internal topic.")
+
+
+def test_the_evidence_names_the_designee_first_and_what_each_other_loses() -> None:
+    assert list(evidence_told(frozen(LOSS, 1))) == [
+        "b1 stale  0 to 125  HW 100  epochs 0 2  is elected",
+        "b2 stale  0 to 150  HW 100  epochs 0 1  loses 50 past 100",
+        "b3 stale  ?: b3 does not answer (connection refused)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (outcome(Result.ELECTED, rung=Rung.SERVING), "■■··· serving"),
+        (outcome(Result.ELECTED, rung=Rung.REDUNDANT), "■■■■■ redundant"),
+        (outcome(Result.ELECTED, "it has no leader again"), "! leader lost again"),
+        (outcome(Result.UNKNOWN, "no answer"), "? unknown"),
+        (outcome(Result.FAILED, "broker error"), "x failed"),
+        (outcome(Result.REFUSED, "fenced"), "! refused"),
+        (outcome(Result.ALREADY_ONLINE), "✓ already online"),
+        (outcome(Result.NOT_ATTEMPTED, "stopped"), "- not attempted"),
+        (outcome(Result.ELECTED_ANOTHER, "stop b1", leader=2), "x b2 was elected"),
+        (outcome(Result.UNDONE), "✓ undone"),
+    ],
+)
+def test_each_end_has_a_sign_and_a_word(one: Outcome, expected: str) -> None:
+    assert standing_of(one).text == expected
+
+
+def test_an_order_that_was_not_put_back_is_told() -> None:
+    told = standing_of(outcome(Result.ELECTED, rung=Rung.WRITABLE, order_restored=False))
+    assert told.reason.endswith("was not put back: resume the journal")
+
+
+def test_progress_is_told_step_by_step() -> None:
+    progress = Progress()
+    progress.begin([ORDERS])
+    assert wording.progress_told(progress).startswith("Arming")
+    progress.take(JournalOpened(JOURNAL))
+    progress.take(RescueProgressed(Rescuing(Path("/r"), 1, 30, 50)))
+    assert wording.progress_told(progress) == (
+        "Saving what will be cut off: 30 of at most 50 records of 1 partition."
+    )
+    progress.take(RescueEnded(()))
+    progress.take(BatchBegun((ORDERS,)))
+    assert wording.progress_told(progress) == "Electing: 0 of 1 told."
+    assert progress.standings[ORDERS].word == "electing"
+    progress.take(OutcomesTold((outcome(Result.ELECTED, rung=Rung.WRITABLE),)))
+    assert wording.progress_told(progress) == "Electing: 1 of 1 told: 1 writable."
+    progress.take(Finished("succeeded"))
+    assert wording.ended_told(progress) == "Done: 1 writable."
+
+
+def ended(*outcomes: Outcome, result: str | None = "partly failed") -> Progress:
+    progress = Progress()
+    progress.begin([one.partition for one in outcomes])
+    for event in (JournalOpened(JOURNAL), OutcomesTold(outcomes), Finished(result)):
+        progress.take(event)
+    return progress
+
+
+def test_a_stopped_run_is_not_called_done() -> None:
+    stopped = ended(outcome(Result.NOT_ATTEMPTED, "stopped on request"), result=None)
+    assert wording.ended_told(stopped) == "Stopped: 1 not attempted."
+
+
+@pytest.mark.parametrize(
+    ("one", "expected"),
+    [
+        (outcome(Result.UNKNOWN), "u asks the cluster again and elects nothing."),
+        (outcome(Result.FAILED, "broker error"), "1 partition failed: orders-0: broker error."),
+        (outcome(Result.REFUSED, "b1 is fenced"), "refused by a guard: orders-0: b1 is fenced."),
+        (outcome(Result.NOT_ATTEMPTED), "r takes the journal up again."),
+        (outcome(Result.ELECTED_ANOTHER, "stop b1 now"), "orders-0: stop b1 now."),
+    ],
+)
+def test_what_is_to_be_done_next_is_told_first(one: Outcome, expected: str) -> None:
+    told = list(wording.what_next(ended(one), Aftermath((), ())))
+    assert told[0].endswith(expected)
+    assert told[-1] == f"Journal: {JOURNAL}"
+
+
+def test_what_elections_leave_behind_is_told_and_many_are_counted() -> None:
+    left = OpenTransaction(ORDERS, 7, 0, 90, 0, "")
+    past = tuple(GroupPastEnd(ORDERS, f"g{n}", 130, 100) for n in range(8))
+    done = ended(outcome(Result.ELECTED, rung=Rung.WRITABLE))
+    told = " ".join(wording.what_next(done, Aftermath((left,), past)))
+    assert "orders-0: open transaction of producer 7 since offset 90" in told
+    assert "Group g4 committed 130 on orders-0, whose log ends at 100" in told
+    assert "g5" not in told
+    assert "And 3 more groups past the end." in told
+
+
+def test_open_transactions_that_are_not_known_are_said_to_be_so() -> None:
+    done = ended(outcome(Result.ELECTED, rung=Rung.WRITABLE))
+    told = list(wording.what_next(done, Aftermath(Unknown("b1 is gone"), ())))
+    assert told[0] == "Open transactions are not known: b1 is gone."
+
+
+def test_a_change_is_told_by_the_first_and_their_number() -> None:
+    changed = {ORDERS: "its log grew", TopicPartition("orders", 1): "its log grew too"}
+    told = wording.changed_told(changed, about(SAFE))
+    assert told.startswith("2 partitions changed since you agreed: nothing was sent. orders-0: its")
+    assert wording.changed_told({}, about(SAFE)) == ""

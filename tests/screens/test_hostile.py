@@ -1,0 +1,67 @@
+"""What came from a broker, a file or a record acts on no screen: it is shown, and bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from console.app import MODES, BreakglassApp
+from screens.messages import DiffAsked, ElectionAsked, PlanAsked
+from services.errors import ClusterError
+from tests.incidents import hostile_names
+from tests.screens.consoles import console_on
+from tests.screens.turns import text, until
+
+HOSTILE_ERROR = ClusterError(
+    "\x1b]0;owned\x07[bold red]broker[/] said\r\n\u202eno\u2069 \x9b2J" + "A" * 100_000
+)
+HARMLESS = "\n"
+
+
+def acting(shown: str) -> set[str]:
+    """The characters of *shown* that would do something on a terminal."""
+    return {one for one in shown if not one.isprintable() and one not in HARMLESS}
+
+
+@pytest.fixture
+def hostile() -> BreakglassApp:
+    """A cluster of hostile names whose second refresh fails with a hostile sentence."""
+    return console_on(hostile_names(), HOSTILE_ERROR)
+
+
+async def shown(pilot: Any) -> str:
+    await pilot.pause()
+    return text(pilot.app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (160, 50)])
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_main_screen_is_inert(
+    hostile: BreakglassApp, mode: str, size: tuple[int, int]
+) -> None:
+    async with hostile.run_test(size=size, notifications=True) as pilot:
+        await until(pilot, lambda: "2 offline" in text(hostile), "what is known")
+        await hostile.switch_mode(mode)
+        assert not acting(await shown(pilot))
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: "[bold red]broker[/]" in text(hostile), "the failure, as it is")
+        assert not acting(await shown(pilot))
+
+
+@pytest.mark.parametrize(
+    ("asked", "screen"),
+    [(ElectionAsked, "ElectScreen"), (PlanAsked, "PlanScreen"), (DiffAsked, "DiffScreen")],
+)
+async def test_a_screen_about_hostile_partitions_is_inert(
+    hostile: BreakglassApp, asked: Any, screen: str
+) -> None:
+    async with hostile.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: "2 offline" in text(hostile), "what is known")
+        incident = hostile.context.known.incident
+        assert incident is not None
+        partitions = [one.partition for one in incident.rows]
+        message = DiffAsked(partitions[0]) if asked is DiffAsked else asked(partitions)
+        hostile.post_message(message)
+        await until(pilot, lambda: type(hostile.screen).__name__ == screen, screen)
+        assert not acting(await shown(pilot))

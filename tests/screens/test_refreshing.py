@@ -1,0 +1,61 @@
+"""What refreshes leave known: of when it is, above all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from screens.messages import ClusterRead
+from tests.incidents import bomb, incident_of
+from tests.screens.consoles import console_on
+from tests.screens.turns import text, until
+
+FIRST = 1
+"""The refresh that a console begins with."""
+SLOW_SECONDS = 8.0
+"""What brokers take to tell their replicas after the metadata was read."""
+
+
+@dataclass
+class Clock:
+    """Goes on when it is told to."""
+
+    now: float = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+async def test_evidence_told_late_is_as_old_as_the_metadata_it_belongs_to() -> None:
+    clock, incident, later = Clock(), incident_of(bomb(0)), incident_of(bomb(0))
+    console = console_on(incident, clock=clock)
+    known = console.context.known
+    async with console.run_test() as pilot:
+        await until(pilot, lambda: known.incident is incident and not known.reading, "the cluster")
+        clock.now += SLOW_SECONDS
+        console.post_message(ClusterRead(FIRST, later))
+        await until(pilot, lambda: known.incident is later, "the evidence")
+        assert known.age(clock()) == SLOW_SECONDS
+
+
+async def test_a_time_bomb_gets_no_time_from_brokers_that_tell_late() -> None:
+    """At most 5 minutes when the metadata was read, and 8 seconds less now."""
+    clock, incident, later = Clock(), incident_of(bomb(0)), incident_of(bomb(0))
+    console = console_on(incident, clock=clock)
+    known = console.context.known
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "within 5:00" in text(console), f"5:00 on {text(console)}")
+        clock.now += SLOW_SECONDS
+        console.post_message(ClusterRead(FIRST, later))
+        await until(pilot, lambda: known.incident is later, "the evidence")
+        await until(pilot, lambda: "within 4:52" in text(console), f"4:52 on {text(console)}")
+
+
+async def test_the_next_refresh_is_of_now() -> None:
+    clock = Clock()
+    console = console_on(incident_of(bomb(0)), clock=clock)
+    known = console.context.known
+    async with console.run_test() as pilot:
+        await until(pilot, lambda: known.incident and not known.reading, "the cluster")
+        clock.now += SLOW_SECONDS
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: known.read_at == clock.now, "the next")

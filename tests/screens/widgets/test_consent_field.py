@@ -1,0 +1,147 @@
+"""Typing a phrase: what counts as typed, what is refused, what never does harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.events import Paste
+from textual.pilot import Pilot
+
+from screens.widgets.consent_field import LONGEST, ConsentField
+from tests.screens.turns import text, until
+
+PHRASE = "orders-3 lose 50"
+
+
+class Form(App[None]):
+    """A field on a page whose letters mean something else."""
+
+    BINDINGS = [  # noqa: RUF012 -- as Textual has it
+        Binding(key, f"note('{key}')", "Elsewhere")
+        for key in ("q", "1", "question_mark", "colon", "left_square_bracket", "escape", "r")
+    ]
+
+    def __init__(self, wanted: str = PHRASE) -> None:
+        super().__init__()
+        self.wanted = wanted
+        self.noted: list[str] = []
+        self.given: list[ConsentField.Given] = []
+        self.refused = 0
+
+    def compose(self) -> ComposeResult:
+        field = ConsentField()
+        field.wanted = self.wanted
+        yield field
+
+    def on_mount(self) -> None:
+        self.field.focus()
+
+    @property
+    def field(self) -> ConsentField:
+        return self.query_one(ConsentField)
+
+    def action_note(self, key: str) -> None:
+        self.noted.append(key)
+
+    @on(ConsentField.Given)
+    def _given(self, message: ConsentField.Given) -> None:
+        self.given.append(message)
+
+    @on(ConsentField.PasteRefused)
+    def _refused(self) -> None:
+        self.refused += 1
+
+
+async def paste(pilot: Pilot[Any], pasted: str) -> None:
+    pilot.app.post_message(Paste(pasted))
+    await pilot.pause()
+
+
+async def test_every_printable_key_is_typed_whatever_it_means_elsewhere() -> None:
+    form = Form()
+    async with form.run_test(size=(60, 10)) as pilot:
+        await pilot.press("q", "1", "question_mark", "colon", "space", "left_square_bracket", "ä")
+        assert form.field.typed == "q1?: [ä"
+        assert form.noted == []
+
+
+async def test_enter_gives_what_was_typed_and_says_if_it_is_the_phrase() -> None:
+    form = Form()
+    async with form.run_test(size=(60, 10)) as pilot:
+        await pilot.press(*PHRASE, "enter")
+        await pilot.press("x", "enter")
+        await until(pilot, lambda: len(form.given) == 2, "both")
+    assert [(one.typed, one.exact) for one in form.given] == [(PHRASE, True), (f"{PHRASE}x", False)]
+
+
+async def test_pasting_is_refused_and_takes_nothing() -> None:
+    form = Form()
+    async with form.run_test(size=(60, 10)) as pilot:
+        await pilot.press("o")
+        await paste(pilot, PHRASE[1:])
+        await until(pilot, lambda: form.refused == 1, "the refusal")
+        assert form.field.typed == "o"
+        await pilot.press("ctrl+v")
+        assert form.field.typed == "o"
+
+
+async def test_escape_empties_it_first_and_means_something_else_only_then() -> None:
+    form = Form()
+    async with form.run_test(size=(60, 10)) as pilot:
+        await pilot.press(*"orders", "escape")
+        assert (form.field.typed, form.noted) == ("", [])
+        await pilot.press("escape")
+        await until(pilot, lambda: form.noted == ["escape"], "the page's own")
+
+
+@pytest.mark.parametrize("letter", "ABCD")
+async def test_an_arrow_that_a_slow_link_split_gives_no_consent(letter: str) -> None:
+    form = Form()
+    async with form.run_test(size=(60, 10)) as pilot:
+        await pilot.press(*PHRASE)
+        await pilot.press("escape", "left_square_bracket", letter, "enter")
+        await until(pilot, lambda: form.given, "what was given")
+    (given,) = form.given
+    assert (given.typed, given.exact) == (f"[{letter}", False)
+
+
+async def test_backspace_takes_one_character_and_ctrl_u_all() -> None:
+    form = Form()
+    async with form.run_test(size=(60, 10)) as pilot:
+        await pilot.press(*"abc", "backspace")
+        assert form.field.typed == "ab"
+        await pilot.press("ctrl+u")
+        assert form.field.typed == ""
+
+
+async def test_what_is_not_the_phrase_is_said_in_words_while_it_is_typed() -> None:
+    form = Form()
+    async with form.run_test(size=(60, 10)) as pilot:
+        await pilot.press(*"orders-3 lose 5")
+        assert "not the phrase" not in text(form)
+        await pilot.press("1")
+        assert form.field.wrong_from == len("orders-3 lose 5")
+        await until(pilot, lambda: "not the phrase" in text(form), "the words")
+
+
+async def test_a_phrase_that_cannot_be_typed_is_typed_as_it_is_shown() -> None:
+    form = Form("orders\x1b[2J-0 lose 0")
+    async with form.run_test(size=(60, 10)) as pilot:
+        await pilot.press(*"orders\\x1b[2J-0 lose 0", "enter")
+        await until(pilot, lambda: form.given, "what was given")
+    assert form.given[0].exact
+
+
+async def test_a_long_phrase_is_seen_whole_and_too_many_keys_are_dropped() -> None:
+    phrase = f"{'t' * 249}-0 lose 0"
+    form = Form(phrase)
+    async with form.run_test(size=(60, 10)) as pilot:
+        form.field.typed = phrase
+        await until(pilot, lambda: "lose 0" in text(form), "its end")
+        form.field.typed = "x" * LONGEST
+        await pilot.press("y")
+        assert len(form.field.typed) == LONGEST

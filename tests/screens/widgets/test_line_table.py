@@ -1,0 +1,169 @@
+"""The table drawn line by line: its cursor, its columns, and that it is fast and inert."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from textual.app import App, ComposeResult
+
+from screens.widgets.line_table import Cell, LineColumn, LineTable
+from tests.screens.turns import lines, text
+
+HUNDRED_THOUSAND = 100_000
+
+COLUMNS = (
+    LineColumn[int]("Partition", lambda row: Cell(f"orders-{row}"), shrinks=True),
+    LineColumn[int]("LEO", lambda row: Cell(f"{row * 10:,}"), right=True),
+    LineColumn[int]("Newest", lambda row: Cell("10:45:12"), least_width=60),
+)
+
+
+class Tables(App[None]):
+    def __init__(self, rows: Iterable[int], columns: Any = COLUMNS) -> None:
+        super().__init__()
+        self.table = LineTable[int](columns, key=lambda row: row, empty="Nothing is offline.")
+        self.first = list(rows)
+        self.told: list[object] = []
+
+    def compose(self) -> ComposeResult:
+        yield self.table
+
+    def on_mount(self) -> None:
+        self.table.set_rows(self.first)
+        self.table.focus()
+
+    def on_line_table_moved(self, message: LineTable.Moved) -> None:
+        self.told.append(("moved", message.row))
+
+    def on_line_table_chosen(self, message: LineTable.Chosen) -> None:
+        self.told.append(("chosen", message.row))
+
+
+@pytest.fixture
+def ten_rows() -> Tables:
+    return Tables(range(10))
+
+
+async def test_the_cursor_moves_by_arrows_pages_and_to_both_ends(ten_rows: Tables) -> None:
+    async with ten_rows.run_test(size=(80, 8)) as pilot:
+        for key, row in (("down", 1), ("j", 2), ("k", 1), ("end", 9), ("home", 0), ("pagedown", 6)):
+            await pilot.press(key)
+            assert ten_rows.table.current == row
+        assert ("moved", 6) in ten_rows.told
+
+
+async def test_the_cursor_stays_within_the_rows(ten_rows: Tables) -> None:
+    async with ten_rows.run_test(size=(80, 8)) as pilot:
+        await pilot.press("up", "end", "down", "pagedown")
+        assert ten_rows.table.current == 9
+
+
+async def test_enter_opens_the_row_under_the_cursor(ten_rows: Tables) -> None:
+    async with ten_rows.run_test(size=(80, 8)) as pilot:
+        await pilot.press("down", "enter")
+        await pilot.pause()
+        assert ten_rows.told[-1] == ("chosen", 1)
+
+
+async def test_the_cursor_follows_its_row_when_rows_come_before_it(ten_rows: Tables) -> None:
+    async with ten_rows.run_test(size=(80, 8)) as pilot:
+        await pilot.press("down", "down", "down")
+        ten_rows.table.set_rows([50, 51, 52, *reversed(range(10))])
+        await pilot.pause()
+        assert ten_rows.table.current == 3
+
+
+async def test_the_cursor_keeps_its_place_when_its_row_is_gone(ten_rows: Tables) -> None:
+    async with ten_rows.run_test(size=(80, 8)) as pilot:
+        await pilot.press("down", "down", "down")
+        ten_rows.table.set_rows([0, 1, 2, 4, 5])
+        await pilot.pause()
+        assert ten_rows.table.current == 4
+        assert ten_rows.told[-1] == ("moved", 4)
+
+
+async def test_the_row_under_the_cursor_is_in_sight_after_every_key() -> None:
+    app = Tables(range(200))
+    async with app.run_test(size=(80, 10)) as pilot:
+        for key in ("end", "home", "pagedown", "pagedown", "up", "pageup", "down"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert any(line.startswith(f">orders-{app.table.current} ") for line in lines(app))
+
+
+async def test_the_row_under_the_cursor_is_in_sight_in_a_smaller_terminal() -> None:
+    app = Tables(range(200))
+    async with app.run_test(size=(80, 30)) as pilot:
+        await pilot.press("pagedown")
+        await pilot.resize_terminal(80, 6)
+        await pilot.pause()
+        assert any(line.startswith(f">orders-{app.table.current} ") for line in lines(app))
+
+
+async def test_a_marked_row_is_told_apart_by_a_sign() -> None:
+    app = Tables(range(5))
+    async with app.run_test(size=(80, 10)) as pilot:
+        app.table.set_marked({0, 3})
+        await pilot.pause()
+        signs = [line[:1] for line in lines(app)[1:6]]
+        assert signs == ["+", " ", " ", "*", " "]
+
+
+async def test_numbers_stand_to_the_right_of_their_column(ten_rows: Tables) -> None:
+    async with ten_rows.run_test(size=(80, 8)) as pilot:
+        await pilot.pause()
+        ends = {line.index("10:45:12") for line in lines(ten_rows)[1:4]}
+        assert len(ends) == 1
+        assert "LEO  Newest" in lines(ten_rows)[0]
+
+
+async def test_a_column_gives_way_in_a_narrow_terminal(ten_rows: Tables) -> None:
+    async with ten_rows.run_test(size=(50, 8)) as pilot:
+        await pilot.pause()
+        assert "Newest" not in text(ten_rows)
+        assert "orders-1 " in text(ten_rows)
+
+
+async def test_what_does_not_fit_is_cut_with_a_sign() -> None:
+    long_name = LineColumn[int]("Partition", lambda row: Cell("o" * 38), shrinks=True)
+    app = Tables([1], (long_name, *COLUMNS[1:2]))
+    async with app.run_test(size=(30, 5)) as pilot:
+        await pilot.pause()
+        assert "o…" in lines(app)[1]
+        assert lines(app)[1].endswith("10")
+
+
+@pytest.mark.parametrize("hostile", ["[red]x[/]", "\x1b[31mred", "a‮b", "tab\there", "日本-語"])
+async def test_a_hostile_cell_is_shown_as_it_is(hostile: str) -> None:
+    app = Tables([1], (LineColumn[int]("Name", lambda row: Cell(hostile)), *COLUMNS[1:2]))
+    async with app.run_test(size=(80, 5)) as pilot:
+        await pilot.pause()
+        shown = lines(app)[1]
+        assert "\x1b" not in shown
+        assert "‮" not in shown
+        assert shown.endswith("10")
+        if hostile.isprintable():
+            assert hostile in shown
+
+
+async def test_an_empty_table_says_why(ten_rows: Tables) -> None:
+    async with ten_rows.run_test(size=(80, 8)) as pilot:
+        ten_rows.table.set_rows([])
+        await pilot.pause()
+        assert "Nothing is offline." in text(ten_rows)
+        await pilot.press("enter", "down")
+        assert ten_rows.table.current is None
+
+
+async def test_a_hundred_thousand_rows_are_taken_and_walked_without_a_pause() -> None:
+    app = Tables(range(HUNDRED_THOUSAND))
+    async with app.run_test(size=(80, 24)) as pilot:
+        began = time.process_time()
+        app.table.set_rows(range(HUNDRED_THOUSAND))
+        app.table.render_line(1)
+        assert time.process_time() - began < 0.05
+        await pilot.press("end")
+        assert app.table.current == HUNDRED_THOUSAND - 1

@@ -1,0 +1,40 @@
+"""The console on a canned incident, as a program for a terminal: canned_console FOLDER [real].
+
+Its screens are all the canned page, or with `real` its own.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import console.app
+from console.exits import guarded
+from console.look import colors_left_to_the_theme
+from console.on_terminal import leave, run_on_terminal
+from screens.terminal import Terminal
+from tests.incidents import every_verdict
+from tests.screens.consoles import console_on
+
+
+def main() -> None:
+    """Run it; the folder is the state folder."""
+    folder = Path(sys.argv[1])
+    terminal = Terminal.detect()
+    if "BREAKGLASS_TEST_DEAF" in os.environ:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+    if "real" not in sys.argv:
+        console.app.MODES = dict.fromkeys(
+            console.app.MODES, "tests.terminal.canned_page:CannedPage"
+        )
+    with colors_left_to_the_theme():
+        app = console_on(
+            every_verdict(), theme=terminal.theme, terminal=terminal, state_folder=folder
+        )
+    leave(run_on_terminal(app, mouse=terminal.mouse, state_folder=folder))
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main))

@@ -1,0 +1,66 @@
+"""Keys as links deliver them: all at once, or in pieces."""
+
+from __future__ import annotations
+
+from tests.terminal.conftest import OpenConsole
+from tests.terminal.pace import SPLIT_SECONDS
+
+HELP_CORNER = "╭"
+
+
+def test_a_filter_that_comes_in_one_packet_is_typed_into_its_field(
+    canned_console: OpenConsole,
+) -> None:
+    terminal = canned_console("real")
+    terminal.wait_for("payments-1")
+
+    terminal.send(b"/ledger\r")
+
+    terminal.wait_for("filter: ledger")
+    terminal.wait_gone("payments-1")
+    assert ">LOSS  elect b1" in terminal.text
+
+
+def test_a_screen_that_is_asked_for_gets_the_keys_that_follow(canned_console: OpenConsole) -> None:
+    terminal = canned_console("real")
+    terminal.wait_for("payments-1")
+
+    terminal.send(b"1?")
+
+    terminal.wait_for("Overview")
+    terminal.send(b"\x1b")
+    terminal.wait_for("Log dirs")
+
+
+def test_an_arrow_that_comes_in_pieces_changes_nothing(canned_console: OpenConsole) -> None:
+    terminal = canned_console()
+    terminal.press("down", "down")
+    terminal.wait_for("at row-2")
+
+    for letter in b"ABCD":
+        terminal.send_slowly([b"\x1b", b"[", bytes([letter])], SPLIT_SECONDS)
+    terminal.press("down")
+
+    terminal.wait_for("at row-3")
+    assert [line for line in terminal.lines if line.startswith(">")] == [">row-3"]
+    assert terminal.lines[2] == " Row"
+    assert terminal.process.poll() is None
+
+
+def test_an_arrow_in_pieces_changes_nothing_on_the_real_screens(
+    canned_console: OpenConsole,
+) -> None:
+    terminal = canned_console("real")
+    terminal.wait_for("the controller may elect")
+
+    for letter in b"ABCD":
+        terminal.send_slowly([b"\x1b", b"[", bytes([letter])], SPLIT_SECONDS)
+    terminal.press("?")
+    terminal.wait_for("Offline partitions")
+    terminal.press("escape")
+    terminal.wait_gone(HELP_CORNER)
+
+    marked = [line.split()[0] for line in terminal.lines if line.startswith((">", "*", "+"))]
+    assert marked == [">BOMB", ">"]
+    assert "filter:" not in terminal.text
+    assert "13 offline" in terminal.text

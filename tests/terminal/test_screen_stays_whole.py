@@ -1,0 +1,72 @@
+"""Whatever is written beside it or however slowly it is taken, the screen shows what is so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.terminal.canned_page import NOISE
+from tests.terminal.conftest import OpenConsole
+from tests.terminal.pace import FRAME_SECONDS, MANY_FRAMES
+
+
+def test_what_a_library_writes_to_stderr_is_kept_off_the_screen_and_told_of(
+    canned_console: OpenConsole, state: Path
+) -> None:
+    terminal = canned_console()
+    before = terminal.lines[:-2]
+
+    terminal.press("n")
+    terminal.wait_for("noise made")
+
+    assert terminal.lines[1:-2] == before[1:]
+    assert NOISE.strip() not in terminal.raw
+    terminal.press("q")
+    assert terminal.exit_code() == 0
+    (kept,) = (state / "output").iterdir()
+    assert kept.read_bytes() == NOISE
+    assert "Libraries wrote 63 bytes while the console was open:" in terminal.text
+
+
+def test_where_libraries_were_quiet_nothing_is_kept(
+    canned_console: OpenConsole, state: Path
+) -> None:
+    terminal = canned_console()
+
+    terminal.press("q")
+
+    assert terminal.exit_code() == 0
+    assert list((state / "output").iterdir()) == []
+    assert "Libraries" not in terminal.text
+
+
+def test_a_stalled_terminal_shows_in_the_end_what_is_so(
+    canned_console: OpenConsole, state: Path
+) -> None:
+    terminal = canned_console()
+    terminal.stall()
+    terminal.send_slowly(MANY_FRAMES, FRAME_SECONDS)
+    terminal.press("home", *["down"] * 5)
+    terminal.until(lambda: (state / "said").read_text() == "at row-5", "the last key to be taken")
+
+    terminal.flow()
+
+    terminal.wait_for("at row-5")
+    rows = [f"row-{number}" for number in range(18)]
+    rows[5] = ">row-5"
+    terminal.until(lambda: first_words(terminal.lines[3:21]) == rows, "the rows as they are")
+
+
+def first_words(lines: list[str]) -> list[str]:
+    return [line.split()[0] for line in lines]
+
+
+def test_the_size_is_followed(canned_console: OpenConsole) -> None:
+    terminal = canned_console()
+
+    terminal.resize(60, 20)
+
+    terminal.until(lambda: "? help" in terminal.lines[19], "the keys on the last line")
+    assert terminal.lines[19].endswith("? help")
+    assert len(terminal.lines[19]) == 60
+    terminal.resize(120, 40)
+    terminal.until(lambda: len(terminal.lines[39]) == 120, "the keys on the last line")

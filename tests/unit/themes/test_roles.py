@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+from rich.style import Style
+from textual.app import App, ComposeResult
+from textual.theme import BUILTIN_THEMES, Theme
+from textual.widgets import Static
+
+from themes.palettes import DARK, PALETTES, with_roles
+from themes.roles import (
+    Role,
+    RoleStyle,
+    StyleSyntaxError,
+    role_style,
+    theme_role_style,
+    theme_role_variables,
+)
+
+BARE = Theme(name="bare", primary="#123456")
+
+
+class Painted(App[None]):
+    """One widget for each role, with the role's three variables."""
+
+    CSS = "\n".join(
+        f"#{role} {{ color: ${role}; background: ${role}-background; text-style: ${role}-style; }}"
+        for role in Role
+    )
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return theme_role_variables(self.current_theme)
+
+    def compose(self) -> ComposeResult:
+        for role in Role:
+            yield Static(role, id=role)
+
+    def on_mount(self) -> None:
+        for theme in PALETTES:
+            self.register_theme(theme)
+
+
+def test_a_style_is_read_in_any_order_and_kept_in_one() -> None:
+    assert RoleStyle.parse("underline #ff0000 bold on ansi_black") == RoleStyle(
+        "#ff0000", "ansi_black", ("bold", "underline")
+    )
+
+
+def test_an_empty_style_leaves_everything_as_it_is() -> None:
+    assert RoleStyle.parse("") == RoleStyle()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("bold red blue", "'blue' would be a second colour"),
+        ("red on", "a background colour is missing"),
+        ("red on on", "'on' is not a colour"),
+        ("shouting", "'shouting' is not a colour"),
+        ("#ff000080", "'#ff000080' is not an opaque colour"),
+        ("transparent", "'transparent' is not an opaque colour"),
+        ("$lost", "is not a colour"),
+        ("red;", "is not a colour"),
+    ],
+)
+def test_a_style_that_cannot_be_read_names_the_word(text: str, told: str) -> None:
+    with pytest.raises(StyleSyntaxError, match=told.replace("$", r"\$")):
+        RoleStyle.parse(text)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_role_has_a_look_in_a_theme_that_says_nothing_of_it(role: Role) -> None:
+    assert theme_role_style(BARE, role) != Style()
+
+
+def test_a_role_leaves_open_what_it_does_not_say() -> None:
+    theme = with_roles(BARE, {Role.LOST: "bold", Role.CURSOR: "on #222222"})
+
+    assert theme_role_style(theme, Role.LOST) == Style(bold=True)
+    assert theme_role_style(theme, Role.CURSOR) == Style(bgcolor="#222222")
+
+
+def test_a_role_is_known_by_its_name_too() -> None:
+    assert theme_role_style(DARK, "lost") == theme_role_style(DARK, Role.LOST)
+
+
+def test_a_role_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="losst"):
+        theme_role_style(DARK, "losst")
+
+
+async def test_every_theme_paints_every_role_the_same_by_css_and_by_hand() -> None:
+    app = Painted()
+    async with app.run_test() as pilot:
+        for name in (*BUILTIN_THEMES, *(theme.name for theme in PALETTES)):
+            app.theme = name
+            await pilot.pause()
+            for role in Role:
+                by_css = app.query_one(f"#{role}", Static).rich_style
+                by_hand = role_style(app, role)
+                assert by_css.bold == by_hand.bold, (name, role)
+                assert by_hand.color in (None, by_css.color), (name, role)
+                assert by_hand.bgcolor in (None, by_css.bgcolor), (name, role)

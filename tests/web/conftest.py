@@ -1,0 +1,45 @@
+"""Dashboards on canned incidents, and a browser to see them in."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from console.web.access import Access
+from console.web.server import Dashboard, serve
+from tests.web.browser import Page, browser
+
+ROOT = Path(__file__).parents[2]
+CANNED = (sys.executable, "-m", "tests.web.canned_session")
+
+ServeDashboard = Callable[[Access], Awaitable[int]]
+
+
+@pytest.fixture
+async def serve_dashboard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ServeDashboard]:
+    """Serves a canned dashboard to who has that access; returns the port."""
+    monkeypatch.chdir(ROOT)
+    stop = asyncio.Event()
+    served: list[asyncio.Task[None]] = []
+
+    async def start(access: Access) -> int:
+        dashboard = Dashboard(access, CANNED, {}, "Breakglass <canned>")
+        port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        served.append(asyncio.create_task(serve(dashboard, 0, stop, port.set_result)))
+        return await port
+
+    yield start
+    stop.set()
+    await asyncio.gather(*served)
+
+
+@pytest.fixture
+async def page(tmp_path: Path) -> AsyncIterator[Page]:
+    """A page of a browser, still empty."""
+    async with AsyncExitStack() as opened:
+        yield await opened.enter_async_context(browser(tmp_path / "browser"))

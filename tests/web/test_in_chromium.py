@@ -1,0 +1,75 @@
+"""The dashboard in a real browser: it shows what is offline, and changes nothing."""
+
+from __future__ import annotations
+
+from console.web.access import Access
+from tests.web.browser import Page
+from tests.web.conftest import ServeDashboard
+
+HERE = Access("127.0.0.1")
+TOKEN = Access("127.0.0.1", "a-token-of-the-operators")
+ENDED = "This session has ended."
+TOUCHING = ("e", "3", "ctrl+s")
+"""One of each kind; `test_session` presses all of them."""
+
+
+def answers(lines: list[str]) -> int:
+    """How often it is said that the dashboard is read-only."""
+    return "\n".join(lines).count("read-only:")
+
+
+async def test_a_browser_shows_what_is_offline_and_keys_that_touch_are_answered(
+    serve_dashboard: ServeDashboard, page: Page
+) -> None:
+    await page.open(HERE.url(await serve_dashboard(HERE)))
+
+    lines = await page.wait_for("13 offline")
+
+    assert "READ-ONLY" in lines[0]
+    assert any("LOSS  elect b1" in line and "ledger-3" in line for line in lines)
+    assert any("SAFE  elect b2" in line and "payments-1" in line for line in lines)
+    for key in TOUCHING:
+        await page.press(key)
+        await page.until(answers, f"an answer to {key}")
+        await page.until(lambda lines: not answers(lines), "the answer to go")
+    assert "BOMB" in (await page.lines())[4], "still the same screen"
+
+
+async def test_with_the_token_a_browser_may_look_filter_and_use_the_palette(
+    serve_dashboard: ServeDashboard, page: Page
+) -> None:
+    await page.open(TOKEN.url(await serve_dashboard(TOKEN)))
+    await page.wait_for("13 offline")
+
+    await page.press("/", *"ledger", "Enter")
+    lines = await page.wait_gone("payments-1")
+    assert any("ledger-3" in line for line in lines)
+    await page.press("1")
+    await page.wait_for("Log dirs")
+    await page.press("2")
+    await page.wait_for("ledger-3")
+    await page.press(":")
+    await page.wait_for("Search")
+    await page.press(*"elect", "Enter")
+    await page.until(answers, "an answer to the palette")
+
+
+async def test_a_page_says_that_its_session_has_ended(
+    serve_dashboard: ServeDashboard, page: Page
+) -> None:
+    await page.open(HERE.url(await serve_dashboard(HERE)))
+    await page.wait_for("13 offline")
+
+    await page.press("q")
+
+    await page.until_true(f"document.body.innerText.includes({ENDED!r})", ENDED)
+
+
+async def test_without_the_token_a_browser_is_told_what_to_open(
+    serve_dashboard: ServeDashboard, page: Page
+) -> None:
+    port = await serve_dashboard(TOKEN)
+
+    await page.open(HERE.url(port))
+
+    await page.until_true("document.body.innerText.includes('token included')", "the advice")
