@@ -1,4 +1,4 @@
-"""The command `breakglass backup`: look into topic backups, and mend what can be mended in them."""
+"""The command `breakglass backup`: make topic backups, look into them, mend what can be mended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from console.backup_place import EncryptKey, key_of
+from console.backup_prune import prune
+from console.backup_restore import restore
+from console.backup_run import run
+from console.backup_status import status
+from console.backup_verify import verify
 from console.commands import new_app
 from console.output import print_json, say
 from services.topic_backup.display import BytesAs
@@ -14,12 +20,17 @@ from services.topic_backup.display import BytesAs
 if TYPE_CHECKING:
     from services.topic_backup.reindex import Reindexed
 
-app = new_app("Read topic backups in the Kafka Backup format, and rebuild their indexes.")
+app = new_app("Back up topics in the Kafka Backup format; read backups, rebuild their indexes.")
+app.command()(run)
+app.command()(verify)
+app.command()(restore)
+app.command()(status)
+app.command()(prune)
 
 
 @app.callback()
 def backup() -> None:
-    """Read topic backups in the Kafka Backup format, and rebuild their indexes."""
+    """Back up topics in the Kafka Backup format; read backups, rebuild their indexes."""
 
 
 @app.command()
@@ -42,6 +53,7 @@ def cat(
             help="How keys, values and headers are shown; utf8 shows other bytes as U+FFFD.",
         ),
     ] = BytesAs.UTF8,
+    encrypt_key: EncryptKey = None,
     max_record_bytes: Annotated[
         int | None,
         typer.Option(min=1, help="Refuse records that claim more bytes (256 MiB by default)."),
@@ -58,7 +70,7 @@ def cat(
     from services.topic_backup.display import as_json
     from services.topic_backup.record import MAX_RECORD_BYTES
 
-    reader = partition_of(source, max_record_bytes or MAX_RECORD_BYTES)
+    reader = partition_of(source, max_record_bytes or MAX_RECORD_BYTES, key_of(encrypt_key))
     indent = 2 if sys.stdout.isatty() and not json else None
     try:
         for record in reader.records(start, end):
@@ -76,6 +88,7 @@ def reindex(
             metavar="URL/TOPIC[/PARTITION]", help="Folder of the backup, topic, and partition."
         ),
     ],
+    encrypt_key: EncryptKey = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
     """Rebuild the indexes of a backup from its records, up to the first damage.
@@ -86,7 +99,7 @@ def reindex(
     """
     from services.topic_backup.address import reindex_all
 
-    rebuilt = reindex_all(source)
+    rebuilt = reindex_all(source, key_of(encrypt_key))
     if json:
         print_json({"segments": rebuilt})
     else:

@@ -37,6 +37,7 @@ def breakglass(
     """Bring offline Kafka partitions back, losing as little as can be.
 
     What is lost? Which replica loses least? How is the rest put back?
+    Without a command the console opens; its options are those of `breakglass console`.
     Nothing is changed without --write and your consent.
     """
 

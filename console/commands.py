@@ -29,7 +29,12 @@ class Entry:
     summary: str
 
 
+CONSOLE = "console"
+"""The command that `breakglass` alone runs."""
+
 COMMANDS: tuple[Entry, ...] = (
+    Entry(CONSOLE, "console.console:app", "Open the console (as `breakglass` alone does)."),
+    Entry("serve", "console.serve:app", "Show the read-only dashboard in a browser."),
     Entry("demo", "console.demo:app", "Break a real cluster on loopback and recover it."),
     Entry("triage", "console.triage:app", "What is offline, what is lost, what to do first."),
     Entry(
@@ -45,8 +50,20 @@ COMMANDS: tuple[Entry, ...] = (
         "console.leader_election:app",
         "Hold preferred, unclean or designated elections.",
     ),
+    Entry("journal", "console.journal:app", "What was done from here, by whom, how it ended."),
     Entry("groups", "console.groups:app", "Consumer groups that committed past a recovered end."),
+    Entry("diff", "console.diff:app", "Compare backups, topics, replicas, log folders by record."),
     Entry("backup", "console.backup:app", "Read topic backups, rebuild their indexes."),
+    Entry(
+        "checkpoint",
+        "console.checkpoint:app",
+        "Take and restore consistent checkpoints of topics and groups.",
+    ),
+    Entry(
+        "metastore",
+        "console.metastore:app",
+        "Back up, verify and restore the command topic of ksqlDB.",
+    ),
     Entry(
         "lab",
         "console.lab:app",
@@ -96,3 +113,13 @@ class Commands(TyperGroup):
         super().__init__(**settings)
         for entry in COMMANDS:
             self.add_command(Deferred(entry))
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Take a line that names no command as one for the console: `breakglass --write`."""
+        if not args or (args[0].startswith("-") and args[0] not in self.own_options(ctx)):
+            args = [CONSOLE, *args]
+        return super().parse_args(ctx, args)
+
+    def own_options(self, ctx: Context) -> frozenset[str]:
+        """The options of `breakglass` itself."""
+        return frozenset(name for one in self.get_params(ctx) for name in one.opts)

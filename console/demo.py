@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,19 +38,34 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the lab's data and logs behind.")
     ] = False,
+    automatic: Annotated[
+        bool, typer.Option("--automatic", help="Recover without the console, on a terminal too.")
+    ] = False,
 ) -> None:
     """Break a real cluster on loopback, then recover it: verdicts, rescue, election, report.
 
-    Four brokers are killed and started until partitions are offline, one of them with an
-    empty disk. What the elections cut off is saved first and stays in your state folder.
-    Every verdict, leader, loss and saved record is compared with what the lab knows to be true.
+    Four brokers are killed and started until partitions are offline, one of them with an empty
+    disk. On a terminal the console opens on it, for you to practise. Elsewhere everything is
+    recovered without a word: what the elections cut off is saved first and stays in your state
+    folder, and every verdict, leader, loss and saved record is compared with what the lab knows
+    to be true.
     """
     with _broken_cluster(kafka_version, keep=keep) as (cluster, truth):
-        wrong = _recover(cluster, truth)
+        if automatic or not _on_terminal():
+            wrong = _recover(cluster, truth)
+        else:
+            from console.demo_console import practise
+
+            practise(cluster, truth)
+            return
     if wrong:
         say(f"{len(wrong)} differences from the truth: {'; '.join(wrong)}")
         raise typer.Exit(1)
     say("Every verdict, leader, loss and rescued record is as the lab knows it to be.")
+
+
+def _on_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @contextmanager
@@ -124,9 +140,10 @@ def _elect(connection: Connection, client: ReadClient, found: Triage, stop: Stop
 
     Where automation holds back (a high watermark lost in a crash, say) this operator decides.
     """
-    from console.electing import Electing, priced
+    from console.electing import Electing
     from services.recovery.execution.prepare import target_of
     from services.recovery.execution.routes import route_for
+    from services.recovery.guarded.priced import priced
 
     electing = Electing(
         connection, client, found.snapshot.cluster_id, stop, route_for(found.native)
@@ -147,7 +164,7 @@ def _elect(connection: Connection, client: ReadClient, found: Triage, stop: Stop
 def _report(found: Triage, electing: Electing, truth: Truth) -> None:
     """A row for each partition: what was said and done beside the truth."""
     from console.demo_check import true_loss
-    from console.offsets import loss_text
+    from services.words.figures import loss_text
 
     said = {one.partition: one for one in found.assessments}
     led = {one.partition: one for one in electing.outcomes}

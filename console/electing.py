@@ -1,4 +1,4 @@
-"""What every electing command does once it knows its targets: consent, journal, run, report."""
+"""What every electing command does once it knows its targets: consent, run, report."""
 
 from __future__ import annotations
 
@@ -7,44 +7,32 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from console.consent import Consent
-from console.offsets import count
-from console.output import inert, say
-from console.rescuing import RescueChoice, rescue_for
+from console.output import say
+from console.rescuing import RescueChoice, say_rescued
 from console.stop_signal import StopSignal
 from console.wiring import Connection
-from services.consent import ConsentGroup, Price, Stake, consent_groups
+from services.consent import ConsentGroup
 from services.model import Unknown
 from services.recovery.execution.limits import Limits
-from services.recovery.execution.record import described
 from services.recovery.execution.routes import RouteChoice
-from services.recovery.execution.target import Outcome, Result, Target, exit_code
-from services.recovery.judgement.loss import loss_of
-from services.recovery.judgement.replica_choice import own_consent
-from services.recovery.recover import Recovery, open_transactions_after
+from services.recovery.execution.target import Outcome, Result, exit_code
+from services.recovery.guarded.election import GuardedElection
+from services.recovery.guarded.events import (
+    Armed,
+    Event,
+    JournalOpened,
+    OutcomesTold,
+    RescueEnded,
+)
+from services.recovery.guarded.priced import Priced, groups_of
+from services.recovery.recover import open_transactions_after
+from services.words.figures import count
+from services.words.inert import inert
 
 if TYPE_CHECKING:
     from services.kafka.cluster.open_transactions import OpenTransaction
     from services.kafka.read_client import ReadClient
-    from services.model import PartitionEvidence
-    from services.recovery.recover import Rescue
     from services.recovery.rescue.results import Rescued
-
-
-@dataclass(frozen=True, slots=True)
-class Priced:
-    """A target with what electing it costs."""
-
-    evidence: PartitionEvidence
-    target: Target
-    stake: Stake
-
-
-def priced(evidence: PartitionEvidence, target: Target) -> Priced:
-    """*target* with its price, and whether it needs a consent of its own."""
-    loss = loss_of(evidence, target.designee)
-    why_alone = own_consent(evidence, target.designee)
-    price = Price(loss.total, loss.approximate)
-    return Priced(evidence, target, Stake(target.partition, price, why_alone))
 
 
 def report(outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -91,6 +79,33 @@ def _words(one: Outcome) -> str:
 
 
 @dataclass(slots=True)
+class Talk:
+    """What a guarded election tells, said as a command says it, and collected."""
+
+    stop: StopSignal
+    tell: Callable[[Sequence[Outcome]], object]
+    """Prints the outcomes of a batch."""
+    announce: bool = True
+    """Say which journal it is; not of one that was named before."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    rescued: list[Rescued] = field(default_factory=list)
+    """Of partitions that something was to be saved of."""
+
+    def __call__(self, event: Event) -> None:
+        """Say *event*; those that a command keeps to itself are passed over."""
+        if isinstance(event, Armed):
+            self.stop.armed()
+        elif isinstance(event, JournalOpened) and self.announce:
+            say(f"journal: {event.path}")
+        elif isinstance(event, RescueEnded):
+            self.rescued += event.results
+            say_rescued(event.results)
+        elif isinstance(event, OutcomesTold):
+            self.outcomes += event.outcomes
+            tell_or_stop(self.tell, event.outcomes, self.stop)
+
+
+@dataclass(slots=True)
 class Electing:
     """One armed command: its journal is opened with the first target, its outcomes collected."""
 
@@ -119,47 +134,22 @@ class Electing:
             return
         doing = "electing leaders"
         self.connection.require_write(doing)
-        groups = consent_groups(one.stake for one in wanted)
+        groups = groups_of(wanted)
         if not consent.implied:
             _say_what_stands_alone(groups)
         phrases = consent.require([group.phrase for group in groups])
-        from services.journal import Journal
-
-        with (
-            Journal.open(self.cluster_id) as journal,
-            self.connection.arm(doing, self.cluster_id) as armed,
-        ):
-            self.stop.armed()
-            items = {one.target.partition: _planned(one) for one in wanted}
-            journal.plan(digest, "", items, consents=len(phrases))
-            for phrase in phrases:
-                journal.consent(phrase, implied=consent.implied)
-            say(f"journal: {journal.path}")
-            recovery = Recovery(
-                armed,
-                journal,
-                self.choose_route,
-                self._rescue(wanted),
-                self.limits,
-                lambda: self.stop.requested,
-            )
-            before = len(self.outcomes)
-            for batch in recovery.run([one.target for one in wanted]):
-                self.outcomes += batch
-                tell_or_stop(self.tell, batch, self.stop)
-            ended = self.outcomes[before:]
-            journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
-
-    def _rescue(self, wanted: Sequence[Priced]) -> Rescue | None:
-        evidence = {one.target.partition: one.evidence for one in wanted}
-        return rescue_for(
-            self.connection,
+        election = GuardedElection(
+            self.connection.power(doing),
             self.cluster_id,
-            lambda: self.stop.requested,
+            tuple(wanted),
+            self.choose_route,
+            digest,
             self.rescue,
-            evidence,
-            self.rescued,
+            self.limits,
+            lambda: self.stop.requested,
         )
+        talk = Talk(self.stop, self.tell, outcomes=self.outcomes, rescued=self.rescued)
+        election.run(phrases, talk, implied=consent.implied)
 
     @property
     def exit_code(self) -> int:
@@ -188,11 +178,6 @@ def look_after(
             "kafka-transactions.sh abort"
         )
     return left
-
-
-def _planned(one: Priced) -> dict[str, object]:
-    """All that it takes to finish in another process, and the price that was agreed to."""
-    return {**described(one.target), "price": str(one.stake.price)}
 
 
 def _say_what_stands_alone(groups: Sequence[ConsentGroup]) -> None:

@@ -13,8 +13,9 @@ from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_acls
 from console.options import connected, connected_for_writing
-from console.output import Column, inert, print_json, print_table, say
+from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
+from services.words.inert import inert
 
 if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
@@ -71,11 +72,16 @@ def reset(connection: Connection, topic: Topics = None, consent: Phrases = None)
 def rollback(
     connection: Connection,
     journal: Annotated[
-        Path, typer.Option("--journal", metavar="FILE", help="The journal of the reset.")
+        Path, typer.Option("--journal", metavar="FILE", help="The journal of the reset or restore.")
     ],
     consent: Phrases = None,
 ) -> None:
-    """Put offsets back to where a reset found them, where the group still stands there."""
+    """Put offsets back to where a reset, or a restore with --groups, found them.
+
+    Only where the group still stands where it was put. An offset that a group did not have before
+    is removed.
+    """
+    from services.errors import WrongCluster
     from services.journal_view import read
     from services.recovery.group_reset import moves_of
 
@@ -83,6 +89,11 @@ def rollback(
     view = read(journal)
     with connection.reading() as client:
         found = _look(client, ())
+        if view.cluster_id != found.snapshot.cluster_id:
+            raise WrongCluster(
+                f"journal {journal} is of cluster {view.cluster_id}, and this is "
+                f"{found.snapshot.cluster_id}: connect to that one"
+            )
         moves = tuple(one.back for one in moves_of(view))
         looked = _Look(found.snapshot, found.standing, moves)
         raise typer.Exit(_move(connection, client, looked, Consent(tuple(consent or ()))))
@@ -136,14 +147,22 @@ def phrase_for(moves: Sequence[Move]) -> str:
     """What an operator types: ``billing on orders-3 to 100``; in bulk their number."""
     if len(moves) == 1:
         one = moves[0]
-        return f"{inert(one.group)} on {one.partition} to {one.to}"
+        return f"{inert(one.group)} on {one.partition} to {_place(one.to)}"
     return f"{len(moves):,} group offsets move"
+
+
+def _place(offset: int | None) -> str:
+    return "no offset" if offset is None else str(offset)
+
+
+def _figure(offset: int | None) -> str:
+    return "none" if offset is None else f"{offset:,}"
 
 
 def _report(done: Sequence[Moved]) -> int:
     for one in done:
         move = one.move
-        line = f"{move.group} on {move.partition}  {one.result} to {move.to:,}"
+        line = f"{move.group} on {move.partition}  {one.result} to {_figure(move.to)}"
         if one.reason:
             say(f"{line}: {one.reason}")
         else:
@@ -175,4 +194,4 @@ COLUMNS = (
 
 
 def _row(one: Move) -> tuple[object, ...]:
-    return (one.group, one.partition, f"{one.committed:,}", f"{one.to:,}")
+    return (one.group, one.partition, _figure(one.committed), _figure(one.to))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -77,7 +78,7 @@ def up(
             log_dirs=log_dirs,
             overrides=_settings(config or []),
         )
-    say(f"The lab is up in {folder}; end it with `breakglass lab down`.")
+    say(f"The lab is up in {folder}; end it with `{_end_of(state)}`.")
     if as_json:
         print_json(_summary(cluster))
     else:
@@ -159,7 +160,7 @@ def scenario(
         cluster, truth = perform(
             folder, scenarios, _settings(settings or []), kafka_version=kafka_version
         )
-    say(f"The damaged lab is in {folder}; end it with `breakglass lab down`.")
+    say(f"The damaged lab is in {folder}; end it with `{_end_of(state)}`.")
     say(f"Its brokers are {cluster.bootstrap_servers}")
     print_truth(truth, as_json=as_json)
 
@@ -225,6 +226,12 @@ def _each(state: Path | None, nodes: list[int], act: Callable[[Node], None]) -> 
     for node in [cluster.node(number) for number in nodes]:
         act(node)
     return cluster
+
+
+def _end_of(state: Path | None) -> str:
+    """The command that ends the lab in *state*, the default folder unless one was named."""
+    words = ["breakglass", "lab", "down", *(["--state", str(state)] if state else [])]
+    return shlex.join(words)
 
 
 def _settings(pairs: list[str]) -> dict[str, str]:

@@ -17,20 +17,21 @@ from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
 from console.options import connected_for_writing
-from console.output import inert, say
+from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
 from services.errors import UsageError
 from services.model import TopicPartition
 from services.recovery.execution.target import Result
+from services.words.inert import inert
 
 if TYPE_CHECKING:
-    from console.electing import Priced
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
     from services.model import ClusterSnapshot, PartitionState
     from services.recovery.execution.routes import RouteChoice
     from services.recovery.execution.target import Outcome
+    from services.recovery.guarded.priced import Priced
     from services.recovery.plan.partition_file import Election
     from services.recovery.triage import Triage
 
@@ -265,8 +266,8 @@ class _Call:
 
     def _priced(self, found: Triage) -> Iterator[Priced]:
         """A target for each offline partition whose leader can be chosen."""
-        from console.electing import priced
         from services.recovery.execution.prepare import target_of
+        from services.recovery.guarded.priced import priced
         from services.recovery.judgement.replica_choice import refusal
         from services.recovery.judgement.succession import first_live
 

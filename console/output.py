@@ -1,7 +1,6 @@
 """What is printed: data on stdout, talk on stderr, hostile text made harmless.
 
-Topic names, record keys and broker errors are not ours. `inert` shows them so that a terminal
-prints them and does nothing else; everything but `print_json` passes through it.
+Everything but `print_json`, which writes ASCII alone, passes through `inert`.
 """
 
 from __future__ import annotations
@@ -15,32 +14,8 @@ from pathlib import PurePath
 from uuid import UUID
 
 from services.model import Unknown
-
-
-def inert(text: str) -> str:
-    r"""Return *text* on one line, with every character that could act written out as an escape.
-
-    Control characters, ANSI sequences, line breaks, bidirectional overrides, invisible and
-    unpaired code points become ``\x1b``, ``\u202e`` and the like; what is printable stays.
-    """
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else _escape(one) for one in text)
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
-
-
-def shown(value: object) -> str:
-    """Return *value* as a table's cell shows it: ``?`` for what is not known, ``-`` for none."""
-    if isinstance(value, Unknown):
-        return "?"
-    if value is None:
-        return "-"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return inert(str(value))
+from services.words.figures import shown
+from services.words.inert import inert
 
 
 def say(message: str) -> None:
@@ -84,6 +59,8 @@ class Column:
     title: str
     right: bool = False
     """Numbers stand to the right."""
+    whole: bool = False
+    """Not folded while others can be: what is copied into another command."""
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
@@ -117,7 +94,10 @@ def _print_on_terminal(columns: Sequence[Column], cells: list[list[str]]) -> Non
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         table.add_column(
-            Text(column.title), justify="right" if column.right else "left", overflow="fold"
+            Text(column.title),
+            justify="right" if column.right else "left",
+            overflow="fold",
+            no_wrap=column.whole,
         )
     for row in cells:
         # Text, not str: rich reads markup in strings.

@@ -171,7 +171,7 @@ def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
 
 
 def _difference(one: Difference) -> tuple[object, ...]:
-    from console.offsets import count
+    from services.words.figures import count
 
     return (
         one.partition,

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from console.documents import SCHEMA
-from console.plan_table import why
 from services.recovery.judgement.loss import unread_bound
 from services.recovery.plan.make import consent_groups, plan_price
+from services.recovery.plan.rows import why
 
 if TYPE_CHECKING:
     from services.consent import Price

@@ -170,9 +170,9 @@ def approve(
 
     An agreement is to one digest: any edit voids it.
     """
-    from console.plan_table import totals
     from services.cluster_lock import operator
-    from services.recovery.plan.make import approve as agree
+    from services.recovery.plan.approvals import approve as agree
+    from services.recovery.plan.totals import totals_of
 
     before, who = opened(path), by or operator()
     plan = before.plan
@@ -185,7 +185,10 @@ def approve(
         )
     after = agree(plan, who, time.time_ns() // 1_000_000)
     _save(before, after, out)
-    say(f"{who} approves digest {plan.spoken_digest}: {totals(plan)}")
+    if after is plan:
+        say(f"{who} approved it already, and counts once: digest {plan.spoken_digest}")
+    else:
+        say(f"{who} approves digest {plan.spoken_digest}: {totals_of(plan)}")
     if as_json:
         from console.plan_documents import plan_document
 
@@ -229,11 +232,11 @@ def _save(before: Opened, after: Plan, out: Path | None) -> None:
 
 
 def _say_changes(before: Plan, after: Plan, differences: tuple[Difference, ...]) -> None:
-    from console.offsets import count
-    from console.plan_table import totals
+    from services.recovery.plan.totals import totals_of
+    from services.words.figures import count
 
     if after.digest == before.digest:
-        say(f"Nothing to change: it {totals(after)}.")
+        say(f"Nothing to change: it {totals_of(after)}.")
         return
     for one in differences[:CHANGES_SAID]:
         say(
@@ -242,8 +245,8 @@ def _say_changes(before: Plan, after: Plan, differences: tuple[Difference, ...])
         )
     if len(differences) > CHANGES_SAID:
         say(f"and {len(differences) - CHANGES_SAID:,} more: see them with `breakglass plan diff`")
-    say(f"before: {totals(before)}; digest {before.spoken_digest}")
-    say(f"after:  {totals(after)}; digest {after.spoken_digest}")
+    say(f"before: {totals_of(before)}; digest {before.spoken_digest}")
+    say(f"after:  {totals_of(after)}; digest {after.spoken_digest}")
     if before.approvals and not after.approvals:
         say("The approvals were of the plan before this edit: ask for them again.")
 

@@ -85,8 +85,8 @@ def make(
 
 
 def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
-    from console.plan_table import totals
     from services.recovery.judgement.summary import summarize
+    from services.recovery.plan.totals import totals_of
 
     summary = summarize(found.assessments, found.snapshot.quorum)
     for line in (summary.alarm, summary.headline):
@@ -94,7 +94,7 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
             say(line)
     for broker, reason in sorted(found.evidence.silent.items()):
         say(f"? b{broker}: {reason}")
-    say(f"The plan {totals(made)}.")
+    say(f"The plan {totals_of(made)}.")
     _say_waiting(made)
     _say_left_out(made)
     say(f"digest: {made.spoken_digest}")

@@ -6,11 +6,14 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from console.offsets import count, loss_text, time_text, total_text, unread_text
-from console.output import Column, inert, print_table
-from services.recovery.judgement.loss import Unread, unread_bound
+from console.output import Column, print_table
 from services.recovery.judgement.precedence import recovery_order
-from services.recovery.plan.make import consent_groups, plan_price
+from services.recovery.plan.make import consent_groups
+from services.recovery.plan.rows import why
+from services.recovery.plan.totals import totals_of
+from services.words.figures import count, loss_text, partitions_text, total_text, unread_total
+from services.words.inert import inert
+from services.words.moments import time_text
 
 if TYPE_CHECKING:
     from services.model import TopicPartition
@@ -74,51 +77,19 @@ def print_facts(plan: Plan) -> None:
         print(inert(f"{name.ljust(width)}  {fact}"))
 
 
-def totals(plan: Plan) -> str:
-    """``elects 3 partitions, loses 50, unread >= 25``; what a bare plan loses is not known."""
-    elected = plan.leaders
-    counted = f"elects {_partitions(len(elected))}"
-    if plan.breakglass is None or not elected:
-        return counted
-    bounds = [unread_bound(plan.records[one].evidence) for one in elected]
-    return f"{counted}, loses {plan_price(plan)}, unread {unread_total(bounds)}"
-
-
-def unread_total(bounds: Sequence[Unread]) -> str:
-    """What all *bounds* together say: ``0``, ``>= 25``, ``?``."""
-    if len(bounds) == 1:
-        return unread_text(bounds[0])
-    if not any(one.replicas or one.at_least for one in bounds):
-        return "0"
-    at_least = total_text(one.at_least for one in bounds)
-    return at_least if at_least.startswith((">=", "?")) else f">= {at_least}"
-
-
-def why(record: PartitionRecord, leader: int | None) -> str:
-    """Why *leader* was chosen, or why the partition is left out."""
-    if leader is None:
-        return record.left_out
-    if record.chosen_by is None or record.chosen_by.value == "rank":
-        return record.reasons[0] if record.reasons else ""
-    best = record.ranking[0]
-    if best == leader:
-        return f"b{leader} ranks first"
-    return f"over b{best}, which ranks first and loses {loss_text(record.loss_of(best))}"
-
-
 def _facts(plan: Plan) -> Iterable[tuple[str, str]]:
     evidence = plan.breakglass
     yield "digest", f"{plan.spoken_digest}  {plan.digest}"
     if evidence is None:
         yield "evidence", "none: a file in Kafka's form; it is read afresh before any election"
-        yield "plan", totals(plan)
+        yield "plan", str(totals_of(plan))
         return
     if plan.altered:
         yield "altered", "the file was changed by other means than `breakglass plan`"
     yield "cluster", evidence.cluster_id
     yield "made", time_text(evidence.made_at_ms)
     left = len(plan.left_out)
-    yield "plan", totals(plan) + (f"; leaves out {_partitions(left)}" if left else "")
+    yield "plan", f"{totals_of(plan)}" + (f"; leaves out {partitions_text(left)}" if left else "")
     for approval in plan.approvals:
         yield "approved", f"{approval.by}, {time_text(approval.at_ms)}"
     void = len(evidence.approvals) - len(plan.approvals)
@@ -129,10 +100,6 @@ def _facts(plan: Plan) -> Iterable[tuple[str, str]]:
     for group in consent_groups(plan):
         alone = f"  (on its own: {group.why_alone})" if group.why_alone else ""
         yield "consent", f"{group.phrase}{alone}"
-
-
-def _partitions(number: int) -> str:
-    return f"{number:,} partition{'' if number == 1 else 's'}"
 
 
 T = TypeVar("T")
@@ -176,7 +143,7 @@ def _cells(group: Sequence[Row]) -> tuple[object, ...]:
         record.verdict,
         record.action,
         _loses(group),
-        unread_total([unread_bound(one.record.evidence) for one in group if one.record]),
+        unread_total([one.record.unread for one in group if one.record]),
         reasons.pop() if len(reasons) == 1 else "various: see them with --each",
     )
 

@@ -13,16 +13,18 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.options import DURATION_MS, Duration, connected_for_writing
-from console.output import inert, print_json, say
+from console.output import print_json, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.resume import resume
 from console.wiring import Connection
 from services.errors import UsageError
+from services.words.inert import inert
 
 if TYPE_CHECKING:
-    from console.electing import Electing, Priced
+    from console.electing import Electing
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
+    from services.recovery.guarded.priced import Priced
     from services.recovery.plan.appraisal import Appraisal
     from services.recovery.plan.document import Plan
     from services.recovery.triage import Triage
@@ -142,7 +144,7 @@ class _Call:
         )
 
     def _wanted(self) -> list[Priced]:
-        from console.electing import priced
+        from services.recovery.guarded.priced import priced
 
         evidence = self.appraisal.evidence
         return [priced(evidence[one.partition], one) for one in self.appraisal.targets()]

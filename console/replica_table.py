@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from console.offsets import count, epochs_text, loss_text, time_text
 from console.output import Column, print_table, say
+from services.words.figures import count, epochs_text, loss_text
+from services.words.moments import time_text
 
 if TYPE_CHECKING:
     from services.model import ReplicaLog

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +10,20 @@ import typer
 
 from console.output import say
 from console.wiring import Connection
+from services.recovery.guarded.rescue_choice import RescueChoice, default_folder
 
 if TYPE_CHECKING:
-    from services.model import PartitionEvidence, TopicPartition
-    from services.recovery.recover import Rescue
     from services.recovery.rescue.rescue import Rescuer
     from services.recovery.rescue.results import Rescued
+
+__all__ = [
+    "RescueChoice",
+    "RescueTo",
+    "WithoutRescue",
+    "default_folder",
+    "rescuer",
+    "say_rescued",
+]
 
 SHOWN_PARTITIONS = 20
 """More partitions than these are told by their sum."""
@@ -30,39 +37,6 @@ RescueTo = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class RescueChoice:
-    """Whether and where an electing command saves what it cuts off; by default it does."""
-
-    without: bool = False
-    to: Path | None = None
-    """None: the user's state folder."""
-
-
-def rescue_for(
-    connection: Connection,
-    cluster_id: str,
-    stop: Callable[[], bool],
-    choice: RescueChoice,
-    evidence: Mapping[TopicPartition, PartitionEvidence],
-    told: list[Rescued],
-) -> Rescue | None:
-    """The rescue before elections agreed to on *evidence*; None when *choice* is without.
-
-    Results are said on stderr and added to *told*.
-    """
-    if choice.without:
-        return None
-    from services.recovery.rescue.journalled import JournalledRescue
-
-    def tell(results: Sequence[Rescued]) -> None:
-        told.extend(results)
-        say_rescued(results)
-
-    to = choice.to or default_folder()
-    return JournalledRescue(rescuer(connection, cluster_id, stop), evidence, to, tell)
-
-
 def rescuer(
     connection: Connection,
     cluster_id: str,
@@ -70,18 +44,9 @@ def rescuer(
     bytes_per_second: int | None = None,
 ) -> Rescuer:
     """What rescues one cluster, at most *bytes_per_second*; None for the usual rate, 0 for any."""
-    from services.kafka.wire.rate_limit import RateLimit
-    from services.recovery.rescue.rescue import BYTES_PER_SECOND, CLIENT_ID, Rescuer
+    from services.recovery.guarded import rescuing
 
-    rate = BYTES_PER_SECOND if bytes_per_second is None else bytes_per_second or None
-    return Rescuer(cluster_id, lambda: connection.reading(CLIENT_ID), RateLimit(rate), stop)
-
-
-def default_folder() -> Path:
-    """Where rescues go unless told otherwise."""
-    from services.journal import state_folder
-
-    return state_folder() / "rescue"
+    return rescuing.rescuer(connection.access(), cluster_id, stop, bytes_per_second)
 
 
 def say_rescued(results: Sequence[Rescued]) -> None:

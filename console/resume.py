@@ -16,18 +16,16 @@ from console.options import DURATION_MS, Duration, connected_for_writing
 from console.output import Column, print_json, print_table, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
-from services.errors import EvidenceChanged, WrongCluster
+from services.errors import WrongCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from console.stop_signal import StopSignal
-    from services.journal import Journal, JournalView
-    from services.kafka.election_client import ElectionClient
+    from services.journal import JournalView
     from services.kafka.read_client import ReadClient
     from services.recovery.choice import Left
     from services.recovery.execution.target import Outcome
-    from services.recovery.recover import Recovery
     from services.recovery.remains import Remains
     from services.recovery.rescue.results import Rescued
     from services.recovery.resume import Survey
@@ -96,17 +94,14 @@ def resume_journal(connection: Connection, wanted: Request) -> int:
 
 def _view(cluster_id: str, path: Path | None) -> JournalView | None:
     """The journal in *path*, or the newest of this cluster that is not done."""
-    from services.journal import UnreadableJournal, list_journals, read
-    from services.recovery.resume import SUCCEEDED, UNDONE
+    from services.journal import read
+    from services.recovery.guarded.resumption import open_journals
 
     if path is not None:
         return _of_cluster(read(path), cluster_id)
-    open_ones: list[JournalView] = []
-    for one in list_journals(cluster_id):
-        if isinstance(one, UnreadableJournal):
-            say(f"journal {one.path} is passed over: {one.reason}")
-        elif one.plan is not None and one.result not in (SUCCEEDED, UNDONE):
-            open_ones.append(one)
+    open_ones, unreadable = open_journals(cluster_id)
+    for broken in unreadable:
+        say(f"journal {broken.path} is passed over: {broken.reason}")
     for one in open_ones[1:]:
         say(f"left for another time: --journal {one.path}")
     return open_ones[0] if open_ones else None
@@ -141,8 +136,7 @@ class _Call:
         left = self._remains.left
         self._show()
         self.connection.require_write(DOING)
-        phrases = self._agree()
-        self._carry_on(phrases)
+        self._carry_on()
         for one in left:
             say(f"{one.partition}  left: {one.reason}")
         open_ones = look_after(self.client, self.outcomes)
@@ -177,59 +171,21 @@ class _Call:
         with redirect_stdout(sys.stderr):
             print_table(COLUMNS, rows)
 
-    def _agree(self) -> Sequence[str]:
-        """The consents that the journal lacks; none where everything was agreed to before."""
-        from console.electing import priced
-        from services.consent import consent_groups
-        from services.recovery.remains import consented
+    def _carry_on(self) -> None:
+        from console.electing import Talk, report, report_aside
+        from services.recovery.guarded.resumption import GuardedResume
 
-        targets = self._remains.targets
-        if self.wanted.undo or not targets or consented(self.found.view):
-            return ()
-        evidence = self.found.evidence
-        stakes = [priced(evidence[one.partition], one).stake for one in targets]
-        return self.wanted.consent.require([one.phrase for one in consent_groups(stakes)])
-
-    def _carry_on(self, phrases: Sequence[str]) -> None:
-        from console.electing import report, report_aside, tell_or_stop
-        from services.journal import Journal
-        from services.recovery.resume import Resume
-
-        tell = report_aside if self.wanted.as_json else report
-        journal, view = Journal.resume(self.found.view.path)
-        with journal, self.connection.arm(DOING, view.cluster_id) as armed:
-            if len(view.entries) != len(self.found.view.entries):
-                raise EvidenceChanged(
-                    f"journal {view.path} went on meanwhile: look again at what is left."
-                )
-            self.stop.armed()
-            for phrase in phrases:
-                journal.consent(phrase)
-            resumed = Resume(self._recovery(armed, journal), self.found)
-            for batch in resumed.undo() if self.wanted.undo else resumed.finish():
-                self.outcomes += batch
-                tell_or_stop(tell, batch, self.stop)
-
-    def _recovery(self, armed: ElectionClient, journal: Journal) -> Recovery:
-        from console.rescuing import rescue_for
-        from services.recovery.execution.routes import route_for
-        from services.recovery.recover import Recovery
-
-        rescue = rescue_for(
-            self.connection,
-            self.found.snapshot.cluster_id,
-            lambda: self.stop.requested,
+        resume = GuardedResume(
+            self.connection.power(DOING),
+            self.found,
+            self.wanted.undo,
             self.wanted.rescue,
-            self.found.evidence,
-            self.rescued,
+            lambda: self.stop.requested,
         )
-        return Recovery(
-            armed,
-            journal,
-            route_for(self.found.native),
-            rescue,
-            stop=lambda: self.stop.requested,
-        )
+        phrases = self.wanted.consent.require([one.phrase for one in resume.groups])
+        tell = report_aside if self.wanted.as_json else report
+        talk = Talk(self.stop, tell, announce=False, outcomes=self.outcomes, rescued=self.rescued)
+        resume.run(phrases, talk)
 
 
 def _document(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import groupby
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +15,7 @@ from console.partition_names import require_topics
 from console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.recovery.judgement.assessment import Assessment
+    from services.incident.cells import Listed
     from services.recovery.triage import Triage
 
 app = new_app()
@@ -85,7 +84,7 @@ def show(found: Triage, *, each: bool, replicas: bool) -> None:
         say(summary.alarm)
     say(summary.headline)
     if found.assessments:
-        print_table(COLUMNS, (_row(group) for group in _groups(found.assessments, each=each)))
+        print_table(COLUMNS, (_row(line) for line in _lines(found, each=each)))
     if replicas:
         from console.replica_table import print_replicas
 
@@ -127,65 +126,32 @@ def _header(found: Triage) -> str:
     )
 
 
-def _groups(assessments: Iterable[Assessment], *, each: bool) -> Iterable[tuple[Assessment, ...]]:
-    from services.recovery.judgement.assessment import Verdict
-    from services.recovery.judgement.precedence import recovery_order
+def _lines(found: Triage, *, each: bool) -> Iterator[Listed]:
+    """Rows, and groups of those that fared alike where there are many."""
+    from services.incident.groups import grouped
+    from services.incident.order import ordered
+    from services.incident.row import bare_row, row_partition
 
-    urgency = {verdict: place for place, verdict in enumerate(Verdict)}
-
-    def place(one: Assessment) -> tuple[object, ...]:
-        return (urgency[one.verdict], str(one.action), recovery_order(one.partition))
-
-    ordered = sorted(assessments, key=place)
-    alike: Callable[[Assessment], tuple[object, ...]] = lambda one: (  # noqa: E731
-        one.verdict,
-        one.action,
-        one.partition.topic,
-    )
-    for _, members in groupby(ordered, alike):
-        group = tuple(members)
-        if each or len(group) <= GROUPED_ABOVE:
-            yield from ((one,) for one in group)
+    now_ms = found.snapshot.observed_at_ms
+    rows = sorted((bare_row(one, now_ms) for one in found.assessments), key=row_partition)
+    for group in grouped(ordered(rows)):
+        if each or len(group.rows) <= GROUPED_ABOVE:
+            yield from group.rows
         else:
             yield group
 
 
-def _row(group: tuple[Assessment, ...]) -> tuple[object, ...]:
-    from console.offsets import count, heard_text, loss_text, total_text, unread_text
+def _row(line: Listed) -> tuple[object, ...]:
+    from services.incident import cells
 
-    first = group[0]
-    if len(group) > 1:
-        losses = [one.loss.total for one in group if one.loss is not None]
-        unread = total_text(one.unread.at_least for one in group)
-        heard = min(group, key=lambda one: one.heard[0])
-        return (
-            first.verdict.value,
-            first.action,
-            f"{first.partition.topic}-* ({len(group):,})",
-            _same([_designee(one) for one in group]),
-            "",
-            "",
-            total_text(losses) if losses else "-",
-            unread,
-            heard_text(heard),
-        )
-    best = first.ranking.candidate(first.designee) if first.designee is not None else None
     return (
-        first.verdict.value,
-        first.action,
-        first.partition,
-        _designee(first),
-        count(best.replica.log_end if best else None),
-        count(best.replica.last_written_epoch if best else None),
-        loss_text(first.loss),
-        unread_text(first.unread),
-        heard_text(first),
+        cells.verdict_text(line),
+        cells.action_text(line),
+        cells.name_text(line),
+        cells.best_text(line),
+        cells.log_end_text(line),
+        cells.epoch_text(line),
+        cells.loses_text(line),
+        cells.unread_text(line),
+        cells.heard_text(line),
     )
-
-
-def _designee(one: Assessment) -> str:
-    return "-" if one.designee is None else f"b{one.designee}"
-
-
-def _same(values: list[str]) -> str:
-    return values[0] if len(set(values)) == 1 else "various"

@@ -16,17 +16,19 @@ from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
 from console.options import connected, connected_for_writing
-from console.output import inert, say
+from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
 from services.errors import UsageError
+from services.words.inert import inert
 
 if TYPE_CHECKING:
-    from console.electing import Electing, Priced
+    from console.electing import Electing
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
     from services.model import TopicPartition
     from services.recovery.choice import Choice
+    from services.recovery.guarded.priced import Priced
     from services.recovery.selection import Selection
     from services.recovery.triage import Triage
 
@@ -306,7 +308,7 @@ class _Call:
 
 
 def _priced(found: Triage, choice: Choice) -> list[Priced]:
-    from console.electing import priced
+    from services.recovery.guarded.priced import priced
 
     by_partition = {one.partition: one for one in found.assessments}
     return [priced(by_partition[one.partition].evidence, one) for one in choice.targets]

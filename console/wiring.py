@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from console.output import say
-from services.errors import ReadOnly, WrongCluster
+from services.errors import ReadOnly
 
 if TYPE_CHECKING:
-    from services.connection.settings import ConnectionSettings
     from services.connection.sources import ConnectionOptions
     from services.kafka.election_client import ElectionClient
     from services.kafka.group_client import GroupClient
     from services.kafka.read_client import ReadClient
-    from services.kafka.wire.sender import Sender
+    from services.session import Power, ReadAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,16 @@ class Connection:
         """The same connection, allowed to change the cluster."""
         return replace(self, write=True)
 
+    def access(self) -> ReadAccess:
+        """What reads the cluster; its settings are read now.
+
+        Raises: BadConnectionSettings, MalformedInput, StorageError.
+        """
+        from services.connection.sources import connection_settings
+        from services.session import ReadAccess
+
+        return ReadAccess(connection_settings(self.options), self.native_rpc)
+
     @contextmanager
     def reading(self, client_id: str | None = None) -> Iterator[ReadClient]:
         """A client that can read, closed at the end.
@@ -44,19 +53,12 @@ class Connection:
         One of a *client_id* of its own is a second one, so what the settings give to note was
         said before.
         """
-        from services.kafka.read_client import ReadClient
-
-        settings = self._settings()
+        access = self.access()
         if client_id is None:
-            for note in settings.notes:
+            for note in access.settings.notes:
                 say(note)
-        else:
-            settings = replace(settings, client_id=client_id)
-        client = ReadClient(self._sender(settings, frozenset()), settings.listener)
-        try:
+        with access.reading(client_id) as client:
             yield client
-        finally:
-            client.close()
 
     def require_write(self, doing: str) -> None:
         """Refuse *doing* in a read-only session, before anything that can mutate exists.
@@ -75,11 +77,8 @@ class Connection:
             ReadOnly: `--write` was not given.
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka.election_client import ElectionClient
-        from services.kafka.wire import api_keys
-
-        with self._armed_sender(doing, cluster_id, api_keys.ELECT) as sender:
-            yield ElectionClient(sender)
+        with self.power(doing).elections(cluster_id) as client:
+            yield client
 
     @contextmanager
     def arm_groups(self, doing: str, cluster_id: str) -> Iterator[GroupClient]:
@@ -89,52 +88,16 @@ class Connection:
             ReadOnly: `--write` was not given.
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka.group_client import GroupClient
-        from services.kafka.wire import api_keys
+        with self.power(doing).groups(cluster_id) as client:
+            yield client
 
-        with self._armed_sender(doing, cluster_id, api_keys.GROUPS) as sender:
-            yield GroupClient(sender)
+    def power(self, doing: str) -> Power:
+        """What can change the cluster.
 
-    @contextmanager
-    def _armed_sender(self, doing: str, cluster_id: str, power: frozenset[int]) -> Iterator[Sender]:
-        """A sender with *power*, once it is known to reach the cluster that was read."""
+        Raises:
+            ReadOnly: `--write` was not given.
+        """
         self.require_write(doing)
-        from services.kafka.read_client import ReadClient
-        from services.kafka.wire.deadline import Deadline
+        from services.session import Power
 
-        settings = self._settings()
-        sender = self._sender(settings, power)
-        try:
-            deadline = Deadline.after(settings.connect_timeout_ms / 1000)
-            found = ReadClient(sender, settings.listener).describe(deadline).cluster_id
-            if found != cluster_id:
-                raise WrongCluster(
-                    f"these addresses lead to cluster {found} now, and {cluster_id} was read: "
-                    "check tunnels and names, then start again"
-                )
-            yield sender
-        finally:
-            sender.close()
-
-    def _settings(self) -> ConnectionSettings:
-        from services.connection.sources import connection_settings
-
-        return connection_settings(self.options)
-
-    def _sender(self, settings: ConnectionSettings, more: frozenset[int]) -> Sender:
-        """A sender that lets out reads, KIP-1275's read where it may be used, and *more*."""
-        from services.connection.security import ClientSecurity
-        from services.kafka.wire import api_keys
-        from services.kafka.wire.native_rpc import native_key
-        from services.kafka.wire.sender import Sender
-
-        key = native_key(self.native_rpc)
-        native = frozenset() if key is None else frozenset({key})
-        return Sender(
-            settings.bootstrap_servers,
-            ClientSecurity(settings),
-            api_keys.READ | native | more,
-            client_id=settings.client_id,
-            broker_addresses=settings.broker_addresses,
-            connect_seconds=settings.connect_timeout_ms / 1000,
-        )
+        return Power(self.access())

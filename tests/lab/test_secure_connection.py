@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import Sender
 from services.lab.cluster import Cluster
 from tests.unit.connection.certificates import Identity
+from tests.unit.connection.stores import Stores, pem_files, pkcs12, pkcs12_legacy
 
 SECONDS = 20.0
 PACKAGE = "org.apache.kafka.common.security"
@@ -126,34 +127,6 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         yield Secured(cluster, root, operator)
 
 
-def pkcs12(folder: Path, root: Identity, client: Identity, *, legacy: bool = False) -> str:
-    """Return properties that name PKCS12 stores."""
-    (folder / "trust.p12").write_bytes(root.trust_store("tpass"))
-    (folder / "key.p12").write_bytes(client.key_store("kpass", legacy=legacy))
-    return (
-        f"ssl.truststore.location={folder}/trust.p12\nssl.truststore.password=tpass\n"
-        f"ssl.keystore.location={folder}/key.p12\nssl.keystore.password=kpass\n"
-    )
-
-
-def pkcs12_legacy(folder: Path, root: Identity, client: Identity) -> str:
-    """Return properties that name PKCS12 stores with the ciphers of Java 8."""
-    return pkcs12(folder, root, client, legacy=True)
-
-
-def pem(folder: Path, root: Identity, client: Identity) -> str:
-    """Return properties that name PEM files, the key encrypted."""
-    (folder / "trust.pem").write_text(root.pem)
-    (folder / "key.pem").write_text(client.key_pem("kpass") + client.chain_pem)
-    return (
-        f"ssl.truststore.type=PEM\nssl.truststore.location={folder}/trust.pem\n"
-        f"ssl.keystore.type=PEM\nssl.keystore.location={folder}/key.pem\nssl.key.password=kpass\n"
-    )
-
-
-Stores = Callable[[Path, Identity, Identity], str]
-
-
 def cluster_id(settings: ConnectionSettings) -> str:
     """What our own client reads, with the settings."""
     with closing(_client(settings, ClientSecurity(settings))) as client:
@@ -169,7 +142,7 @@ def consumer(settings: ConnectionSettings) -> Consumer:
     return Consumer({**confluent_config(settings), "group.id": "g"}, logger=LOGGER)
 
 
-@pytest.mark.parametrize("stores", [pkcs12, pkcs12_legacy, pem], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("stores", [pkcs12, pkcs12_legacy, pem_files], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("mechanism", LOGINS)
 def test_both_clients_get_in_with_the_same_settings(
     secured: Secured, tmp_path: Path, mechanism: str, stores: Stores

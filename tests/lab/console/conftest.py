@@ -40,6 +40,12 @@ OFFLINE: dict[str, Sequence[Sequence[int]]] = {
     "unclean": (B2_FIRST, B1_FIRST),
     "designated": (B1_FIRST, B2_FIRST),
     "kafkas-form": (B2_FIRST,),
+    "typed": (B1_FIRST, B2_FIRST, B2_FIRST),
+    "looked-at": (B1_FIRST,),
+    "once": (B1_FIRST,),
+    "replaced": (B1_FIRST,),
+    "hung": (B2_FIRST,),
+    "cut-off": (B1_FIRST, B2_FIRST, B1_FIRST),
 }
 PREFERRED = "preferred"
 """Online: led by b1, though b2 stands first in its assignment."""

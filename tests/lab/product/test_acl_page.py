@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,16 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
-from services.journal import list_journals
+from console.wiring import Connection
+from services.connection.sources import ConnectionOptions
+from services.incident.watch import Watch
+from services.journal import Journal, list_journals, read
 from services.lab.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
 from services.lab.scenarios import find_scenarios
 from services.lab.scenarios.play import play, raise_lab
 from services.lab.security import OPERATOR, write_client_properties
 from services.model import TopicPartition
+from services.recovery.execution.routes import ELECT
 from tests.acl_page import needs_of_commands
 from tests.lab.scenarios.damaged import Damaged
 from tests.program import Ended, breakglass
@@ -157,8 +161,17 @@ def leader_election(guarded: Guarded, partition: TopicPartition) -> Ended:
     return guarded.run("leader-election", *wanted, "--consent", f"{partition} lose 0")
 
 
+def console(guarded: Guarded, _: TopicPartition) -> Ended:
+    """What its screens are told; `serve` shows the same ones."""
+    options = ConnectionOptions(guarded.lab.cluster.bootstrap_servers, str(guarded.config))
+    with closing(Watch(Connection(options).access())) as watch:
+        incident = list(watch.read())[-1]
+    return Ended(0, "", "\n".join(f"missing ACL: {one}" for one in incident.missing_acls))
+
+
 Run = Callable[[Guarded, TopicPartition], Ended]
 READING: dict[str, Run] = {
+    "console": console,
     "triage": triage,
     "plan make": plan_make,
     "plan check": plan_check,
@@ -286,3 +299,31 @@ def test_r22_a_group_is_moved_and_back(guarded: Guarded, recovered: TopicPartiti
         )
         assert ended.code == 0, ended.err
         assert recovered.partition in past_end(guarded)
+
+
+@pytest.fixture
+def unknown_election(guarded: Guarded, tmp_path: Path) -> Path:
+    """The journal of an election that nothing is known of; its partition is offline."""
+    with Journal.open(guarded.lab.truth.cluster_id, tmp_path) as journal:
+        partition = TopicPartition(TOPIC, PARTITIONS - 1)
+        journal.request(ELECT, {partition: {"designee": 1}})
+    return journal.path
+
+
+def test_r22_an_unknown_outcome_is_looked_up_by_who_may_describe_its_topic(
+    guarded: Guarded, unknown_election: Path
+) -> None:
+    with guarded.allowed(*acls_of("journal check")):
+        ended = guarded.run("journal", "check", unknown_election, "--json")
+    assert ended.code == 0, ended.err
+    assert [one["result"] for one in ended.document["answers"]] == ["not elected"]
+
+
+def test_r22_an_unknown_outcome_stays_unknown_to_who_may_not(
+    guarded: Guarded, unknown_election: Path
+) -> None:
+    with guarded.allowed(Acl(OPERATOR, Operation.DESCRIBE, Resource.CLUSTER)):
+        ended = guarded.run("journal", "check", unknown_election)
+    assert ended.code == 1
+    assert f"grant DESCRIBE on topic {TOPIC}" in ended.err
+    assert read(unknown_election).unsettled

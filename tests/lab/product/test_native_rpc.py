@@ -18,7 +18,8 @@ import pytest
 
 from services.kafka.wire.api_keys import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, LIST_OFFSETS
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.kafka.wire.messages.replica_log_info import DEFAULT_API_KEY, Form, replica_log_info
+from services.kafka.wire.messages.native import DEFAULT_API_KEY
+from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
 from services.lab.proxy import Native, Proxy
 from services.lab.proxy.rewriting import Offers
 from services.model import TopicPartition

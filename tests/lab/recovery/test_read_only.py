@@ -23,6 +23,7 @@ PROGRAM = Path(sys.executable).with_name("kafka-unclean-recovery")
 PROGRAM_SECONDS = 60
 READS = api_keys.READ | {api_keys.API_VERSIONS}
 ORDERS = TopicPartition("orders", 0)
+SERVICE: list[object] = ["--service-id", "nobody"]
 Words = Callable[[Path], list[object]]
 
 
@@ -31,6 +32,13 @@ def elections(folder: Path) -> Path:
     path = folder / "elections.json"
     entry = {"topic": ORDERS.topic, "partition": ORDERS.partition, "designatedLeader": 2}
     path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
+    return path
+
+
+def metastore_backup(folder: Path) -> Path:
+    """A backup of one command."""
+    path = folder / "backup_nobody"
+    path.write_text('"stream/`A`/create":{"statement":"CREATE STREAM A (A INT);"}\n', "utf-8")
     return path
 
 
@@ -46,6 +54,15 @@ READING: dict[str, Words] = {
     ],
     "recover resume": lambda _: [],
     "groups past-end": lambda _: [],
+    "diff": lambda _: [f"replica:1/{ORDERS.topic}/0", f"replica:2/{ORDERS.topic}/0"],
+    "metastore backup": lambda folder: [*SERVICE, "--location", folder],
+    "metastore list": lambda _: SERVICE,
+    "metastore history": lambda _: SERVICE,
+    "metastore validate": lambda _: ["DROP STREAM A;", *SERVICE],
+    "metastore submit": lambda _: ["DROP STREAM A;", *SERVICE],
+    "metastore restore": lambda folder: [
+        *("--from", metastore_backup(folder), "--compact-offsets", *SERVICE)
+    ],
 }
 WRITING: dict[str, Words] = {
     "unclean-recovery": lambda _: ["--all-offline-partitions", "--automated-recovery"],
@@ -53,7 +70,18 @@ WRITING: dict[str, Words] = {
     "leader-election": lambda _: ["--election-type", "unclean", "--all-topic-partitions"],
     "groups reset": lambda _: [],
     "groups rollback": lambda folder: ["--journal", folder / "none.jsonl"],
+    "checkpoint take": lambda folder: [
+        *("--store", folder, "--topics", "orders", "--level", "coordinated")
+    ],
 }
+ON_A_TERMINAL = {"console", "serve"}
+"""They are proved by every key of theirs: test_read_only_console."""
+OF_A_JOURNAL = {"journal check"}
+"""Without a journal it asks nothing; with one its client is the one that all of READING have."""
+OF_BACKUPS = {"backup run", "backup verify", "backup status", "backup restore"}
+"""They need a backup, and Spark's own clients: they are proved under tests/pipeline."""
+OF_CHECKPOINTS = {"checkpoint finish", "checkpoint restore", "checkpoint serve"}
+"""They need a checkpoint, and Spark's own clients: they are proved under tests/lab/checkpoint."""
 
 
 @pytest.fixture
@@ -81,7 +109,8 @@ def test_no_command_that_asks_a_cluster_is_left_out() -> None:
         for one in cli_reference.commands()
         if any(option.name == "bootstrap_server" for option in one.command.params)
     }
-    assert asking == READING.keys() | WRITING.keys()
+    elsewhere = ON_A_TERMINAL | OF_A_JOURNAL | OF_BACKUPS | OF_CHECKPOINTS
+    assert asking == READING.keys() | WRITING.keys() | elsewhere
 
 
 @pytest.mark.parametrize("command", READING)

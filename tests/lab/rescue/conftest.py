@@ -37,6 +37,7 @@ SECONDS = 20.0
 
 LEDGER = TopicPartition(diverged.TOPIC, 0)
 PAYMENTS = TopicPartition("payments", 0)
+REFUNDS = TopicPartition("refunds", 0)
 AGED = TopicPartition("aged", 0)
 BY_PLAN = (TopicPartition("by-plan", 0), TopicPartition("by-plan", 1))
 FULL = TopicPartition("full", 0)
@@ -48,37 +49,40 @@ PLAIN = (*BY_PLAN, FULL, SAFE, WITHOUT)
 def _script(stage: Stage) -> Script:
     transactions = int(SMALL["transaction.state.log.num.partitions"])
     stage.create("__transaction_state", [(COORDINATOR,)] * transactions)
-    for topic, count in (("by-plan", 2), ("full", 2), ("without", 1), ("payments", 1), ("aged", 1)):
-        stage.create(topic, [(3, 1, 2)] * count)
-    everywhere = [*PLAIN, PAYMENTS, AGED]
+    for topic in ("by-plan", "full"):
+        stage.create(topic, [(3, 1, 2)] * 2)
+    for topic in ("without", "payments", "refunds", "aged"):
+        stage.create(topic, [(3, 1, 2)])
+    everywhere = [*PLAIN, PAYMENTS, REFUNDS, AGED]
     stage.write(everywhere, SHARED)
     yield B2_LOST
     stage.write(PLAIN, B1_ALSO)
-    _transactions(stage)
+    _transactions(stage, PAYMENTS)
+    _transactions(stage, REFUNDS)
     _trim(stage, AGED)
     yield B1_LOST
     yield LAST_LOST
     return list[Expectation]()
 
 
-def _transactions(stage: Stage) -> None:
+def _transactions(stage: Stage, partition: TopicPartition) -> None:
     """One that is committed, one that is aborted, one that nobody ends; b1 gets them all."""
-    first = _in_transaction(stage, "first", COMMITTED)
+    first = _in_transaction(stage, partition, "first", COMMITTED)
     first.commit_transaction(SECONDS)
-    second = _in_transaction(stage, "second", ABORTED)
+    second = _in_transaction(stage, partition, "second", ABORTED)
     second.abort_transaction(SECONDS)
-    _in_transaction(stage, "third", OPEN)
+    _in_transaction(stage, partition, "third", OPEN)
     markers = 2
     end = SHARED + COMMITTED + ABORTED + OPEN + markers
-    wait_log_end(stage.cluster, PAYMENTS, end, 1, 3)
+    wait_log_end(stage.cluster, partition, end, 1, 3)
 
 
-def _in_transaction(stage: Stage, name: str, count: int) -> Any:
+def _in_transaction(stage: Stage, partition: TopicPartition, name: str, count: int) -> Any:
     """A producer that has written *count* records and not ended its transaction."""
     producer = Producer(
         {
             "bootstrap.servers": stage.cluster.lab_bootstrap,
-            "transactional.id": name,
+            "transactional.id": f"{partition}-{name}",
             "transaction.timeout.ms": 600_000,
         },
         logger=logging.getLogger("tests.rescue"),
@@ -87,7 +91,7 @@ def _in_transaction(stage: Stage, name: str, count: int) -> Any:
     producer.begin_transaction()
     for number in range(count):
         key = f"{name}-{number}".encode()
-        producer.produce(PAYMENTS.topic, partition=PAYMENTS.partition, key=key, value=key)
+        producer.produce(partition.topic, partition=partition.partition, key=key, value=key)
     assert producer.flush(SECONDS) == 0
     return producer
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from services.journal import state_folder
 from services.journal_view import Step
 from services.lab.cluster import Cluster
 from services.lab.segments import DiskLog, read_log
 from services.model import TopicPartition
+from services.state_folder import state_folder
 from services.topic_backup.batch_log import BatchState, read_batch_log
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicManifest, read_manifest

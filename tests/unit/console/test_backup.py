@@ -73,7 +73,7 @@ def test_cat_prints_what_lies_before_damage_and_fails(tmp_path: Path) -> None:
     assert isinstance(result.exception, DamagedBackup)
 
 
-@pytest.mark.parametrize("source", ["s3://bucket/orders/0", "orders", "absent/0"])
+@pytest.mark.parametrize("source", ["nfs://far/orders/0", "orders", "absent/0"])
 def test_a_source_that_cannot_be_is_a_usage_error(source: str) -> None:
     with pytest.raises(UsageError):
         backup("cat", source)

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from console import __version__, cli, commands
 from console.commands import COMMANDS, Deferred, Entry, new_app
+from tests.program import breakglass
 
 
 @pytest.fixture
@@ -93,10 +94,14 @@ def test_a_shell_completes_commands_and_their_options(line: str, offered: str) -
     assert result.output.split() == [offered]
 
 
-def test_no_command_at_all_shows_the_help() -> None:
-    code, printed = invoke()
-    assert code == 2
-    assert printed.startswith("Usage: breakglass")
+@pytest.mark.parametrize("options", [(), ("--write", "--profile", "prod")])
+def test_without_a_command_the_console_opens_which_needs_a_terminal(
+    options: tuple[str, ...],
+) -> None:
+    ended = breakglass(*options)
+    assert ended.code == 2
+    assert "the console needs a terminal" in ended.err
+    assert "breakglass triage --json" in ended.err
 
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda one: one.name)

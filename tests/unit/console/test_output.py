@@ -17,8 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.output import Column, inert, print_json, print_table, say, shown
+from console.output import Column, print_json, print_table, say
 from services.model import Role, TopicPartition, Unknown
+from services.words.inert import inert
 
 HOSTILE = "orders\x1b[2J\u202egnp\n[red]spoof[/red]\r\ud800\u200b"
 TEXT = st.text(alphabet=st.characters(), max_size=60)
@@ -40,45 +41,6 @@ def terminal_as_stdout(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         yield shown_there
         stdout.flush()
         shown_there.append(reader.read(65536).decode("utf-8"))
-
-
-@given(TEXT)
-def test_inert_text_is_printable_whatever_it_was(text: str) -> None:
-    assert inert(text).isprintable()
-
-
-@given(TEXT)
-def test_inert_leaves_printable_text_as_it_is_and_is_stable(text: str) -> None:
-    once = inert(text)
-    assert inert(once) == once
-    if text.isprintable():
-        assert once == text
-
-
-@pytest.mark.parametrize(
-    ("hostile", "harmless"),
-    [
-        ("\x1b[31m", r"\x1b[31m"),
-        ("a\nb\tc", r"a\nb\tc"),
-        ("\u202ecod.exe", r"\u202ecod.exe"),
-        ("\u2066x\u2069", r"\u2066x\u2069"),
-        ("\x9b2J", r"\x9b2J"),
-        ("zero\u200bwidth", r"zero\u200bwidth"),
-        ("\udcff", r"\udcff"),
-        ("[bold]plain[/bold]", "[bold]plain[/bold]"),
-        ("Bestellungen-ä 注文", "Bestellungen-ä 注文"),
-    ],
-)
-def test_what_acts_on_a_terminal_is_written_out(hostile: str, harmless: str) -> None:
-    assert inert(hostile) == harmless
-
-
-@pytest.mark.parametrize(
-    ("value", "cell"),
-    [(Unknown("b3 is silent"), "?"), (None, "-"), (0, "0"), (True, "yes"), (Role.ISR, "isr")],
-)
-def test_a_cell_tells_unknown_none_and_zero_apart(value: object, cell: str) -> None:
-    assert shown(value) == cell
 
 
 def test_talk_goes_to_stderr_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,6 +142,16 @@ def test_a_table_on_a_narrow_terminal_folds_and_loses_nothing(
         print_table([Column("Topic"), Column("LEO", right=True)], [["t" * 200, 150]])
     assert screen[0].count("t") == 200
     assert "…" not in screen[0]
+
+
+def test_a_name_for_another_command_is_whole_where_other_cells_can_be_folded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, others = "20261121T173324.987945Z", [22 * "x"] * 4
+    columns = [Column("Journal", whole=True), *[Column("Other")] * 4]
+    with terminal_as_stdout(monkeypatch) as screen:
+        print_table(columns, [[name, *others]])
+    assert any(name in line for line in screen)
 
 
 def test_json_on_a_terminal_is_indented(monkeypatch: pytest.MonkeyPatch) -> None:

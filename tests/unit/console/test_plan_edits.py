@@ -134,7 +134,10 @@ def test_approval_of_another_digest_is_refused(tmp_path: Path) -> None:
     assert breakglass("plan", "approve", plan, "--digest", "lusab-babad-gutih").code == 3
     assert read_plan(plan).approvals == ()
     assert breakglass("plan", "approve", plan, "--digest", spoken).code == 0
-    assert breakglass("plan", "approve", plan, "--digest", read_plan(plan).digest).code == 0
+    again = breakglass("plan", "approve", plan, "--digest", read_plan(plan).digest)
+    assert (again.code, len(read_plan(plan).approvals)) == (0, 1)
+    assert "approved it already" in again.said[-1]
+    assert breakglass("plan", "approve", plan, "--by", "ada").code == 0
     assert len(read_plan(plan).approvals) == 2
 
 

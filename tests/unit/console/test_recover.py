@@ -11,9 +11,10 @@ import pytest
 from kafka.protocol.admin import DescribeClusterRequest
 
 from services.cluster_lock import ClusterLock
-from services.journal import Journal, JournalView, list_journals, state_folder
+from services.journal import Journal, JournalView, list_journals
 from services.kafka.election_client import ElectionClient
 from services.recovery.plan.file import parse_plan, read_plan
+from services.state_folder import state_folder
 from tests import fake_metadata
 from tests.fake_metadata import CLUSTER_ID
 from tests.program import breakglass

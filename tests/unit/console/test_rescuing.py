@@ -1,4 +1,4 @@
-"""What the commands share about rescue: whether, where, how fast, and what is said of it."""
+"""What the commands say of rescues, and how fast these read."""
 
 from __future__ import annotations
 
@@ -6,19 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from console.rescuing import (
-    SHOWN_PARTITIONS,
-    RescueChoice,
-    default_folder,
-    rescue_for,
-    rescuer,
-    say_rescued,
-)
+from console.rescuing import SHOWN_PARTITIONS, rescuer, say_rescued
 from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
-from services.journal import state_folder
 from services.model import TopicPartition
-from services.recovery.rescue.journalled import JournalledRescue
 from services.recovery.rescue.rescue import BYTES_PER_SECOND
 from services.recovery.rescue.results import Rescued, Saved
 from services.recovery.rescue.spans import Span
@@ -32,23 +23,6 @@ def rescued(number: int, root: Path, *, reason: str = "") -> Rescued:
     path = root / "b2" / "orders" / str(number)
     saved = (Saved(2, (Span(100, 110),), 10, 500, path),)
     return Rescued(TopicPartition("orders", number), 1, () if reason else saved, reason)
-
-
-def made(choice: RescueChoice) -> object:
-    return rescue_for(UNUSED, "a-cluster", lambda: False, choice, {}, [])
-
-
-def test_elections_rescue_unless_told_not_to() -> None:
-    assert isinstance(made(RescueChoice()), JournalledRescue)
-    assert made(RescueChoice(without=True)) is None
-
-
-def test_a_rescue_goes_to_the_state_folder_unless_told_where(tmp_path: Path) -> None:
-    usual, told = made(RescueChoice()), made(RescueChoice(to=tmp_path))
-    assert isinstance(usual, JournalledRescue)
-    assert isinstance(told, JournalledRescue)
-    assert usual.to == default_folder() == state_folder() / "rescue"
-    assert told.to == tmp_path
 
 
 @pytest.mark.parametrize(

@@ -36,3 +36,13 @@ def test_r20_brokers_whose_controllers_are_silent_do_not_know_that_nothing_is_of
     assert (
         "No partition is offline as far as this broker knows; the controllers do not answer it."
     ) in said
+
+
+def test_partitions_that_fared_alike_are_one_row_unless_each_is_wanted(broken: Fakes) -> None:
+    broken.offline("orders", 5)
+    (row,) = broken.run("triage").out.splitlines()[1:]
+    assert row.startswith("WAIT     reconnect b3  orders-0..4 (5)  b1 ")
+    rows = broken.run("triage", "--each").out.splitlines()[1:]
+    assert [name for row in rows for name in row.split() if "orders" in name] == [
+        f"orders-{number}" for number in range(5)
+    ]

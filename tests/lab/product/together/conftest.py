@@ -7,10 +7,13 @@ What was found is kept from before the recovery, so that tests may come in any o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 import pytest
 
+from services.incident.incident import Incident
+from services.incident.watch import Watch
 from services.kafka.cluster.open_transactions import OpenTransaction
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition, Unknown
@@ -80,13 +83,25 @@ def found(client: ReadClient) -> Triage:
 
 
 @pytest.fixture(scope="package")
+def incident(found: Triage, behind: Watched) -> Incident:
+    """The same as the console's watch has it, after a second look at what may have changed."""
+    assert found.assessments
+    with closing(Watch(behind.connection.access())) as watch:
+        *_, first = watch.read()
+        *_, last = watch.read(first)
+    return last
+
+
+@pytest.fixture(scope="package")
 def attempt(
     client: ReadClient,
     found: Triage,
+    incident: Incident,
     behind: Watched,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Attempt:
     """Electing b1 on the partitions that b4 threatens, and on the one that is being moved."""
+    assert incident.complete
     wanted = targets(found, dict.fromkeys((*CARTS, MOVING), 1))
     outcomes = behind.recover(client, wanted, tmp_path_factory.mktemp("state"))
     return Attempt(tuple(outcomes), tuple(behind.changes))

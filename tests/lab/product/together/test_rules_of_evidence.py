@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from console.offsets import loss_text, unread_text
 from services.model import TopicPartition, known
 from services.recovery.choice import recommended
 from services.recovery.execution.prepare import target_of
@@ -12,6 +11,7 @@ from services.recovery.judgement.assessment import Action, Verb, Verdict
 from services.recovery.judgement.summary import summarize
 from services.recovery.recover import GroupPastEnd, groups_past_end
 from services.recovery.triage import Triage
+from services.words.figures import loss_text, unread_text
 from tests.lab.product.session import judgement
 from tests.lab.product.together.beside import GROUP, READ_ON, READ_TO, TRIMMED
 from tests.lab.product.together.conftest import CARTS, MOVING, Recovered

@@ -1,0 +1,376 @@
+"""The console: a map of screens and keys over the services, and nothing else.
+
+Threads post messages, handlers here and on the screens change what is shown. Whatever opens
+another screen is asked for by a message, so that no screen has to know the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from typing import Any, ClassVar
+
+from textual import on
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.filter import LineFilter, NoColor
+from textual.screen import Screen
+from textual.theme import Theme
+from typing_extensions import override
+
+from screens.ascii import AsciiFilter
+from screens.context import Context
+from screens.copying import copied
+from screens.messages import (
+    BrowseAsked,
+    ClusterRead,
+    CopyAsked,
+    DiffAsked,
+    ElectionAsked,
+    GoneDeclared,
+    Interrupted,
+    IntervalChanged,
+    MutationBegan,
+    MutationEnded,
+    OfflineAsked,
+    PlanAsked,
+    ReadEnded,
+    ReadFailed,
+    RefreshAsked,
+    ResumeAsked,
+    Seen,
+    UnfinishedFound,
+)
+from screens.page import Page
+from screens.refreshing import Refresher
+from screens.screenshot import hide_records, save_screenshot
+from services.errors import StorageError
+from services.state_folder import state_folder
+from themes.palettes import MONOCHROME, PALETTES
+from themes.roles import theme_role_variables
+
+MODES = {
+    "overview": "screens.overview:OverviewScreen",
+    "offline": "screens.offline:OfflineScreen",
+    "plan": "screens.plan:PlanScreen",
+    "journal": "screens.journal:JournalScreen",
+    "backups": "screens.backups:BackupsScreen",
+    "browse": "screens.browse:BrowseScreen",
+    "metastore": "screens.metastore:MetastoreScreen",
+    "checkpoints": "screens.checkpoints:CheckpointsScreen",
+}
+"""The main screens by the name of their mode; imported when first shown."""
+
+PARTING = (
+    "An election had been agreed to when this ended: `breakglass journal list` says how far it "
+    "came, and the next console offers to take up what is left."
+)
+WARNED_SECONDS = 10.0
+"""For so long a warning is remembered: a second q after it leaves."""
+VERDICTS_SECONDS = 0.2
+"""For so long the first verdicts are waited for before names are shown without them."""
+WORKER_THREADS = 24
+WORKER_NAME = "breakglass-worker"
+
+
+class BreakglassApp(App[None]):
+    """One session over one cluster."""
+
+    TITLE = "Breakglass"
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    DEFAULT_MODE = "offline"
+    """Comes up at once, where another first screen comes after it."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("1", "show('overview')", "Overview", show=False),
+        Binding("2", "show('offline')", "Offline partitions", show=False),
+        Binding("3", "show('plan')", "Plan", show=False),
+        Binding("4", "show('journal')", "Journal", show=False),
+        Binding("5", "show('backups')", "Backups", show=False),
+        Binding("6", "show('browse')", "Browse", show=False),
+        Binding("7", "show('metastore')", "Metastore", show=False),
+        Binding("8", "show('checkpoints')", "Checkpoints", show=False),
+        Binding("colon,ctrl+p", "command_palette", "Commands", key_display=":"),
+        Binding("ctrl+s", "screenshot", "Screenshot, redacted", show=False),
+        Binding("ctrl+z", "suspend_process", "Stop, to the shell", show=False),
+        Binding("q", "quit", "Quit", show=False),
+    ]
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        theme: str,
+        themes: Iterable[Theme] = (),
+        start: str = DEFAULT_MODE,
+    ) -> None:
+        super().__init__()
+        self.context = context
+        self._refresher = Refresher(self, context)
+        self._start = start
+        """The mode of the first screen."""
+        self._warned_at = -WARNED_SECONDS
+        """When the operator was told what leaving would lose."""
+        self.executor: ThreadPoolExecutor | None = None
+        """Runs the workers; whoever runs the app sees to its end."""
+        self._mutations = 0
+        self._leaving: int | None = None
+        """The exit code, once the session is to end."""
+        self.parting = ""
+        """What the operator is to hear once the terminal is the shell's again."""
+        self._looked_back = False
+        """What the session before left was looked for."""
+        for one in (*PALETTES, *themes):
+            self.register_theme(one)
+        self.theme = theme
+        for mode, place in MODES.items():
+            self.add_mode(mode, partial(_screen, place, context))
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return theme_role_variables(self.current_theme)
+
+    @override
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        filters = [*super().get_line_filters()]
+        if self.theme == MONOCHROME.name:
+            # Some of Textual's widgets name colours that no theme can change.
+            filters.append(NoColor())
+        if self.context.terminal.ascii_only:
+            filters.append(AsciiFilter())
+        return filters
+
+    @override
+    def get_key_display(self, binding: Binding) -> str:
+        """The key as it is written, in ASCII where the terminal has nothing else."""
+        shown = super().get_key_display(binding)
+        plain = self.context.terminal.ascii_only and not shown.isascii()
+        return binding.key if plain else shown
+
+    async def on_mount(self) -> None:
+        # The default has a few threads more than the machine has cores: one hung broker each
+        # would take them all.
+        self.executor = ThreadPoolExecutor(WORKER_THREADS, WORKER_NAME)
+        asyncio.get_running_loop().set_default_executor(self.executor)
+        self._refresher.ask()
+        if self._start != self.DEFAULT_MODE:
+            await self.switch_mode(self._start)
+
+    async def action_show(self, mode: str) -> None:
+        await self.switch_mode(mode)
+
+    @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """No stop of the process while something is being changed."""
+        if action == "suspend_process" and self._mutations:
+            return None
+        return True
+
+    @on(ClusterRead)
+    @on(ReadFailed)
+    def _told(self, message: ClusterRead | ReadFailed) -> None:
+        if not self._refresher.accept(message):
+            return
+        incident = self.context.known.incident
+        if incident is not None and incident.rows and not incident.judged:
+            # Brokers that are well tell their replicas at once: one frame instead of two.
+            self.set_timer(VERDICTS_SECONDS, self._tell_screens)
+        else:
+            self._tell_screens()
+
+    @on(ReadEnded)
+    def _read_ended(self) -> None:
+        self._refresher.ended()
+        self._look_back()
+
+    @on(RefreshAsked)
+    def _refresh(self) -> None:
+        self._refresher.ask()
+
+    @on(GoneDeclared)
+    def _declare_gone(self, message: GoneDeclared) -> None:
+        self.context.watch.declare_gone(message.brokers)
+        self._refresher.ask()
+
+    @on(IntervalChanged)
+    def _interval(self, message: IntervalChanged) -> None:
+        self._refresher.set_interval(message.seconds)
+        self._tell_screens()
+
+    @on(MutationBegan)
+    def _mutation_began(self) -> None:
+        self._mutations += 1
+        self._refresher.pause()
+        self._tell_screens()
+
+    @on(MutationEnded)
+    def _mutation_ended(self) -> None:
+        self._mutations -= 1
+        if self._mutations:
+            return
+        if self._leaving is not None:
+            self.parting = PARTING
+            self._leave()
+        else:
+            self._refresher.resume()
+            self._tell_screens()
+
+    @on(OfflineAsked)
+    async def _show_offline(self, message: OfflineAsked) -> None:
+        await self.switch_mode("offline")
+        self._current("screens.offline:OfflineScreen").keep_only(message.wanted)
+
+    @on(PlanAsked)
+    async def _make_plan(self, message: PlanAsked) -> None:
+        await self.switch_mode("plan")
+        self._current("screens.plan:PlanScreen").begin(message.partitions)
+
+    @on(ElectionAsked)
+    def _elect(self, message: ElectionAsked) -> None:
+        make = _class("screens.elect:ElectScreen")
+        if not isinstance(self.screen, make):
+            self.push_screen(make(self.context, message.partitions, message.plan))
+
+    @on(ResumeAsked)
+    def _resume(self, message: ResumeAsked) -> None:
+        make = _class("screens.elect:ResumeScreen")
+        if not isinstance(self.screen, make):
+            self.push_screen(make(self.context, message.journal))
+
+    def _look_back(self) -> None:
+        """Once the cluster was read, look for an election that ended before its time."""
+        incident = self.context.known.incident
+        if incident is not None and not self._looked_back:
+            self._looked_back = True
+            find = partial(self._find_unfinished, incident.snapshot.cluster_id)
+            self.run_worker(find, group="unfinished", thread=True, exit_on_error=False)
+
+    def _find_unfinished(self, cluster_id: str) -> None:
+        """In a thread: reads journals."""
+        found = _class("screens.elect.unfinished:unfinished")
+        briefs = found(cluster_id, self.context.state_folder)
+        if briefs:
+            self.post_message(UnfinishedFound(briefs))
+
+    @on(UnfinishedFound)
+    def _offer_resume(self, message: UnfinishedFound) -> None:
+        if self.current_mode == "journal":
+            return
+        if len(self.screen_stack) > 1:
+            # The operator has begun something: nothing is put in front of it.
+            self.notify("An election stopped before its end: see the Journal (4).", markup=False)
+        else:
+            self.push_screen(_class("screens.elect.unfinished:UnfinishedScreen")(message.briefs))
+
+    @on(DiffAsked)
+    def _diff(self, message: DiffAsked) -> None:
+        make = _class("screens.diff:DiffScreen")
+        self.push_screen(make(self.context, message.partition, message.left, message.right))
+
+    @on(BrowseAsked)
+    def _browse(self, message: BrowseAsked) -> None:
+        make = _class("screens.browse:RecordsScreen")
+        subject = _class("screens.browse.subject:Subject")(message.left, message.right)
+        self.push_screen(make(self.context, subject, message.offset))
+
+    @on(CopyAsked)
+    def _copy(self, message: CopyAsked) -> None:
+        self.copy_to_clipboard(message.text)
+        self.notify(copied(message), markup=False)
+
+    @on(Interrupted)
+    def _interrupted(self, message: Interrupted) -> None:
+        self._end(message.exit_code)
+
+    @override
+    def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
+        """Save the screen as SVG, without what records hold."""
+        hide_records(self, True)
+        self.call_after_refresh(self._save_screenshot)
+
+    def _save_screenshot(self) -> None:
+        folder = (self.context.state_folder or state_folder()) / "screenshots"
+        try:
+            place = save_screenshot(self.export_screenshot(), folder)
+        except StorageError as error:
+            self.notify(str(error), severity="error", markup=False)
+        else:
+            self.notify(f"Saved without what records hold: {place}", markup=False)
+        finally:
+            hide_records(self, False)
+
+    async def action_quit(self) -> None:
+        """End the session; where that would lose something, say so and wait for a second q."""
+        now = self.context.clock()
+        lost = "" if now - self._warned_at < WARNED_SECONDS else self._unsaved()
+        if lost:
+            self._warned_at = now
+            self.notify(f"{lost} Press q again to leave all the same.", markup=False)
+        else:
+            self._end(0)
+
+    def _unsaved(self) -> str:
+        for mode in MODES:
+            with suppress(KeyError):
+                for screen in self.get_screen_stack(mode):
+                    if isinstance(screen, Page) and (lost := screen.unsaved()):
+                        return lost
+        return ""
+
+    def _end(self, exit_code: int) -> None:
+        """End now, or after the request that is under way."""
+        self._leaving = exit_code
+        # What reads ends at once, be it the look before an election; what elects has a connection
+        # of its own.
+        self.context.close()
+        if self._mutations:
+            self.notify(
+                "Finishing the request that was sent; nothing new begins, then Breakglass ends.",
+                markup=False,
+            )
+        else:
+            self._leave()
+
+    def _leave(self) -> None:
+        self.exit(return_code=self._leaving or 0)
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """What `:` finds: everything that can be done here, and by which key."""
+        told: set[str] = set()
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            own = isinstance(active.node, Screen | App) and binding.action not in _NO_COMMANDS
+            if own and binding.description and active.enabled and binding.action not in told:
+                told.add(binding.action)
+                run = partial(self.run_action, binding.action, active.node)
+                about = f"key {self.get_key_display(binding)}"
+                if active.tooltip:
+                    about = f"{active.tooltip} ({about})"
+                yield SystemCommand(binding.description, about, run)
+        yield SystemCommand("Theme", "How everything looks", self.action_change_theme)
+
+    def _tell_screens(self) -> None:
+        for screen in self.screen_stack:
+            screen.post_message(Seen())
+
+    def _current(self, place: str) -> Any:
+        """The screen that is shown, which is of the class at *place*."""
+        return next(one for one in self.screen_stack if isinstance(one, _class(place)))
+
+
+_NO_COMMANDS = frozenset(
+    ("command_palette", *(one.action for one in Screen.BINDINGS if isinstance(one, Binding)))
+)
+"""Actions that make sense by their keys only."""
+
+
+def _class(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _screen(place: str, context: Context) -> Screen[Any]:
+    made: Screen[Any] = _class(place)(context)
+    return made

@@ -1,0 +1,115 @@
+"""`breakglass backup prune`: which old segments can go, and their removal under guard."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.backup_place import EncryptKey, place
+from console.consent import Consent, Phrases
+from console.option_values import names_in
+from console.output import Column, print_json, print_table, say
+from services.words.moments import time_text
+
+if TYPE_CHECKING:
+    from services.topic_backup.prune import Prunable
+
+_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)", re.ASCII)
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def prune(
+    source: Annotated[str, typer.Option("--from", metavar="URL", help="Folder of the backup.")],
+    topics: Annotated[
+        str | None, typer.Option("--topics", metavar="A,B", help="Only these topics.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="AGE", help="All of whose records are older: 30d, 12h, 90m."),
+    ] = None,
+    keep_bytes: Annotated[
+        int | None, typer.Option(min=0, help="Of each partition, the newest so many bytes stay.")
+    ] = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove them, after your consent.")
+    ] = False,
+    encrypt_key: EncryptKey = None,
+    consent: Phrases = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """List the old segments of a backup that can go; with --delete, remove them.
+
+    Only whole segments go, the oldest first, never the last of a partition. Manifest and indexes
+    are brought along, so that what stays can be restored.
+    """
+    from services.topic_backup.catalog import held_topics
+    from services.topic_backup.prune import Limits, prunable
+    from services.topic_backup.prune import prune as remove
+
+    limits = Limits(_age(older_than), keep_bytes)
+    named = names_in(topics)
+    held = held_topics(place(source, encrypt_key), named)
+    found = {one.name: prunable(one.folder, limits) for one in held}
+    count = sum(map(len, found.values()))
+    if delete and count:
+        if not as_json:
+            _print(found)
+        Consent(tuple(consent or ())).require([_phrase(found)])
+        found = {one.name: remove(one.folder, limits) for one in held}
+    if as_json:
+        print_json({"schema": 1, "deleted": delete, "segments": found})
+    elif delete:
+        say(f"{sum(map(len, found.values())):,} segments removed")
+    else:
+        _print(found)
+
+
+def _phrase(found: dict[str, tuple[Prunable, ...]]) -> str:
+    segments = [one for some in found.values() for one in some]
+    records = sum(one.records for one in segments)
+    return f"delete {len(segments):,} segments with {records:,} records"
+
+
+def _age(text: str | None) -> int | None:
+    from services.errors import UsageError
+
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--older-than {text!r} is no age: write it as 30d, 12h, 90m or 45s.")
+    return int(match[1]) * _MILLISECONDS[match[2]]
+
+
+def _print(found: dict[str, tuple[Prunable, ...]]) -> None:
+    rows = [
+        (
+            topic,
+            one.partition,
+            one.prefix,
+            "-" if one.first_offset is None else f"{one.first_offset:,}-{one.last_offset:,}",
+            f"{one.records:,}",
+            f"{one.bytes:,}",
+            time_text(one.max_timestamp),
+        )
+        for topic, some in found.items()
+        for one in some
+    ]
+    if not rows:
+        say("Nothing can go.")
+        return
+    print_table(COLUMNS, rows)
+    say(f"{len(rows):,} segments can go")
+
+
+COLUMNS = (
+    Column("Topic"),
+    Column("Partition", right=True),
+    Column("Segment"),
+    Column("Offsets"),
+    Column("Records", right=True),
+    Column("Bytes", right=True),
+    Column("Newest"),
+)

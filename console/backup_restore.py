@@ -1,0 +1,335 @@
+"""`breakglass backup restore`: put topics back from a backup, under guard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.backup_place import EncryptKey, place
+from console.backup_run import Master
+from console.consent import Consent, Phrases
+from console.option_values import names_in, pairs_in
+from console.options import connected_for_writing
+from console.output import print_json, say
+from console.restoring import carried_out, default_state, exit_code, print_restored
+from console.wiring import Connection
+
+if TYPE_CHECKING:
+    from services.kafka.read_client import ReadClient
+    from services.pipeline.restore.plan import RestoreOptions, RestorePlan
+    from services.pipeline.restore.restore import TopicRestored
+    from services.topic_backup.store.store import Store
+
+DOING = "restoring topics"
+ASK_SECONDS = 60.0
+Pairs = list[str] | None
+
+
+@connected_for_writing
+def restore(
+    connection: Connection,
+    source: Annotated[str, typer.Option("--from", metavar="URL", help="Folder of the backup.")],
+    topics: Annotated[
+        str | None, typer.Option("--topics", metavar="A,B", help="Only these topics.")
+    ] = None,
+    tail_of: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PLAN",
+            help="Only what the elections of this plan cut off, put behind what is there; --from "
+            "is the folder of a rescue, or of a backup.",
+        ),
+    ] = None,
+    renamed: Annotated[
+        Pairs, typer.Option("--map", metavar="OLD=NEW", help="Another name (repeatable).")
+    ] = None,
+    partitions: Annotated[
+        str | None, typer.Option("--partitions", metavar="0,2", help="Only these partitions.")
+    ] = None,
+    until_offset: Annotated[
+        int | None, typer.Option(min=0, help="Leave out records from this offset on.")
+    ] = None,
+    until_time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="End each partition before its first later record (ISO 8601 or ms).",
+        ),
+    ] = None,
+    topic_config: Annotated[
+        Pairs,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="A topic setting (repeatable); KEY= leaves out one that was saved.",
+        ),
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option(min=1, help="Replicas of new topics (the brokers' default).")
+    ] = None,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Give consumer groups their offsets, too.")
+    ] = False,
+    groups_at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Give them the offsets that they had then (ISO 8601 or ms); means --groups.",
+        ),
+    ] = None,
+    into_existing: Annotated[
+        bool, typer.Option("--into-existing", help="Add to topics that hold records.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a restore that was ended.")
+    ] = False,
+    batch_records: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Records of one transaction.")
+    ] = 20_000,
+    transactions: Annotated[
+        bool,
+        typer.Option(
+            help="Each record once, whatever is killed. Without, some may be there twice then."
+        ),
+    ] = True,
+    check: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Compare every record afterwards.")
+    ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")
+    ] = False,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Where to keep how far it is; workers of Spark need it, too."
+        ),
+    ] = None,
+    encrypt_key: EncryptKey = None,
+    master: Master = "local[*,4]",
+    consent: Phrases = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Put topics back: keys, values, headers, timestamps, order and partitions as they were.
+
+    Topics are created with their saved settings. While records are put back nothing expires;
+    the saved settings come back once every record was compared with the backup. A restore that
+    was killed goes on with --resume, each record once. `groups rollback` takes back what --groups
+    did.
+    """
+    from console.stop_signal import StopSignal
+
+    options = _options(
+        renamed,
+        partitions,
+        until_offset,
+        until_time,
+        topic_config,
+        groups_at,
+        groups=groups or groups_at is not None,
+        into_existing=into_existing,
+        resume=resume,
+    )
+    with StopSignal(), connection.reading() as client:
+        store = place(source, encrypt_key)
+        if tail_of is None:
+            plan = _plan(client, store, topics, options, state)
+        else:
+            plan = _tail_plan(client, store, topics, tail_of, options, state)
+        if dry_run:
+            print_json({"schema": 1, "phrase": plan.phrase, "plan": plan.document()})
+            return
+        _say_plan(plan, transactional=transactions)
+        if tail_of is not None and not plan.records and not resume:
+            say("Nothing is to be put back.")
+            raise typer.Exit(0)
+        connection.require_write(DOING)
+        Consent(tuple(consent or ())).require([plan.phrase])
+        how = How(
+            master=master,
+            records_a_transaction=batch_records,
+            transactional=transactions,
+            verify=check,
+            replication_factor=replication_factor or -1,
+        )
+        done = _restore(connection, client, plan, how, store)
+    if as_json:
+        print_json({"schema": 1, "topics": done})
+    else:
+        _print(done)
+    raise typer.Exit(exit_code(done))
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How the restore is carried out, as the options say."""
+
+    master: str
+    records_a_transaction: int
+    transactional: bool
+    verify: bool
+    replication_factor: int
+
+
+def _restore(
+    connection: Connection, client: ReadClient, plan: RestorePlan, how: How, store: Store
+) -> list[TopicRestored]:
+    from console.backup_progress import progress
+    from services.connection.security import confluent_config
+    from services.journal import Journal
+    from services.pipeline.kafka_options import java_properties
+    from services.pipeline.restore.restore import RestoreRun, restore
+    from services.pipeline.running import BackupSettings, Meter, Run
+    from services.pipeline.session import Spark
+
+    settings = connection.access().settings
+    power = connection.power(DOING)
+    with (
+        Journal.open(plan.cluster_id) as journal,
+        power.topics(plan.cluster_id) as topics,
+        progress(as_json=False, job=("restore", store.where())) as tell,
+        Spark(how.master) as spark,
+    ):
+        run = Run(client, spark, java_properties(settings), BackupSettings(store), Meter(tell))
+        work = RestoreRun(
+            run=run,
+            topics=topics,
+            journal=journal,
+            clients=dict(confluent_config(settings)),
+            records_a_transaction=how.records_a_transaction,
+            transactional=how.transactional,
+            verify=how.verify,
+            replication_factor=how.replication_factor,
+        )
+        return carried_out(journal, plan.phrase, lambda: restore(work, plan))
+
+
+def _plan(
+    client: ReadClient,
+    store: Store,
+    topics: str | None,
+    options: RestoreOptions,
+    state: Path | None,
+) -> RestorePlan:
+    from services.kafka.wire.deadline import Deadline
+    from services.pipeline.restore.plan import make_plan
+    from services.topic_backup.catalog import held_topics, newest
+
+    held = held_topics(store, names_in(topics))
+    cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+    return make_plan(client, newest(held), options, state or default_state(cluster_id))
+
+
+def _tail_plan(
+    client: ReadClient,
+    store: Store,
+    topics: str | None,
+    plan: Path,
+    options: RestoreOptions,
+    state: Path | None,
+) -> RestorePlan:
+    from console.plan_edits import opened
+    from services.errors import UsageError
+    from services.kafka.wire.deadline import Deadline
+    from services.pipeline.restore.plan import RestoreOptions
+    from services.pipeline.restore.tail_plan import TailOptions, tail_plan
+
+    if options != RestoreOptions(partitions=options.partitions, resume=options.resume):
+        raise UsageError(
+            "--tail-of puts records back where they were: of the others it goes with --topics, "
+            "--partitions and --resume."
+        )
+    wanted = TailOptions(names_in(topics), frozenset(options.partitions), options.resume)
+    cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+    root = state or default_state(cluster_id)
+    return tail_plan(client, opened(plan).plan, store, wanted, root)
+
+
+def _options(
+    renamed: Pairs,
+    partitions: str | None,
+    until_offset: int | None,
+    until_time: str | None,
+    settings: Pairs,
+    groups_at: str | None,
+    **flags: bool,
+) -> RestoreOptions:
+    from services.pipeline.restore.plan import RestoreOptions
+
+    return RestoreOptions(
+        renamed=pairs_in(renamed, "--map"),
+        partitions=frozenset(_number(one, "--partitions") for one in names_in(partitions)),
+        until_offset=until_offset,
+        until_ms=None if until_time is None else _milliseconds(until_time, "--until-time"),
+        groups_at_ms=None if groups_at is None else _milliseconds(groups_at, "--groups-at"),
+        settings=pairs_in(settings, "--topic-config", empty=True),
+        **flags,
+    )
+
+
+def _number(text: str, option: str) -> int:
+    from services.errors import UsageError
+
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(f"{option} {text!r} is no partition: write numbers with commas between.")
+    return int(text)
+
+
+def _milliseconds(text: str, option: str) -> int:
+    """A moment as milliseconds: given so, or in ISO 8601, which is UTC unless it says otherwise."""
+    from datetime import UTC, datetime
+
+    from services.errors import UsageError
+
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text!r} is no time: write it as 2026-01-31T12:00:00Z, or in ms."
+        ) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
+    for one in plan.topics:
+        what = "into the topic that is there" if one.exists else "into a new topic"
+        say(f"{one.topic} -> {one.target}  {one.records:,} records {what}, from {one.source}")
+        if one.expired_at_once:
+            say(
+                f"{one.target}  its settings let the broker remove about {one.expired_at_once:,} "
+                "of them at once: --topic-config retention.ms=-1 --topic-config "
+                "retention.bytes=-1 keeps them"
+            )
+        for reason, count in one.left_out.items():
+            say(f"{one.target}  {count:,} records are left out: {reason}")
+        if one.exists and not one.empty:
+            say(
+                f"{one.target}  while records are added nothing in it expires or is compacted, and "
+                "all records keep their producers' times"
+            )
+    if not transactional:
+        say(
+            "without transactions: if this restore is killed and gone on with, up to one batch of "
+            "each partition may be there twice"
+        )
+
+
+def _print(done: list[TopicRestored]) -> None:
+    print_restored(done)
+    for one in done:
+        if one.error:
+            say(f"{one.target}  not restored: {one.error}")
+        for what, count in one.declared.items():
+            say(f"{one.target}  {count:,} records are not as they were: {what}")
+        for kind, count in one.differences.items():
+            say(f"{one.target}  {count:,} records {kind}")
+        if not one.settings_back:
+            say(
+                f"{one.target}  nothing in it expires yet: --resume goes on, --resume --no-verify "
+                "gives it its own settings whatever is there"
+            )
+        for group, reason in one.groups_failed.items():
+            say(f"{one.target}  group {group} was not moved: {reason}")

@@ -1,0 +1,26 @@
+"""The command `breakglass checkpoint`: consistent checkpoints of topics and groups (ZEP-008)."""
+
+from __future__ import annotations
+
+from console.checkpoint_delete import delete, retain
+from console.checkpoint_finish import finish
+from console.checkpoint_list import list_all, status
+from console.checkpoint_restore import restore_checkpoint
+from console.checkpoint_serve import serve
+from console.checkpoint_take import take
+from console.commands import new_app
+
+app = new_app("Take, watch, delete and restore consistent checkpoints of topics and groups.")
+app.command()(take)
+app.command()(finish)
+app.command()(status)
+app.command("list")(list_all)
+app.command("restore")(restore_checkpoint)
+app.command()(delete)
+app.command()(retain)
+app.command()(serve)
+
+
+@app.callback()
+def checkpoint() -> None:
+    """Take, watch, delete and restore consistent checkpoints of topics and groups."""

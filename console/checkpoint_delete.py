@@ -1,0 +1,82 @@
+"""`breakglass checkpoint delete` and `retain`: under guard, for nothing brings them back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from console.checkpoint_options import AsJson, Id, Store, found_in, milliseconds, store_at
+from console.consent import Consent, Phrases
+from console.output import print_json, say
+
+Write = Annotated[bool, typer.Option("--write", help="Allow this command to change the store.")]
+
+
+def delete(
+    id: Id,
+    store: Store,
+    write: Write = False,
+    consent: Phrases = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a checkpoint, after your consent; its id is never used again.
+
+    One that is being copied may be deleted, too: whoever copies it is refused from then on.
+    """
+    opened = store_at(store)
+    found = found_in(opened, id)
+    _require_write(write)
+    Consent(tuple(consent or ())).require([f"delete checkpoint {id} {found.status}"])
+    opened.delete(id)
+    if as_json:
+        print_json({"schema": 1, "deleted": [id]})
+    else:
+        say(f"checkpoint {id} is deleted")
+
+
+def retain(
+    store: Store,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="The newest so many completed ones stay.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Those may go that are older: 30d, 12h.")
+    ] = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Delete them, after your consent.")
+    ] = False,
+    write: Write = False,
+    consent: Phrases = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the checkpoints that may go by --keep or --older-than; with --delete, delete them.
+
+    Without a limit none goes. The newest completed one never goes, nor one that is being copied.
+    """
+    from services.checkpoint.store.files import now_ms
+    from services.checkpoint.store.retention import Candidate, Retention, expired
+
+    opened = store_at(store)
+    limits = Retention(keep, milliseconds(older_than, "--older-than"))
+    held = [Candidate(one.id, one.status, one.created_at_ms) for one in opened.all()]
+    going = expired(held, limits, now_ms())
+    if delete and going:
+        _require_write(write)
+        Consent(tuple(consent or ())).require([f"delete {len(going):,} checkpoints"])
+        for id in going:
+            opened.delete(id)
+    if as_json:
+        print_json({"schema": 1, "deleted": delete, "checkpoints": list(going)})
+    elif not going:
+        say("No checkpoint may go.")
+    else:
+        what = "deleted" if delete else "may go"
+        say(f"{what}: {', '.join(map(str, going))}")
+
+
+def _require_write(write: bool) -> None:
+    from services.errors import ReadOnly
+
+    if not write:
+        raise ReadOnly("deleting checkpoints changes the store: add --write")

@@ -1,0 +1,82 @@
+"""`breakglass checkpoint finish`: go on with a checkpoint whose worker is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from console.backup_run import Master
+from console.checkpoint_list import end_with
+from console.checkpoint_options import (
+    CONTROL,
+    AsJson,
+    ControlTopic,
+    Drain,
+    Id,
+    MaxRate,
+    Node,
+    Store,
+    bytes_per_second,
+    found_in,
+    store_at,
+)
+from console.checkpoint_take import How, coordinating
+from console.options import connected
+from console.output import say
+from console.wiring import Connection
+
+if TYPE_CHECKING:
+    from services.checkpoint.store.stored import StoredCheckpoint
+
+
+@connected
+def finish(
+    connection: Connection,
+    id: Id,
+    store: Store,
+    drain: Drain = 60.0,
+    max_rate: MaxRate = None,
+    control_topic: ControlTopic = CONTROL,
+    node: Node = 0,
+    master: Master = "local[*,4]",
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a checkpoint that was acknowledged and whose worker is gone.
+
+    The same --node begins its unfinished copies anew. Another one takes over: it copies the
+    partitions whose owners have not come to the checkpoint yet; of the others, what the old worker
+    did not complete has failed, and nothing makes up for that but a new checkpoint.
+    """
+    from services.checkpoint.kafka.owners import take_over
+    from services.checkpoint.kafka.topics import Wanted
+    from services.errors import Refused
+
+    opened = store_at(store)
+    found = found_in(opened, id)
+    if found.take is None:
+        raise Refused(f"checkpoint {id} was never asked for: take a new one.")
+    take = found.take
+    topics = tuple(sorted({one.topic for one in take.partitions}))
+    wanted = Wanted(take.level, topics, take.groups, control_topic)
+    how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
+    with (
+        connection.reading() as client,
+        coordinating(connection, client, opened, wanted, how) as (
+            _,
+            finisher,
+        ),
+    ):
+        failed: tuple[int, ...] = ()
+        if _of_another(found, node):
+            failed = take_over(client, opened, take, control_topic)
+            say(f"node {node} takes over; {len(failed)} partitions have failed by that")
+        if failed:
+            done = found_in(opened, id)
+        else:
+            done = finisher.finish(id, lambda number, status: say(f"partition {number}  {status}"))
+    end_with(done, as_json=as_json)
+
+
+def _of_another(found: StoredCheckpoint, node: int) -> bool:
+    """Whether *node* has had nothing to do with the checkpoint so far."""
+    nodes = {copy.id.node for one in found.partitions for copy in one.copies}
+    return node not in nodes

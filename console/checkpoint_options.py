@@ -1,0 +1,119 @@
+"""The options that the commands of checkpoints share."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from services.checkpoint.kafka.control import CONTROL_TOPIC
+
+if TYPE_CHECKING:
+    from services.checkpoint.store.backup_store import BackupStore
+    from services.checkpoint.store.documents import Policy
+    from services.checkpoint.store.stored import StoredCheckpoint
+
+_RATE = re.compile(r"([0-9]{1,9})([kMG]?)B/s", re.ASCII)
+_UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)", re.ASCII)
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+Store = Annotated[
+    str,
+    typer.Option("--store", metavar="URL", help="Folder of the checkpoints, or s3://BUCKET/..."),
+]
+Id = Annotated[int, typer.Argument(min=1, metavar="ID", help="The checkpoint's id.")]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group",
+        metavar="NAME=POLICY",
+        help="A group that gets its offsets with it: exactly-once, or at-least-once (repeatable).",
+    ),
+]
+ControlTopic = Annotated[
+    str,
+    typer.Option("--control-topic", metavar="TOPIC", help="Where ids and owners' notes are kept."),
+]
+Node = Annotated[
+    int, typer.Option("--node", min=0, help="The number of this machine among those that copy.")
+]
+MaxRate = Annotated[
+    str | None,
+    typer.Option("--max-rate", metavar="20MB/s", help="Copy no faster; as fast as it goes."),
+]
+Drain = Annotated[
+    float,
+    typer.Option(
+        "--drain", min=0.1, metavar="SECONDS", help="For groups to process what is in it."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+CONTROL = CONTROL_TOPIC
+
+
+def store_at(address: str) -> BackupStore:
+    """The store. Raises UsageError where the address is none."""
+    from services.checkpoint.store.backup_store import BackupStore
+
+    return BackupStore(address)
+
+
+def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
+    """The checkpoint.
+
+    Raises:
+        UsageError: there is none of that id.
+    """
+    from services.errors import UsageError
+
+    found = store.read(id)
+    if found is None:
+        raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
+    return found
+
+
+def policies(given: list[str] | None) -> dict[str, Policy]:
+    """The groups that the options name, each with its policy.
+
+    Raises:
+        UsageError: one is not written NAME=POLICY, or is named twice.
+    """
+    from services.checkpoint.store.documents import Policy
+    from services.errors import UsageError
+
+    found: dict[str, Policy] = {}
+    for text in given or ():
+        name, _, policy = text.rpartition("=")
+        if not name or policy not in set(Policy) or name in found:
+            raise UsageError(
+                f"--group {text!r} is not written NAME=exactly-once or NAME=at-least-once, or is "
+                "named twice: write each group once, so."
+            )
+        found[name] = Policy(policy)
+    return found
+
+
+def bytes_per_second(text: str | None) -> float | None:
+    """The rate that the option names. Raises UsageError where it names none."""
+    from services.errors import UsageError
+
+    if text is None:
+        return None
+    match = _RATE.fullmatch(text)
+    if match is None or not int(match[1]):
+        raise UsageError(f"--max-rate {text!r} is no rate: write it as 20MB/s or 500kB/s.")
+    return float(int(match[1]) * _UNITS[match[2]])
+
+
+def milliseconds(text: str | None, option: str) -> int | None:
+    """The duration that *option* names. Raises UsageError where it names none."""
+    from services.errors import UsageError
+
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{option} {text!r} is no duration: write it as 30d, 12h, 90m or 45s.")
+    return int(match[1]) * _MILLISECONDS[match[2]]

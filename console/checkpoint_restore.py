@@ -1,0 +1,156 @@
+"""`breakglass checkpoint restore`: put topics and groups back as they were, under guard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.backup_run import Master
+from console.checkpoint_options import CONTROL, AsJson, ControlTopic, Id, Store, store_at
+from console.consent import Consent, Phrases
+from console.option_values import pairs_in
+from console.options import connected_for_writing
+from console.output import print_json, say
+from console.restoring import carried_out, default_state, exit_code, print_restored
+from console.wiring import Connection
+from services.checkpoint.promise import promise
+
+if TYPE_CHECKING:
+    from services.checkpoint.spark.restoring import CheckpointPlan
+    from services.kafka.read_client import ReadClient
+    from services.pipeline.restore.restore import TopicRestored
+
+DOING = "restoring a checkpoint"
+ASK_SECONDS = 60.0
+
+
+@connected_for_writing
+def restore_checkpoint(
+    connection: Connection,
+    id: Id,
+    store: Store,
+    renamed: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="OLD=NEW", help="Another name (repeatable)."),
+    ] = None,
+    replication_factor: Annotated[
+        int | None, typer.Option(min=1, help="Replicas of new topics (the brokers' default).")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a restore that was ended.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Compare every record afterwards.")
+    ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")
+    ] = False,
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where to keep how far it is.")
+    ] = None,
+    control_topic: ControlTopic = CONTROL,
+    master: Master = "local[*,4]",
+    consent: Phrases = None,
+    as_json: AsJson = False,
+) -> None:
+    """Restore a completed checkpoint into new or empty topics, all partitions of one id.
+
+    Records as far as the cut come first, behind them what was in transit. Groups get their
+    offsets, mapped to the new ones; their members must not run. Participants that are started
+    afterwards go on as if nothing had been. A restore that was killed goes on with --resume; or
+    delete the topics and begin anew.
+    """
+    from console.stop_signal import StopSignal
+    from services.checkpoint.spark.restoring import Options, make_plan
+    from services.kafka.wire.deadline import Deadline
+
+    options = Options(pairs_in(renamed, "--map", form="OLD=NEW"), resume)
+    opened = store_at(store)
+    with StopSignal(), connection.reading() as client:
+        cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+        plan = make_plan(client, opened, id, options, state or default_state(cluster_id))
+        if dry_run:
+            print_json({"schema": 1, "phrase": plan.phrase, "plan": plan.plan.document()})
+            return
+        _say_plan(plan)
+        connection.require_write(DOING)
+        Consent(tuple(consent or ())).require([plan.phrase])
+        done = _restore(connection, client, plan, control_topic, master, replication_factor, check)
+    whole = all(one.whole for one in done)
+    if as_json:
+        print_json({"schema": 1, "id": id, "whole": whole, "topics": done})
+    else:
+        _print(done)
+    raise typer.Exit(exit_code(done))
+
+
+def _say_plan(plan: CheckpointPlan) -> None:
+    say(promise(plan.found))
+    for one in plan.plan.topics:
+        what = "into the topic that is there" if one.exists else "into a new topic"
+        say(f"{one.topic} -> {one.target}  {one.records:,} records {what}")
+    groups = sorted(
+        {name for one in plan.plan.topics for held in one.groups.values() for name in held}
+    )
+    for name in groups:
+        say(f"group {name} gets its offsets")
+
+
+def _restore(
+    connection: Connection,
+    client: ReadClient,
+    plan: CheckpointPlan,
+    control_topic: str,
+    master: str,
+    replication_factor: int | None,
+    check: bool,
+) -> list[TopicRestored]:
+    from console.backup_progress import progress
+    from services.checkpoint.spark.restore import restore
+    from services.connection.security import confluent_config
+    from services.journal import Journal
+    from services.pipeline.kafka_options import java_properties
+    from services.pipeline.restore.restore import RestoreRun
+    from services.pipeline.running import BackupSettings, Meter, Run
+    from services.pipeline.session import Spark
+    from services.topic_backup.store.store import open_store
+
+    settings = connection.access().settings
+    power, cluster_id = connection.power(DOING), plan.plan.cluster_id
+    place = open_store(plan.copies[0].store.address)
+    with (
+        Journal.open(cluster_id) as journal,
+        power.topics(cluster_id) as topics,
+        power.markers(cluster_id) as markers,
+        progress(as_json=False) as tell,
+        Spark(master) as spark,
+    ):
+        run = Run(client, spark, java_properties(settings), BackupSettings(place), Meter(tell))
+        work = RestoreRun(
+            run=run,
+            topics=topics,
+            journal=journal,
+            clients=dict(confluent_config(settings)),
+            verify=check,
+            replication_factor=replication_factor or -1,
+        )
+        return carried_out(
+            journal, plan.phrase, lambda: restore(work, markers, plan, control_topic)
+        )
+
+
+def _print(done: list[TopicRestored]) -> None:
+    print_restored(done)
+    for one in done:
+        if one.error:
+            say(f"{one.target}  not restored: {one.error}")
+        for kind, count in one.differences.items():
+            say(f"{one.target}  {count:,} records {kind}")
+        for group, reason in one.groups_failed.items():
+            say(f"{one.target}  group {group} was not moved: {reason}")
+    if all(one.whole for one in done):
+        say("Restored as a whole: members of the groups may be started.")
+    else:
+        say("Not restored as a whole: start no members; go on with --resume.")

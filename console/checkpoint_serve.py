@@ -1,0 +1,111 @@
+"""`breakglass checkpoint serve`: checkpoints over HTTP and by a schedule, on this machine alone."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from console.backup_run import Master
+from console.checkpoint_options import (
+    CONTROL,
+    ControlTopic,
+    Drain,
+    Groups,
+    MaxRate,
+    Node,
+    Store,
+    bytes_per_second,
+    milliseconds,
+    policies,
+    store_at,
+)
+from console.checkpoint_take import How, coordinating
+from console.option_values import names_in
+from console.options import connected_for_writing
+from console.output import say
+from console.wiring import Connection
+from services.checkpoint.store.documents import Level
+
+TOKEN = "BREAKGLASS_CHECKPOINT_TOKEN"  # noqa: S105 - the variable's name
+SHORTEST = 16
+PORT = 9600
+"""Zeebe's port for its actuators."""
+
+
+@connected_for_writing
+def serve(
+    connection: Connection,
+    store: Store,
+    topics: Annotated[
+        str, typer.Option("--topics", metavar="A,B", help="Topics, with commas between.")
+    ],
+    group: Groups = None,
+    level: Annotated[
+        Level, typer.Option(help="What is promised about consistency.")
+    ] = Level.COORDINATED,
+    every: Annotated[
+        str | None,
+        typer.Option(metavar="6h", help="Take one by itself so long after the last; off."),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Let go all but the newest so many completed ones.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Let go those that are older: 30d, 12h.")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = PORT,
+    drain: Drain = 60.0,
+    max_rate: MaxRate = None,
+    control_topic: ControlTopic = CONTROL,
+    node: Node = 0,
+    master: Master = "local[*,4]",
+) -> None:
+    """Serve checkpoints over HTTP, with the paths of Zeebe's /actuator/backups.
+
+    It listens on this machine alone, and answers who brings the token, which is printed (or set
+    in BREAKGLASS_CHECKPOINT_TOKEN). Without --write it only shows what there is. Started anew, it
+    goes on with what it had begun.
+    """
+    from services.checkpoint.kafka.topics import Wanted
+    from services.checkpoint.serving import Schedule, Serving
+    from services.checkpoint.store.retention import Retention
+    from services.errors import ReadOnly, UsageError
+
+    if find_spec("aiohttp") is None:
+        raise UsageError("serving needs more than is installed: pip install 'breakglass[web]'")
+    schedule = Schedule(
+        milliseconds(every, "--every"), Retention(keep, milliseconds(older_than, "--older-than"))
+    )
+    if not connection.write and schedule != Schedule():
+        raise ReadOnly("a schedule takes and deletes checkpoints: add --write")
+    names = names_in(topics)
+    wanted = Wanted(level, names, policies(group), control_topic)
+    how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
+    token, opened = _token(), store_at(store)
+    with (
+        connection.reading() as client,
+        coordinating(connection, client, opened, wanted, how) as (
+            coordinator,
+            finisher,
+        ),
+    ):
+        serving = Serving(opened, coordinator, finisher, say, schedule)
+        from console.web.checkpoint_server import serve_checkpoints
+
+        serve_checkpoints(serving, token, port, writable=connection.write)
+
+
+def _token() -> str:
+    from services.errors import UsageError
+
+    chosen = os.environ.pop(TOKEN, None)
+    if chosen is not None and len(chosen) < SHORTEST:
+        raise UsageError(f"{TOKEN} has {len(chosen)} characters, and needs {SHORTEST}.")
+    if chosen is None:
+        chosen = secrets.token_urlsafe(24)
+        say(f"token: {chosen}")
+    return chosen

@@ -1,0 +1,229 @@
+"""`breakglass console`, which is also `breakglass` alone: opens the console on a terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.commands import new_app
+from console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
+from console.options import Gone, connected_for_writing
+from console.output import say
+from console.wiring import Connection
+from services.connection.profiles import default_folder
+from services.errors import UsageError
+from services.state_folder import state_folder
+
+if TYPE_CHECKING:
+    from screens.context import Context
+    from services.browse.schemas import Schemas
+    from services.health.backups import BackupSource
+
+app = new_app()
+
+FRAMES_PER_SECOND = "240"
+THREAD_SECONDS = 0.001
+"""How long one thread computes while others want to."""
+
+SCREENS = (
+    "overview",
+    "offline",
+    "plan",
+    "journal",
+    "backups",
+    "browse",
+    "metastore",
+    "checkpoints",
+)
+"""The modes of the app, which is imported only when it is opened."""
+
+
+@app.command("console")
+@connected_for_writing
+def open_console(
+    connection: Connection,
+    gone: Gone = None,
+    theme: Annotated[
+        str | None, typer.Option("--theme", metavar="NAME", help="How everything looks.")
+    ] = None,
+    ascii_only: Annotated[
+        bool | None, typer.Option("--ascii/--no-ascii", help="Draw with ASCII alone, or not.")
+    ] = None,
+    mouse: Annotated[
+        bool | None,
+        typer.Option("--mouse/--no-mouse", help="Use the mouse, or leave it to the terminal."),
+    ] = None,
+    screen: Annotated[
+        str, typer.Option("--screen", metavar="NAME", help=f"The first: {', '.join(SCREENS)}.")
+    ] = "offline",
+    backups: Annotated[
+        list[str] | None,
+        typer.Option("--backups", metavar="URL", help="A place of topic backups (repeatable)."),
+    ] = None,
+    metastore: Annotated[
+        Path | None,
+        typer.Option("--metastore", metavar="DIR", help="Folder of metastore backups."),
+    ] = None,
+    checkpoints: Annotated[
+        list[str] | None,
+        typer.Option("--checkpoints", metavar="URL", help="A store of checkpoints (repeatable)."),
+    ] = None,
+    schema_registry: Annotated[
+        str | None,
+        typer.Option(
+            "--schema-registry", metavar="URL", help="Decode Avro and Protobuf of records by it."
+        ),
+    ] = None,
+) -> None:
+    """Open the console: what is offline, what is lost, what to do, by keyboard.
+
+    Read-only unless --write is given; the header says which. `?` lists the keys of each screen.
+    """
+    require_terminal()
+    if screen not in SCREENS:
+        raise UsageError(f"there is no screen {screen!r}: name one of {', '.join(SCREENS)}")
+    look = LookOptions(theme, ascii_only, mouse)
+    code = run_console(
+        connection,
+        gone or (),
+        look,
+        start=screen,
+        backups=backups or (),
+        metastore=metastore,
+        schema_registry=schema_registry,
+        checkpoints=checkpoints or (),
+    )
+
+    from console.on_terminal import leave
+
+    leave(code)
+
+
+def require_terminal() -> None:
+    """Refuse to draw where nobody would see it.
+
+    Raises:
+        UsageError: stdin or stdout is no terminal, or one that cannot be drawn on.
+    """
+    drawable = os.environ.get("TERM") != "dumb"
+    if not (drawable and sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "the console needs a terminal: run it in one, or use `breakglass triage --json` in "
+            "scripts"
+        )
+
+
+def run_console(
+    connection: Connection,
+    gone: Sequence[int],
+    options: LookOptions | None = None,
+    *,
+    start: str = SCREENS[1],
+    backups: Sequence[str] = (),
+    metastore: Path | None = None,
+    schema_registry: str | None = None,
+    checkpoints: Sequence[str] = (),
+) -> int:
+    """Open the console on this terminal until the operator leaves; returns the exit code.
+
+    Raises: BadConnectionSettings, MalformedInput, StorageError, UsageError.
+    """
+    from console.memory import give_memory_back
+
+    give_memory_back()
+    answer_keys_soon()
+    look = decide_look(options or LookOptions(), default_folder())
+    context = make_context(connection, gone, look, backups, metastore, schema_registry, checkpoints)
+    from console.app import BreakglassApp
+    from console.on_terminal import run_on_terminal
+
+    with colors_left_to_the_theme():
+        app = BreakglassApp(context, theme=look.theme, themes=look.themes, start=start)
+    for problem in look.problems:
+        app.notify(problem, severity="warning", markup=False)
+    try:
+        return run_on_terminal(app, mouse=look.terminal.mouse, state_folder=state_folder())
+    finally:
+        context.close()
+        if app.parting:
+            say(app.parting)
+
+
+def answer_keys_soon() -> None:
+    """Let no key wait long; to be called before Textual is imported, which reads its setting once.
+
+    A key may paint in two steps, the list first and then what depends on its cursor: Textual
+    leaves up to two frames between them. And it waits for threads that read to give way.
+    """
+    os.environ.setdefault("TEXTUAL_FPS", FRAMES_PER_SECOND)
+    sys.setswitchinterval(THREAD_SECONDS)
+
+
+def make_context(
+    connection: Connection,
+    gone: Sequence[int],
+    look: Look,
+    backups: Sequence[str] = (),
+    metastore: Path | None = None,
+    schema_registry: str | None = None,
+    checkpoints: Sequence[str] = (),
+) -> Context:
+    """What the screens work with; power only where `--write` was given."""
+    from screens.context import REFRESH_SECONDS, Context, Known
+    from services.backup_watch.watch import BackupWatch
+    from services.checkpoint.watch import CheckpointWatch
+    from services.health.monitor import Monitor
+    from services.incident.watch import Watch
+
+    access = connection.access()
+    places = tuple(dict.fromkeys((*backups, *_profiles_backups(connection), *look.backups)))
+    watch = BackupWatch(places)
+    return Context(
+        access,
+        Watch(access, gone=gone),
+        look.terminal,
+        connection.power("the console") if connection.write else None,
+        connection.options.profile or "",
+        known=Known(interval=look.refresh_seconds or REFRESH_SECONDS),
+        health=Monitor([*([watch] if places else []), *_metastores(metastore)]),
+        backups=watch,
+        checkpoints=CheckpointWatch(tuple(dict.fromkeys(checkpoints))),
+        metastore_backups=metastore,
+        schemas=_schemas(schema_registry),
+    )
+
+
+def _schemas(url: str | None) -> Schemas | None:
+    """The registry at *url*; what asks it is slow to import, and only there where it is wanted."""
+    if url is None:
+        return None
+    from services.browse.schemas import Schemas
+
+    return Schemas(url)
+
+
+def _metastores(folder: Path | None) -> Iterator[BackupSource]:
+    """The folder of metastore backups, where there is one."""
+    from services.metastore.glance import MetastoreGlance
+    from services.metastore.settings import default_folder as data_folder
+
+    place = folder or data_folder()
+    if place.is_dir():
+        yield MetastoreGlance(place)
+
+
+def _profiles_backups(connection: Connection) -> tuple[str, ...]:
+    """Places of backups that the profile names.
+
+    Raises: BadConnectionSettings.
+    """
+    from services.connection.profiles import load_profile
+    from services.connection.sources import ConnectionOptions
+
+    name = connection.options.profile or ConnectionOptions.from_environment(os.environ).profile
+    return load_profile(name, default_folder()).backups if name else ()

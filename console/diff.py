@@ -1,0 +1,325 @@
+"""`breakglass diff`: how two sources of records differ, offset by offset."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from console.backup_place import EncryptKey, key_of
+from console.backup_run import Master
+from console.commands import new_app
+from console.options import connected
+from console.output import print_json, say
+from console.wiring import Connection
+from services.words.inert import bounded
+
+if TYPE_CHECKING:
+    from services.divergence.align import Pair
+    from services.divergence.comparison import Comparison
+    from services.divergence.entry import Item
+    from services.divergence.hunks import Hunk, Totals
+    from services.divergence.runs import Run
+    from services.kafka.read_client import ReadClient
+    from services.topic_backup.store.key import Key
+
+app = new_app()
+
+SHOWN_RECORDS = 5
+"""Of one hunk, unless --records says otherwise."""
+MOST_HUNKS = 10_000
+"""In one JSON document; more are counted."""
+LENGTH = 200
+DESCRIBE_SECONDS = 30.0
+SPARK_ABOVE = 5e9
+PART_BYTES = 128 * 1024 * 1024
+"""About what one task of Spark's compares."""
+UNKNOWN = 4
+
+
+@app.command("diff")
+@connected
+def diff(
+    connection: Connection,
+    left: Annotated[str, typer.Argument(metavar="A", help="A source; see above.")],
+    right: Annotated[str, typer.Argument(metavar="B", help="Another one, of the same partition.")],
+    start: Annotated[int | None, typer.Option("--from", min=0, help="First offset.")] = None,
+    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset to stop before.")] = None,
+    summary: Annotated[
+        bool, typer.Option("--summary", help="Only the totals, not each difference.")
+    ] = False,
+    records: Annotated[
+        int, typer.Option(min=0, help="Records to show of neighbouring differences.")
+    ] = SHOWN_RECORDS,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Of a restore: compare by the offsets that its records had (--state).",
+        ),
+    ] = None,
+    read_all: Annotated[
+        bool, typer.Option("--read-all", help="Read what replicas hold alike by their epochs, too.")
+    ] = False,
+    spark_above: Annotated[
+        float,
+        typer.Option(
+            "--spark-above",
+            metavar="BYTES",
+            min=0,
+            help="Count on Spark what is larger on either side; with --summary alone.",
+        ),
+    ] = SPARK_ABOVE,
+    master: Master = "local[*,4]",
+    encrypt_key: EncryptKey = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Compare two sources of records: backups, topics, replicas, log folders, checkpoints.
+
+    A source is backup:URL/TOPIC/PARTITION, rescue:DIR/TOPIC/PARTITION, topic:TOPIC/PARTITION,
+    replica:BROKER/TOPIC/PARTITION, log:DIR/TOPIC-PARTITION, checkpoint:URL/ID/TOPIC/PARTITION or
+    metastore:FILE. They are compared by offset; a metastore by position, a restored topic with its
+    backup by the offsets of that (--state). Ends with 0 when they are equal, 1 when they differ, 4
+    when they may: something could not be read. Brokers are asked only for topics and replicas.
+    """
+    from services.divergence.address import parse_address
+    from services.divergence.opening import Opener
+    from services.divergence.pairing import compare
+
+    one, other = parse_address(left), parse_address(right)
+    with ExitStack() as stack:
+        opener = Opener(
+            lambda: _client(connection, stack), key_of(encrypt_key), state, by_epochs=not read_all
+        )
+        comparison = compare(opener, one, other)
+        differing = _Differing(comparison, start, end)
+        size = _size(comparison) if summary and state is None else None
+        if size is not None and size > spark_above:
+            key = key_of(encrypt_key)
+            differing.counted = _on_spark(connection, left, right, key, differing, size, master)
+        if as_json:
+            found = _document(differing, summary=summary)
+            print_json({"schema": 1, "left": str(one), "right": str(other), **found})
+        else:
+            _print(differing, 0 if summary else records, summary=summary)
+    raise typer.Exit(_exit_code(differing.totals))
+
+
+def _client(connection: Connection, stack: ExitStack) -> ReadClient:
+    """One client for both sides, which knows the brokers."""
+    from services.kafka.wire.deadline import Deadline
+
+    client = stack.enter_context(connection.reading())
+    client.describe(Deadline.after(DESCRIBE_SECONDS))
+    return client
+
+
+class _Differing:
+    """What is to be compared, counted as it passes."""
+
+    def __init__(self, comparison: Comparison, start: int | None, end: int | None) -> None:
+        from services.divergence.hunks import Totals
+
+        extent = comparison.extent
+        self.comparison = comparison
+        self.start = extent.start if start is None else max(start, extent.start)
+        self.end = extent.end if end is None else min(end, extent.end)
+        self.totals: Totals = Totals(counted_to=self.start)
+        self.counted: Totals | None = None
+        """By Spark, which tells no runs."""
+
+    def runs(self) -> Iterator[Run]:
+        """Pairs, and stretches that are known to be the same, from the first offset on."""
+        from services.divergence.runs import runs
+        from services.divergence.source import Reading
+
+        if self.counted is not None:
+            self.totals = self.counted
+            return
+        for one in runs(self.comparison, self.start, self.end, Reading()):
+            self.totals.add(one)
+            yield one
+
+
+def _size(comparison: Comparison) -> int | None:
+    """Bytes of the larger side; None where Spark cannot count them."""
+    from services.divergence.volume import bytes_of
+
+    sizes = [bytes_of(one) for one in (comparison.left, comparison.right)]
+    return None if None in sizes else max(one for one in sizes if one is not None)
+
+
+def _on_spark(
+    connection: Connection,
+    left: str,
+    right: str,
+    key: Key | None,
+    differing: _Differing,
+    size: int,
+    master: str,
+) -> Totals:
+    """Counted part by part; raises PipelineError where there is no Spark."""
+    from services.divergence.address import parse_address
+    from services.divergence.source import Extent
+    from services.pipeline.counting import Sides, count_on_spark
+    from services.pipeline.session import Spark
+
+    asked = any(parse_address(one).kind.asks_brokers for one in (left, right))
+    sides = Sides(left, right, connection.access() if asked else None, key)
+    extent = Extent(differing.start, differing.end)
+    with Spark(master) as spark:
+        return count_on_spark(spark.session(), sides, extent, 1 + size // PART_BYTES)
+
+
+def _exit_code(totals: Totals) -> int:
+    from services.divergence.align import Kind
+
+    kinds = totals.kinds
+    if kinds[Kind.DIFFERENT] or kinds[Kind.LEFT] or kinds[Kind.RIGHT]:
+        return 1
+    return UNKNOWN if kinds[Kind.UNREAD] else 0
+
+
+def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
+    from services.divergence.align import Kind
+    from services.divergence.hunks import hunks
+
+    told: list[dict[str, Any]] = []
+    left_out = 0
+    for hunk in hunks(differing.runs()):
+        if hunk.kind is Kind.EQUAL or summary:
+            continue
+        if len(told) < MOST_HUNKS:
+            told.append(_hunk(hunk))
+        else:
+            left_out += 1
+    totals = differing.totals
+    return {
+        "from": differing.start,
+        "to": differing.end,
+        "equal": _exit_code(totals) == 0,
+        "first": totals.first,
+        "totals": {kind.name.lower(): totals.kinds[kind] for kind in Kind},
+        "not_decoded": totals.undecoded,
+        "counted_by": "one core" if differing.counted is None else "Spark",
+        "fields": {str(name): count for name, count in totals.fields.items()},
+        **({} if summary else {"hunks": told, "hunks_left_out": left_out}),
+    }
+
+
+def _hunk(hunk: Hunk) -> dict[str, Any]:
+    return {
+        "kind": hunk.kind.name.lower(),
+        "fields": list(map(str, hunk.fields)),
+        "from": hunk.start,
+        "to": hunk.end,
+        "left": hunk.left,
+        "right": hunk.right,
+    }
+
+
+def _print(differing: _Differing, records: int, *, summary: bool) -> None:
+    """What differs, hunk by hunk as it is found, then the totals."""
+    from services.divergence.align import Kind
+
+    comparison = differing.comparison
+    left, right = comparison.left.name, comparison.right.name
+    say(f"< {left}  offsets {_span(comparison.left.extent.start, comparison.left.extent.end)}")
+    say(f"> {right}  offsets {_span(comparison.right.extent.start, comparison.right.extent.end)}")
+    proven = comparison.proven_same
+    if proven is not None and proven.start < differing.end and differing.start < proven.end:
+        say(f"{_span(proven.start, proven.end)}  the same by leader epochs; --read-all reads them")
+    writing = _Writing(records, summary)
+    for one in differing.runs():
+        writing.take(one)
+    writing.end()
+    totals = differing.totals
+    kinds = totals.kinds
+    say(
+        f"{kinds[Kind.EQUAL]:,} equal, {kinds[Kind.DIFFERENT]:,} differ, "
+        f"{kinds[Kind.LEFT]:,} only in {left}, {kinds[Kind.RIGHT]:,} only in {right}, "
+        f"{kinds[Kind.UNREAD]:,} not read"
+    )
+
+
+class _Writing:
+    """Prints runs of pairs that compare alike: a line for each, and its first records."""
+
+    def __init__(self, records: int, summary: bool) -> None:
+        self._records, self._summary = records, summary
+        self._run: list[Pair] = []
+        """Its first pairs, and its last."""
+        self._count = 0
+
+    def take(self, one: Run) -> None:
+        from services.divergence.tape import Same
+
+        if isinstance(one, Same):
+            self.end()
+        else:
+            self._take(one)
+
+    def _take(self, pair: Pair) -> None:
+        last = self._run[-1] if self._run else None
+        if last is not None and (last.kind, last.fields) != (pair.kind, pair.fields):
+            self.end()
+        self._count += 1
+        if len(self._run) > self._records:
+            self._run[-1] = pair
+        else:
+            self._run.append(pair)
+
+    def end(self) -> None:
+        """The run has ended."""
+        from services.divergence.align import Kind
+
+        run, count = self._run, self._count
+        self._run, self._count = [], 0
+        if not run or self._summary or run[0].kind is Kind.EQUAL:
+            return
+        first, last = run[0], run[-1]
+        fields = f" in {', '.join(first.fields)}" if first.fields else ""
+        sys.stdout.write(
+            f"{first.kind} {_span(first.offset, last.end)}  {count:,} {_WORDS[first.kind.name]}"
+            f"{fields}\n"
+        )
+        for pair in run[: self._records]:
+            for sign, item in (("<", pair.left), (">", pair.right)):
+                if item is not None:
+                    sys.stdout.write(f"  {sign} {_item(item)}\n")
+        sys.stdout.flush()
+
+
+_WORDS = {
+    "LEFT": "only in A",
+    "RIGHT": "only in B",
+    "DIFFERENT": "different",
+    "UNREAD": "not read",
+}
+
+
+def _span(start: int, end: int) -> str:
+    return f"{start:,}..{end - 1:,}" if start < end else "none"
+
+
+def _item(item: Item) -> str:
+    """A record on one line; what could not be read, with the reason."""
+    from services.divergence.entry import Unreadable
+    from services.words.moments import time_text
+    from services.words.record_text import Form, preview
+
+    if isinstance(item, Unreadable):
+        return f"{_span(item.start, item.end)}: {bounded(item.reason, 4 * LENGTH)}"
+    epoch = "" if item.epoch is None else f" e{item.epoch}"
+    if item.marker is not None:
+        return f"{item.offset}{epoch} -- control record {item.marker.type.name.lower()}"
+    key, value = (
+        preview(one.kept, one.size, Form.TEXT, LENGTH) if one else "null"
+        for one in (item.key, item.value)
+    )
+    headers = f" ({item.headers.count} headers)" if item.headers.count else ""
+    return f"{item.offset}{epoch} {time_text(item.timestamp)} {key}: {value}{headers}"

@@ -1,0 +1,170 @@
+"""Textual's driver, made to survive what befalls a terminal in an incident.
+
+Textual's own ends in a traceback or a full queue when the terminal goes away, starts a second
+reader on SIGCONT, and stops one process of a group. Here a lost terminal ends the session in
+order, one that takes nothing costs frames and never the keyboard, and Ctrl+Z is the shell's.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import select
+import signal
+import threading
+from typing import TYPE_CHECKING, Any, cast
+
+from textual._xterm_parser import XTermParser
+from textual.drivers.linux_driver import LinuxDriver
+from textual.events import Key
+from textual.message import Message
+from typing_extensions import override
+
+from console.exits import INTERRUPTED, STDOUT
+from console.key_order import wait_until_settled
+from console.terminal_file import TerminalFile
+from screens.messages import Interrupted
+
+if TYPE_CHECKING:
+    from textual.app import App
+
+    from console.stray_output import StrayOutput
+
+LAST_SECONDS = 0.5
+"""For what is still to be written when the screen is left."""
+LOOK_SECONDS = 0.1
+"""How soon the end is noticed while no key is pressed; also tells Esc from a longer sequence."""
+READ_SIZE = 4096
+
+
+class ConsoleDriver(LinuxDriver):
+    """Draws on the terminal behind stdout, reads keys from stdin."""
+
+    def __init__(
+        self,
+        app: App[Any],
+        *,
+        stray: StrayOutput,
+        debug: bool = False,
+        mouse: bool = True,
+        size: tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(app, debug=debug, mouse=mouse, size=size)
+        self._stray = stray
+        self._terminal = TerminalFile(STDOUT, self._hung_up, self._caught_up)
+        self._file = cast("Any", self._terminal)
+        self._drawing = False
+        """The screen is ours: what is written are frames, and there will be others."""
+        self._behind = False
+        """Frames were dropped."""
+        self._stopping = False
+
+    @override
+    def _get_terminal_size(self) -> tuple[int, int]:
+        try:
+            width, height = os.get_terminal_size(self._terminal.fileno())
+        except OSError:
+            return 80, 24
+        return width or 80, height or 24
+
+    @override
+    def write(self, data: str) -> None:
+        """Hand *data* to the writer; a frame too many for a stalled terminal is dropped."""
+        writer = self._writer_thread
+        if self._drawing and writer is not None and writer._queue.full():
+            self._behind = True
+        else:
+            super().write(data)
+
+    def _caught_up(self) -> None:
+        """In the writer's thread: everything is written; show what was dropped on the way."""
+        if self._behind and self._drawing:
+            self._behind = False
+            self._loop.call_soon_threadsafe(self._app.refresh)
+
+    def _hung_up(self) -> None:
+        """In any thread: the terminal is gone, and the session ends as it does on SIGHUP."""
+        self._loop.call_soon_threadsafe(self._app.post_message, Interrupted(INTERRUPTED))
+
+    @override
+    def start_application_mode(self) -> None:
+        self._terminal.give_up_in(None)
+        self._stray.begin()
+        super().start_application_mode()  # type: ignore[no-untyped-call]
+        self._drawing = True
+
+    @override
+    def stop_application_mode(self) -> None:
+        self._drawing = False
+        self._terminal.give_up_in(LAST_SECONDS)
+        super().stop_application_mode()
+        self._stray.end()
+
+    @override
+    def _sigtstp_application(self, *_: object) -> None:
+        """Leave the screen, stop the whole job as the shell expects, and come back with it."""
+        if self._stopping or not self._may_stop():
+            return
+        self._stopping = True
+        if self._auto_restart:
+            self.suspend_application_mode()
+            self._must_signal_resume = True
+        _stop_job()
+        signal.signal(signal.SIGTSTP, self._sigtstp_application)
+        if self._auto_restart:
+            self.resume_application_mode()
+            self._app.refresh(layout=True)
+        self._stopping = False
+
+    @override
+    def _sigcont_application(self, *_: object) -> None:
+        """Draw again after a stop that was not announced (SIGSTOP)."""
+        if self._drawing and not self._stopping and self._auto_restart:
+            self.suspend_application_mode()
+            self.resume_application_mode()
+            self._app.refresh(layout=True)
+
+    def _may_stop(self) -> bool:
+        return bool(self._app.check_action("suspend_process", ()))
+
+    @override
+    def run_input_thread(self) -> None:
+        """Turn what is typed into messages until the end, or until the terminal is gone."""
+        parser = XTermParser(self._debug)
+        decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        while not self.exit_event.is_set():
+            ready, _, _ = select.select([self.fileno], [], [], LOOK_SECONDS)
+            if ready:
+                typed = self._typed()
+                if not typed:
+                    self._hung_up()
+                    return
+                for message in parser.feed(decode(typed)):
+                    self.process_message(message)
+            for message in parser.tick():
+                self.process_message(message)
+
+    @override
+    def process_message(self, message: Message) -> None:
+        """Hand it on; a key that follows waits until this one is done."""
+        super().process_message(message)
+        if isinstance(message, Key):
+            wait_until_settled(self._app, self._loop, self.exit_event)
+
+    def _typed(self) -> bytes:
+        """What is there; nothing: the terminal is gone."""
+        try:
+            return os.read(self.fileno, READ_SIZE)
+        except OSError:
+            return b""
+
+
+def _stop_job() -> None:
+    """Stop this process and all of its job, as Ctrl+Z does; returns when it goes on.
+
+    Nothing stops where no shell could let it go on (an orphaned group): the kernel sees to it.
+    """
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+    os.kill(0, signal.SIGTSTP)
+    signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)

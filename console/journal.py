@@ -1,0 +1,174 @@
+"""`breakglass journal`: what was done to clusters from here, and how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from console.commands import new_app
+from console.options import connected
+from console.output import Column, print_json, print_table, say
+from console.wiring import Connection
+from services.errors import UsageError
+from services.words.moments import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from services.journal import UnreadableJournal
+    from services.recovery.guarded.check_again import Answer
+    from services.recovery.timeline.account import Account, Brief
+    from services.recovery.timeline.shelf import Shelf
+
+app = new_app(
+    "What was done to clusters from here: by whom, when, and how it ended.\n\nThe journals are "
+    "files of your state folder; but for `check` no cluster is asked. Times are UTC."
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+Journals = Annotated[
+    list[str] | None, typer.Argument(metavar="[JOURNAL]...", help="Names or paths (the newest).")
+]
+Named = Annotated[
+    str | None, typer.Argument(metavar="[JOURNAL]", help="A name or a path (the newest).")
+]
+
+
+@app.command("list")
+def list_journals(
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List journals, newest first."""
+    from services.recovery.timeline.account import Brief
+    from services.recovery.timeline.shelf import Shelf
+
+    found = _all(Shelf(), cluster)
+    if as_json:
+        from services.recovery.timeline.document import list_document
+
+        print_json(list_document(found))
+        return
+    readable = [one for one in found if isinstance(one, Brief)]
+    if readable:
+        print_table(COLUMNS, map(_row, readable))
+    else:
+        say("There is no journal: nothing was changed from here.")
+    for one in found:
+        if not isinstance(one, Brief):
+            say(f"passed over: {one.reason}")
+
+
+@app.command()
+def show(journal: Named = None, as_json: AsJson = False) -> None:
+    """Show how it ended for each partition of a journal, and why."""
+    (account,) = _accounts([journal] if journal else [])
+    if as_json:
+        from services.recovery.timeline.document import account_document
+
+        print_json(account_document(account))
+        return
+    brief = account.brief
+    say(f"{brief.what} by {brief.who}, {time_text(brief.opened_at_ms)}: {brief.result}")
+    say(f"journal: {brief.path}")
+    print_table(PARTITION_COLUMNS, _partitions(account))
+
+
+@app.command()
+def timeline(journals: Journals = None, as_json: AsJson = False) -> None:
+    """Print what happened when, as text to be pasted into a ticket."""
+    accounts = _accounts(journals or [])
+    if as_json:
+        from services.recovery.timeline.document import timeline_document
+
+        print_json(timeline_document(accounts))
+    else:
+        from services.recovery.timeline.text import timeline_text
+
+        print(timeline_text(accounts))
+
+
+@app.command()
+@connected
+def check(connection: Connection, journal: Named = None, as_json: AsJson = False) -> None:
+    """Ask the cluster again what became of steps whose outcome is unknown.
+
+    Nothing is elected and no order is put back; what is found out is written into the journal.
+    """
+    from services.recovery.guarded.check_again import check_again
+
+    (account,) = _accounts([journal] if journal else [])
+    with connection.reading() as client:
+        found = check_again(client, account.view.path)
+    left = len(found.remains.offline) + len(found.remains.led) + len(found.remains.left)
+    if as_json:
+        print_json(
+            {"schema": 1, "journal": found.view.path, "answers": found.answers, "left": left}
+        )
+    elif found.answers:
+        print_table(ANSWER_COLUMNS, map(_answer, found.answers))
+    else:
+        say("No outcome of that journal is unknown.")
+    if left:
+        say(f"{left:,} of its partitions are left to do: breakglass recover resume")
+    raise typer.Exit(4 if found.unsettled else 0)
+
+
+def _accounts(names: Sequence[str]) -> list[Account]:
+    """The journals of *names*; without any, the newest that can be read."""
+    from services.recovery.timeline.account import Brief
+    from services.recovery.timeline.shelf import Shelf, account_of
+
+    shelf = Shelf()
+    if names:
+        return [shelf.named(one) for one in names]
+    newest = next((one for one in _all(shelf) if isinstance(one, Brief)), None)
+    if newest is None:
+        raise UsageError("There is no journal: nothing was changed from here.")
+    return [account_of(newest.path)]
+
+
+def _all(shelf: Shelf, cluster: str | None = None) -> list[Brief | UnreadableJournal]:
+    return shelf.briefs(shelf.clusters() if cluster is None else [cluster])
+
+
+COLUMNS = (
+    Column("Journal", whole=True),
+    Column("Cluster"),
+    Column("Who"),
+    Column("What"),
+    Column("Loses", right=True),
+    Column("Result"),
+    Column("Outcomes"),
+)
+PARTITION_COLUMNS = (
+    Column("Topic-partition"),
+    Column("Result"),
+    Column("Leader"),
+    Column("Epoch", right=True),
+    Column("Loses", right=True),
+    Column("Rescued"),
+    Column("Reason"),
+)
+ANSWER_COLUMNS = (Column("Step"), Column("Topic-partition"), Column("Result"), Column("Reason"))
+
+
+def _row(one: Brief) -> tuple[object, ...]:
+    from services.recovery.timeline.account import words_of
+
+    return one.name, one.cluster_id, one.who, one.what, one.stake, one.result, words_of(one.counts)
+
+
+def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
+    for one in account.endings:
+        leader = None if one.leader is None else f"b{one.leader}"
+        saved = ", ".join(f"{it.records:,} of b{it.broker}: {it.path}" for it in one.rescued)
+        epoch, price = one.leader_epoch, one.price or None
+        yield one.partition, one.result, leader, epoch, price, saved or None, one.reason
+
+
+def _answer(one: Answer) -> tuple[object, ...]:
+    return one.step, one.partition, one.result, one.reason

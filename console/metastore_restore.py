@@ -1,0 +1,224 @@
+"""`breakglass metastore restore`: put a command topic back from a backup, under guard."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from console.consent import Consent, Phrases
+from console.metastore_options import ServerConfig, reaching
+from console.options import connected_for_writing
+from console.output import print_json, say
+from console.wiring import Connection
+
+if TYPE_CHECKING:
+    from services.metastore.restore.execution import Restored
+    from services.metastore.restore.plan import RestorePlan
+    from services.metastore.restore.source import RestoreSource
+    from services.metastore.settings import MetastoreSettings
+
+DOING = "restoring the command topic"
+SNAPSHOTS = "before-restore"
+MOST_SAID = 20
+
+
+@connected_for_writing
+def restore(
+    connection: Connection,
+    file: Annotated[Path, typer.Option("--from", metavar="FILE", help="The backup.")],
+    service_id: Annotated[
+        str | None,
+        typer.Option(metavar="S", help="ksql.service.id; the backup's own by default."),
+    ] = None,
+    config: ServerConfig = None,
+    skip_incompatible: Annotated[
+        bool, typer.Option("--skip-incompatible", help="Leave out lines that cannot be read.")
+    ] = False,
+    skip_terminate_cluster: Annotated[
+        bool, typer.Option("--skip-terminate-cluster", help="Leave out TERMINATE CLUSTER.")
+    ] = False,
+    compact_offsets: Annotated[
+        bool,
+        typer.Option(
+            "--compact-offsets", help="Offsets from 0 on without gaps, by one transaction."
+        ),
+    ] = False,
+    server: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="A ksqlDB server, asked by /info if it runs; repeatable."),
+    ] = None,
+    snapshots: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the present topic is backed up to, beforehand."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")
+    ] = False,
+    consent: Phrases = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Delete the command topic and make it anew from a backup, every command at its old offset.
+
+    Every line is checked first. The present topic is backed up to a file, from which it can be
+    restored in the same way. All commands become visible at once; they are read back and compared.
+    Stop every ksqlDB server of the service before, start them afterwards. Killed at any moment,
+    the same command goes on.
+    """
+    from services.metastore.restore.source import Skips, read_source
+
+    settings = service_of_backup(file, service_id, config)
+    skips = Skips(skip_incompatible, skip_terminate_cluster)
+    source = read_source(file, skips, compact=compact_offsets)
+    reached = reaching(connection, config)
+    plan = plan_of(reached, settings, source, server or ())
+    if dry_run:
+        print_json(document(plan))
+        return
+    reached.require_write(DOING)
+    say_plan(plan)
+    if not plan.done:
+        Consent(tuple(consent or ())).require([plan.phrase])
+    done = carry_out(reached, plan, snapshots or file.parent / SNAPSHOTS)
+    if as_json:
+        print_json({"schema": 1, "restored": done})
+    else:
+        print(summary(done))
+    raise typer.Exit(0 if done.verified else 1)
+
+
+def service_of_backup(file: Path, service_id: str | None, config: Path | None) -> MetastoreSettings:
+    """Which service is restored: as the options say, else as the backup itself does.
+
+    Raises:
+        UsageError: neither tells, or the options contradict each other.
+        BadConnectionSettings: the file cannot be used.
+    """
+    from services.errors import UsageError
+    from services.metastore.settings import MetastoreSettings, read_settings
+
+    if config is not None:
+        settings = read_settings(config)
+        if service_id not in (None, settings.service_id):
+            raise UsageError(
+                f"--service-id {service_id} is not the ksql.service.id of {config}: give one."
+            )
+        return settings
+    found = service_id or _named_by(file)
+    if found is None:
+        raise UsageError(f"{file.name} does not tell its service: add --service-id.")
+    return MetastoreSettings(found)
+
+
+def _named_by(file: Path) -> str | None:
+    from services.metastore.names import service_of
+    from services.metastore.side_file import SUFFIX
+    from services.metastore.side_reader import side_header
+
+    header = side_header(file.with_name(file.name + SUFFIX))
+    if header is not None:
+        return service_of(header.topic)
+    topic = file.name.removeprefix("backup_").rpartition("_")[0]
+    return service_of(topic)
+
+
+def plan_of(
+    connection: Connection,
+    settings: MetastoreSettings,
+    source: RestoreSource,
+    servers: Sequence[str] = (),
+) -> RestorePlan:
+    """What the restore would do."""
+    from services.connection.security import confluent_config
+    from services.metastore.restore.plan import make_plan
+    from services.metastore.restore.server_info import server_url
+
+    urls = [server_url(one) for one in servers]
+    clients = confluent_config(connection.access().settings)
+    with connection.reading() as client:
+        return make_plan(client, clients, settings, source, urls)
+
+
+def carry_out(connection: Connection, plan: RestorePlan, snapshots: Path) -> Restored:
+    """Restore, with a journal."""
+    from console.stop_signal import StopSignal
+    from services.metastore.restore.journalled import restore_with_journal
+
+    power = connection.power(DOING)
+    with StopSignal() as stop:
+        stop.armed()
+        return restore_with_journal(power, plan, snapshots, say)
+
+
+def say_plan(plan: RestorePlan) -> None:
+    """Tell what would be done, what is given up, and what is known of servers."""
+    source, present = plan.source, plan.present
+    say(f"{source.file.name}: {len(source.commands):,} commands, offsets {source.offsets.value}")
+    _say_some([str(one) for one in source.skipped], "left out: ")
+    _say_some([str(one) for one in source.notes], "")
+    if present is None:
+        say(f"{plan.topic} does not exist and will be created")
+    elif plan.done:
+        say(f"{plan.topic} holds these very commands already")
+    else:
+        say(
+            f"{plan.topic} holds {present.commands:,} commands and will be deleted; "
+            f"{present.lost:,} of them are not in the backup"
+        )
+    for one in plan.servers.seen:
+        say(f"a server seems to run: {one}")
+    for one in plan.servers.unseen:
+        say(f"? {one}")
+    _say_offsets(source)
+
+
+def _say_offsets(source: RestoreSource) -> None:
+    from services.metastore.restore.source import changed_query_ids, reusable_query_ids
+
+    changed = [
+        f"{key} began a query with number {before} and begins it with {after}"
+        for key, before, after in changed_query_ids(source)
+    ]
+    _say_some(changed, "")
+    _say_some(list(reusable_query_ids(source)), "query id that will be given again: ")
+
+
+def _say_some(told: Sequence[str], before: str) -> None:
+    for one in told[:MOST_SAID]:
+        say(before + one)
+    if len(told) > MOST_SAID:
+        say(f"and {len(told) - MOST_SAID:,} more")
+
+
+def document(plan: RestorePlan) -> dict[str, Any]:
+    """The plan as one JSON object."""
+    from services.metastore.restore.source import changed_query_ids, reusable_query_ids
+
+    source = plan.source
+    return {
+        "schema": 1,
+        "phrase": plan.phrase,
+        "cluster_id": plan.cluster_id,
+        "topic": plan.topic,
+        "file": source.file,
+        "commands": len(source.commands),
+        "offsets": source.offsets,
+        "skipped": source.skipped,
+        "notes": source.notes,
+        "present": plan.present,
+        "done": plan.done,
+        "servers_seen": plan.servers.seen,
+        "servers_unknown": plan.servers.unseen,
+        "query_ids_changed": changed_query_ids(source),
+        "query_ids_given_again": reusable_query_ids(source),
+    }
+
+
+def summary(done: Restored) -> str:
+    """How it ended, on one line."""
+    if done.already:
+        return f"{done.topic}  {done.commands:,} commands are there already, nothing was done"
+    state = "identical" if done.verified else f"DIFFERS: {'; '.join(done.differences[:3])}"
+    return f"{done.topic}  {done.commands:,} commands restored, {state}"

@@ -1,0 +1,136 @@
+"""The program `ksql-restore-command-topic`: ksqlDB's own options and words, and our restore.
+
+Here `--yes`, or the typed "yes", is the consent, as ksqlDB has it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from console.commands import new_app
+from console.metastore_restore import SNAPSHOTS, carry_out, plan_of, say_plan
+from console.output import say
+from console.wiring import Connection
+from services.words.inert import inert
+
+if TYPE_CHECKING:
+    from services.metastore.restore.execution import Restored
+    from services.metastore.restore.source import RestoreSource
+    from services.metastore.settings import MetastoreSettings
+
+T = TypeVar("T")
+app = new_app()
+BAD_FILE = 2
+
+
+@app.command()
+def restore_command_topic(
+    backup_file: Annotated[
+        Path, typer.Argument(metavar="BACKUP-FILE", help="The file that contains the backup.")
+    ],
+    config_file: Annotated[
+        Path, typer.Option("--config-file", metavar="FILE", help="ksql-server.properties.")
+    ],
+    skip_incompatible: Annotated[
+        bool,
+        typer.Option(
+            "--skip-incompatible-commands", "-s", help="Leave out commands that cannot be read."
+        ),
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help='Answer "yes" to the question, without a terminal.')
+    ] = False,
+    skip_terminate_cluster: Annotated[
+        bool, typer.Option("--skip-terminate-cluster", help="Leave out TERMINATE CLUSTER.")
+    ] = False,
+) -> None:
+    """Delete the command topic and restore it from a backup, as ksqlDB's program of that name.
+
+    What is there now is backed up to a file first; commands get the offsets they had, where the
+    backup has a side file that tells them, and become visible all at once.
+    """
+    from services.metastore.settings import read_settings
+
+    for file in (config_file, backup_file):
+        _check(file)
+    settings = read_settings(config_file)
+    if not (yes or _agreed()):
+        return
+    source = _loaded(backup_file, skip_incompatible, skip_terminate_cluster)
+    print("Restoring command topic ...")
+    began = time.monotonic()
+    done = _attempt(
+        "Failed restoring command topic.", lambda: _restored(config_file, settings, source)
+    )
+    if not done.verified:
+        say(f"Failed restoring command topic.\nError = {'; '.join(done.differences[:3])}")
+        raise typer.Exit(1)
+    print(f"Restore process completed in {_ms(began)} ms.\n")
+    print("You need to restart the ksqlDB server to re-load the command topic.")
+
+
+def _check(file: Path) -> None:
+    if not file.exists():
+        say(f"File does not exist: {file}")
+        raise typer.Exit(BAD_FILE)
+    if not file.is_file():
+        say(f"Invalid file: {file}")
+        raise typer.Exit(BAD_FILE)
+
+
+def _agreed() -> bool:
+    print("Restoring the command topic will DELETE your actual metadata.")
+    print("Continue [yes or no] (default: no)? ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() == "yes"
+
+
+def _loaded(file: Path, skip_incompatible: bool, skip_terminate: bool) -> RestoreSource:
+    from services.metastore.restore.source import Skips, read_source
+
+    print("Loading backup file ...")
+    began = time.monotonic()
+    skips = Skips(skip_incompatible, skip_terminate)
+    source = _attempt(
+        "Failed loading backup file.", lambda: read_source(file, skips, as_ksqldb=True)
+    )
+    if skip_incompatible:
+        print(f"{len(source.skipped)} incompatible command(s) skipped from backup file.")
+    print(f"Backup ({len(source.commands)} records) loaded in memory in {_ms(began)} ms.\n")
+    return source
+
+
+def _restored(config: Path, settings: MetastoreSettings, source: RestoreSource) -> Restored:
+    from services.connection.sources import ConnectionOptions
+
+    connection = Connection(ConnectionOptions(command_config=str(config)), "auto", True)
+    plan = plan_of(connection, settings, source)
+    say_plan(plan)
+    return carry_out(connection, plan, source.file.parent / SNAPSHOTS)
+
+
+def _attempt(told: str, act: Callable[[], T]) -> T:
+    from services.errors import BreakglassError
+
+    try:
+        return act()
+    except BreakglassError as error:
+        say(told)
+        say(f"Error = {inert(str(error))}")
+        raise typer.Exit(1) from None
+
+
+def _ms(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)
+
+
+def main() -> int:
+    """The program `ksql-restore-command-topic`; returns the exit code."""
+    from console.exits import run_app
+
+    return run_app(app, "ksql-restore-command-topic")

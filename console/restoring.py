@@ -1,0 +1,66 @@
+"""What every restore of topics has: a place for its state, a journal, a table, an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from console.output import Column, print_table, say
+
+if TYPE_CHECKING:
+    from services.journal import Journal
+    from services.pipeline.restore.restore import TopicRestored
+
+FAILED, UNKNOWN = 1, 4
+"""Exit codes."""
+
+
+def default_state(cluster_id: str) -> Path:
+    """Where restores into a cluster keep how far they are, unless told."""
+    from services.cluster_lock import file_name
+    from services.state_folder import state_folder
+
+    return state_folder() / "restores" / file_name(cluster_id)
+
+
+def carried_out(
+    journal: Journal, phrase: str, restore: Callable[[], list[TopicRestored]]
+) -> list[TopicRestored]:
+    """Do what *phrase* agreed to, with its beginning and its end in the *journal*."""
+    journal.consent(phrase)
+    say(f"journal: {journal.path}")
+    try:
+        done = restore()
+    except KeyboardInterrupt:
+        say("Ended before its time; what is there counts: --resume goes on behind it.")
+        raise
+    journal.finish("succeeded" if all(one.whole for one in done) else "partly failed")
+    return done
+
+
+def exit_code(done: Sequence[TopicRestored]) -> int:
+    """0 when every topic is whole."""
+    if all(one.whole for one in done):
+        return 0
+    return UNKNOWN if any(one.unknown for one in done) else FAILED
+
+
+def print_restored(done: Sequence[TopicRestored]) -> None:
+    """One line a topic."""
+    print_table(COLUMNS, map(_row, done))
+
+
+def _row(one: TopicRestored) -> tuple[object, ...]:
+    verdict = {True: "identical", False: "differs", None: "not compared"}[one.verified]
+    figures = f"{one.records:,}", f"{one.bytes:,}", f"{len(one.groups_set):,}"
+    return (one.target, *figures, "failed" if one.error else verdict)
+
+
+COLUMNS = (
+    Column("Topic"),
+    Column("Records", right=True),
+    Column("Bytes", right=True),
+    Column("Groups", right=True),
+    Column("Result"),
+)

@@ -1,0 +1,190 @@
+"""Checkpoints over HTTP: the paths, codes and JSON of Zeebe's ``/actuator/backups``.
+
+Sources: BackupEndpoint of camunda/zeebe 8.6. What Zeebe has no word for: every request brings the
+token, and a server that was not told to write takes and deletes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from aiohttp import hdrs, web
+
+from services.checkpoint.backup_info import backup_info
+from services.checkpoint.coordinator import Checkpoints
+from services.checkpoint.metrics import CONTENT_TYPE, exposition
+from services.checkpoint.openapi import BACKUPS, MAX_ID, description
+from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.protocol.values import Status
+from services.errors import (
+    BreakglassError,
+    ClusterError,
+    OutcomeUnknown,
+    Refused,
+    TimedOut,
+    Unreachable,
+    UsageError,
+)
+
+LARGEST = 4096
+"""Bytes of a request's body: it holds one number."""
+LONGEST_KEY = 200
+HEADERS = {hdrs.CACHE_CONTROL: "no-store", "X-Content-Type-Options": "nosniff"}
+NO_ID = "A backupId must be provided and it must be > 0"
+STATUSES: tuple[tuple[type[BreakglassError], int], ...] = (
+    (UsageError, 400),
+    (Refused, 409),
+    (TimedOut, 504),
+    (OutcomeUnknown, 504),
+    (Unreachable, 502),
+    (ClusterError, 502),
+    (BreakglassError, 500),
+)
+"""What each error is answered with, the first that fits."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+T = TypeVar("T")
+
+
+class Answer(Exception):
+    """A request ends with this status and message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+class CheckpointApi:
+    """Answers for *checkpoints*, whoever brings *token*; *writable*: takes and deletes too."""
+
+    def __init__(
+        self, checkpoints: Checkpoints, token: str, *, writable: bool, version: str = "unknown"
+    ) -> None:
+        self._checkpoints, self._token = checkpoints, token
+        self._writable, self._version = writable, version
+        self._answered: Counter[tuple[str, int]] = Counter()
+        self._changing = asyncio.Lock()
+
+    def application(self) -> web.Application:
+        """What aiohttp runs."""
+        application = web.Application(middlewares=[self._answer], client_max_size=LARGEST)
+        one = f"{BACKUPS}/{{id}}"
+        application.add_routes(
+            [
+                web.get(BACKUPS, self._list, name="list"),
+                web.post(BACKUPS, self._take, name="take"),
+                web.get(one, self._status, name="status"),
+                web.delete(one, self._delete, name="delete"),
+                web.get("/metrics", self._metrics, name="metrics"),
+                web.get("/openapi.json", self._description, name="openapi"),
+            ]
+        )
+        return application
+
+    @web.middleware
+    async def _answer(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Check the token, turn errors into answers, count."""
+        try:
+            self._admit(request)
+            response = await handler(request)
+        except Answer as answer:
+            response = _error(answer.status, answer.message)
+        except web.HTTPException as error:
+            response = _error(error.status, error.reason)
+        except BreakglassError as error:
+            status = next(status for kind, status in STATUSES if isinstance(error, kind))
+            response = _error(status, str(error))
+        if response.status == 401:
+            response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
+        response.headers.update(HEADERS)
+        self._answered[_operation(request), response.status] += 1
+        return response
+
+    def _admit(self, request: web.Request) -> None:
+        scheme, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+        # Bytes that are no UTF-8 come as lone surrogates.
+        sent = given.strip().encode("utf-8", "surrogateescape")
+        known = hmac.compare_digest(sent, self._token.encode())
+        if scheme.lower() != "bearer" or not known:
+            raise Answer(401, "Send the token that the server has printed: Authorization: Bearer")
+
+    async def _list(self, _: web.Request) -> web.Response:
+        found = await asyncio.to_thread(self._checkpoints.all)
+        return web.json_response([backup_info(one, brief=True) for one in found])
+
+    async def _status(self, request: web.Request) -> web.Response:
+        id = _path_id(request)
+        found = await asyncio.to_thread(self._checkpoints.status, id)
+        if found is None or found.status is Status.DOES_NOT_EXIST:
+            raise Answer(404, f"Backup with id {id} does not exist")
+        return web.json_response(backup_info(found))
+
+    async def _take(self, request: web.Request) -> web.Response:
+        id = await _body_id(request)
+        key = request.headers.get("Idempotency-Key")
+        if key is not None and not 0 < len(key) <= LONGEST_KEY:
+            raise Answer(400, f"An Idempotency-Key has up to {LONGEST_KEY} characters")
+        found = await self._change(lambda: self._checkpoints.take(id, key))
+        if isinstance(found, NotHigher):
+            raise Answer(409, found.message)
+        message = (
+            f"A backup with id {id} has been scheduled. "
+            f"Use GET actuator/backups/{id} to monitor the status."
+        )
+        return web.json_response({"message": message}, status=202)
+
+    async def _delete(self, request: web.Request) -> web.Response:
+        id = _path_id(request)
+        await self._change(lambda: self._checkpoints.delete(id))
+        return web.Response(status=204)
+
+    async def _change(self, change: Callable[[], T]) -> T:
+        """One at a time: ids increase in the order in which they were asked for."""
+        if not self._writable:
+            raise Answer(403, "This server changes nothing: start it with --write")
+        async with self._changing:
+            return await asyncio.to_thread(change)
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        found = await asyncio.to_thread(self._checkpoints.all)
+        text = exposition(found, self._answered)
+        return web.Response(body=text.encode(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
+
+    async def _description(self, _: web.Request) -> web.Response:
+        return web.json_response(description(self._version))
+
+
+def _operation(request: web.Request) -> str:
+    """The route's own name: nothing that a client chooses becomes a label."""
+    return request.match_info.route.name or "other"
+
+
+def _error(status: int, message: str) -> web.Response:
+    return web.json_response({"message": message}, status=status)
+
+
+def _path_id(request: web.Request) -> int:
+    text = request.match_info["id"]
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 20 and int(text) <= MAX_ID):
+        raise Answer(400, "A backupId is an integer")
+    return int(text)
+
+
+async def _body_id(request: web.Request) -> int:
+    """The id that is asked for; as Zeebe, digits in a string are a number too."""
+    if request.content_type != "application/json":
+        raise Answer(415, "Send the backupId as JSON: Content-Type: application/json")
+    try:
+        body: Any = json.loads(await request.text())
+    except (ValueError, RecursionError):
+        raise Answer(400, NO_ID) from None
+    id = body.get("backupId") if isinstance(body, dict) else None
+    if isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 20:
+        id = int(id)
+    if type(id) is not int or not 0 < id <= MAX_ID:
+        raise Answer(400, NO_ID)
+    return id

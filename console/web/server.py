@@ -1,0 +1,194 @@
+"""The server behind `breakglass serve`: one page, and for each that is open one read-only console.
+
+The page and the protocol are textual-serve's; who may connect, how a console is started and how
+all of it ends is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+
+import textual_serve
+from aiohttp import WSMsgType, hdrs, web
+from textual_serve.app_service import AppService
+from textual_serve.download_manager import DownloadManager
+from typing_extensions import override
+
+from console.output import say
+from console.web.access import HEADERS, Access, of_own_page
+
+SESSIONS = 8
+"""Open at once; each holds its own connections to the brokers."""
+END_SECONDS = 2.0
+"""For a console to end by itself."""
+LARGEST = 64 * 1024
+"""Bytes of a message from a browser: a paste, at most."""
+SIZES = range(1, 1001)
+STATIC = Path(textual_serve.__file__).parent / "static"
+PAGE = Path(__file__).parent / "page.html"
+SCRIPT = PAGE.with_suffix(".js")
+
+
+class Session(AppService):
+    """One console, in a process of its own."""
+
+    def __init__(self, command: Sequence[str], env: Mapping[str, str], to: web.WebSocketResponse):
+        super().__init__(
+            command[0],
+            write_bytes=to.send_bytes,
+            write_str=to.send_str,
+            close=lambda: _closed(to),
+            download_manager=DownloadManager(),
+        )
+        self._words, self._env = command, env
+
+    @override
+    async def _open_app_process(
+        self, width: int = 80, height: int = 24
+    ) -> asyncio.subprocess.Process:
+        """Start it without a shell."""
+        process = await asyncio.create_subprocess_exec(
+            *self._words,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**self._build_environment(width, height), **self._env},
+        )
+        self._process, self._stdin = process, process.stdin
+        return process
+
+    async def end(self) -> None:
+        """Ask it to end, and see to it."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.stop(), END_SECONDS)
+        if self._process is not None:
+            await _ended(self._process)
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait until it has ended; kill it if it does not.
+
+    Not at once: a signal to a process that has just ended takes its exit status away from the
+    event loop, which complains on stderr.
+    """
+    try:
+        await asyncio.wait_for(process.wait(), END_SECONDS)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+class Dashboard:
+    """Answers browsers; *command* is run for each page."""
+
+    def __init__(self, access: Access, command: Sequence[str], env: Mapping[str, str], title: str):
+        self._access, self._command, self._env, self._title = access, command, env, title
+        self._page = Template(PAGE.read_text("utf-8"))
+        self._open: set[web.WebSocketResponse] = set()
+
+    @property
+    def host(self) -> str:
+        return self._access.host
+
+    def application(self) -> web.Application:
+        """What aiohttp runs."""
+        application = web.Application(middlewares=[self._access.middleware])
+        application.add_routes(
+            [
+                web.get("/", self._index),
+                web.get("/page.js", _script),
+                web.get("/ws", self._websocket),
+                web.static("/static", STATIC),
+            ]
+        )
+        application.on_shutdown.append(self._close_all)
+        return application
+
+    async def _index(self, request: web.Request) -> web.Response:
+        secure = request.headers.get(hdrs.X_FORWARDED_PROTO) == "https"
+        websocket = f"{'wss' if secure else 'ws'}://{request.host}/ws"
+        page = self._page.substitute(title=escape(self._title), websocket=escape(websocket))
+        return web.Response(text=page, content_type="text/html", headers=HEADERS)
+
+    async def _websocket(self, request: web.Request) -> web.WebSocketResponse:
+        if not of_own_page(request):
+            raise web.HTTPForbidden(text="Open the dashboard's own page.")
+        if len(self._open) >= SESSIONS:
+            raise web.HTTPServiceUnavailable(text=f"{SESSIONS} pages are open already.")
+        websocket = web.WebSocketResponse(heartbeat=15, max_msg_size=LARGEST)
+        await websocket.prepare(request)
+        self._open.add(websocket)
+        session = Session(self._command, self._env, websocket)
+        try:
+            await session.start(*(_size(request.query.get(one)) for one in ("width", "height")))
+            await _relay(websocket, session)
+        finally:
+            self._open.discard(websocket)
+            await session.end()
+        return websocket
+
+    async def _close_all(self, _: web.Application) -> None:
+        for websocket in tuple(self._open):
+            await websocket.close()
+
+
+async def _script(_: web.Request) -> web.FileResponse:
+    return web.FileResponse(SCRIPT, headers=HEADERS)
+
+
+async def _closed(websocket: web.WebSocketResponse) -> None:
+    await websocket.close()
+
+
+async def _relay(websocket: web.WebSocketResponse, session: Session) -> None:
+    """What a browser sends, to the console; anything else ends the session."""
+    async for message in websocket:
+        if message.type != WSMsgType.TEXT:
+            continue
+        try:
+            kind, *content = json.loads(message.data)
+            if kind == "stdin":
+                await session.send_bytes(content[0].encode("utf-8", "replace"))
+            elif kind == "resize":
+                width, height = (_size(content[0][one]) for one in ("width", "height"))
+                await session.set_terminal_size(width, height)
+            elif kind == "ping":
+                await websocket.send_json(["pong", content[0]])
+            elif kind == "focus":
+                await session.focus()
+            elif kind == "blur":
+                await session.blur()
+        except (ValueError, TypeError, AttributeError, LookupError):
+            say("A browser sent what its page does not send; its session was ended.")
+            return
+
+
+def _size(said: object) -> int:
+    """Columns or rows; what makes no sense is 80."""
+    try:
+        size = int(said) if isinstance(said, str | int) else 0
+    except ValueError:
+        size = 0
+    return size if size in SIZES else 80
+
+
+async def serve(
+    dashboard: Dashboard, port: int, stop: asyncio.Event, started: Callable[[int], object]
+) -> None:
+    """Answer until *stop*; *started* gets the port. Raises OSError where it cannot listen."""
+    runner = web.AppRunner(dashboard.application(), access_log=None, shutdown_timeout=END_SECONDS)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, dashboard.host, port)
+        await site.start()
+        started(runner.addresses[0][1])
+        await stop.wait()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,178 @@
+"""The console on a terminal over real brokers: from a cold start to a confirmed election."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from services.journal import JournalView, list_journals
+from services.lab.cluster import Cluster
+from tests.lab.console.commands import last_journal, leader, recreate
+from tests.lab.product.session import ELECT_LEADERS, Watched, watched
+from tests.terminal.conftest import environment
+from tests.terminal.pty_terminal import PtyTerminal
+
+PROGRAM = Path(sys.executable).parent / "breakglass"
+ASKED = "To go on type: "
+MOST_KEYS = 12
+MOST_SECONDS = 60.0
+HELD_SECONDS = 0.4
+"""How long each request is held up where something is to happen during an election."""
+
+
+class Operator:
+    """Somebody at a terminal, whose keys are counted."""
+
+    def __init__(self, terminal: PtyTerminal) -> None:
+        self.terminal = terminal
+        self.keys = 0
+        """But for those of phrases."""
+
+    def press(self, *keys: str) -> None:
+        self.keys += len(keys)
+        self.terminal.press(*keys)
+
+    def ask_for(self, topic: str) -> None:
+        """From the list to the election of all of *topic*."""
+        self.terminal.wait_for("? help")
+        self.terminal.wait_for("Topic-partition")
+        self.press("/", *topic, "enter")
+        self.terminal.wait_for(f"filter: {topic} (")
+        self.terminal.wait_for(" e elect")
+        self.press("e")
+
+    def type_phrase(self) -> str:
+        """Go to the field and type what is asked for."""
+        self.terminal.wait_for(ASKED)
+        (phrase,) = re.findall(rf"{ASKED}(.*)", self.terminal.text)
+        self.press("tab")
+        self.terminal.type(phrase)
+        self.terminal.wait_for(f"> {phrase}")
+        return str(phrase)
+
+
+@contextmanager
+def console(servers: str, *more: str) -> Iterator[Operator]:
+    """The console on a terminal of 80 x 24, as an operator starts it."""
+    command = (str(PROGRAM), "console", "--bootstrap-server", servers, *more)
+    with PtyTerminal(command, env=environment()) as terminal:
+        yield Operator(terminal)
+
+
+def through(brokers: Watched) -> tuple[str, ...]:
+    """What makes a console reach the brokers by their proxies alone, and ask b2 first."""
+    addresses = {broker: str(proxy.address) for broker, proxy in brokers.proxies.items()}
+    told = [
+        word
+        for broker, one in addresses.items()
+        for word in ("--broker-address", f"{broker}={one}")
+    ]
+    return (addresses[2], *told, "--write")
+
+
+def journals(cluster: Cluster) -> list[JournalView]:
+    found = list_journals(cluster.layout.cluster_id)
+    return [one for one in found if isinstance(one, JournalView)]
+
+
+def test_from_a_cold_start_to_confirmed_elections_in_twelve_keys(broken: Cluster) -> None:
+    begun = time.monotonic()
+    with console(broken.bootstrap_servers, "--write", "--gone", "3") as operator:
+        operator.ask_for("typed")
+        assert operator.type_phrase() == "3 partitions lose 0"
+        operator.press("enter")
+        operator.terminal.wait_for("Done: 3 ")
+        seconds = time.monotonic() - begun
+        operator.terminal.wait_for("Done: 3 redundant")
+        operator.terminal.press("q")
+        assert operator.terminal.exit_code() == 0
+    assert operator.keys <= MOST_KEYS
+    assert seconds < MOST_SECONDS
+    assert [leader(broken, "typed", number) for number in range(3)] == [1, 1, 1]
+    assert last_journal(broken).result == "succeeded"
+
+
+def test_a_read_only_console_shows_the_price_and_elects_nothing(broken: Cluster) -> None:
+    with console(broken.bootstrap_servers) as operator:
+        operator.ask_for("looked-at")
+        operator.terminal.wait_for("Elect b1 for looked-at-0: loses 0 records")
+        operator.terminal.wait_for("READ-ONLY")
+        operator.terminal.wait_for("--write.")
+        operator.press("tab", *"looked-at-0 lose 0", "enter", "enter")
+        operator.terminal.press("q")
+        assert operator.terminal.exit_code() == 0
+    assert leader(broken, "looked-at") is None
+    assert journals(broken) == []
+
+
+def test_enter_twice_is_one_election(broken: Cluster) -> None:
+    with console(broken.bootstrap_servers, "--write") as operator:
+        operator.ask_for("once")
+        operator.type_phrase()
+        operator.press("enter", "enter", "enter")
+        operator.terminal.wait_for("Done: 1 ")
+        operator.terminal.press("q")
+        assert operator.terminal.exit_code() == 0
+    (journal,) = journals(broken)
+    assert [step.name for step in journal.steps].count("elect") == 1
+
+
+def test_what_changed_between_review_and_execution_is_refused(broken: Cluster) -> None:
+    with console(broken.bootstrap_servers, "--write") as operator:
+        operator.ask_for("replaced")
+        operator.type_phrase()
+        recreate(broken, "replaced")
+        operator.press("enter")
+        operator.terminal.wait_for("nothing was sent")
+        operator.terminal.wait_for("deleted and created again")
+    assert journals(broken) == []
+
+
+@pytest.mark.slow
+def test_a_designee_that_hangs_is_unknown_until_it_is_asked_again(broken: Cluster) -> None:
+    with watched(broken) as brokers, console(*through(brokers)) as operator:
+        operator.ask_for("hung")
+        operator.type_phrase()
+        brokers.proxies[2].delay(HELD_SECONDS)
+        operator.press("enter")
+        brokers.proxies[2].wait_seen(ELECT_LEADERS, seconds=60)
+        broken.broker(1).pause()
+        try:
+            brokers.proxies[2].delay(0)
+            operator.terminal.wait_for("? unknown", 60)
+        finally:
+            broken.broker(1).resume()
+        broken.wait_until(lambda: leader(broken, "hung") == 1, "b1 to lead")
+        operator.press("u")
+        operator.terminal.wait_for("Asked again: 1 elect elected.", 30)
+    assert last_journal(broken).unsettled == ()
+
+
+@pytest.mark.slow
+def test_a_lost_connection_ends_after_the_request_and_is_taken_up_again(broken: Cluster) -> None:
+    with watched(broken) as brokers, console(*through(brokers)) as operator:
+        operator.ask_for("cut-off")
+        operator.type_phrase()
+        brokers.proxies[2].delay(HELD_SECONDS)
+        operator.press("enter")
+        brokers.proxies[2].wait_seen(ELECT_LEADERS, seconds=60)
+        operator.terminal.hang_up()
+        operator.terminal.process.wait(60)
+    (journal,) = journals(broken)
+    assert (journal.result, journal.unsettled) == (None, ())
+    led = [leader(broken, "cut-off", number) for number in range(3)]
+    assert sorted(led, key=str) == [1, None, None], "the canary alone"
+    with console(broken.bootstrap_servers, "--write") as operator:
+        operator.terminal.wait_for("An election stopped before its end.")
+        operator.press("enter")
+        assert operator.type_phrase() == "2 partitions lose 0"
+        operator.press("enter")
+        operator.terminal.wait_for("Done: ", 60)
+    assert [leader(broken, "cut-off", number) for number in range(3)] == [1, 1, 1]
+    assert last_journal(broken).result == "succeeded"

@@ -1,0 +1,41 @@
+"""The console's watch says of real brokers what triage says."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.incident.incident import Incident
+from services.model import TopicPartition
+from services.recovery.judgement.judged import Judged
+from services.recovery.triage import Triage
+from tests.lab.product.together.conftest import CARTS
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def test_every_partition_is_judged_as_triage_judges_it(found: Triage, incident: Incident) -> None:
+    conclusions = {one.partition: Judged.of(one) for one in found.assessments}
+    assert {one.partition: one.judged for one in incident.rows} == conclusions
+    assert incident.summary.headline == found_headline(found)
+
+
+def test_evidence_that_was_frozen_says_the_same(found: Triage, incident: Incident) -> None:
+    for assessment in found.assessments:
+        thawed = incident.assessment(assessment.partition)
+        assert thawed is not None
+        assert thawed.reasons == assessment.reasons
+
+
+def test_time_bombs_have_a_deadline(incident: Incident) -> None:
+    assert {one.partition for one in incident.bombs} == set(CARTS)
+    assert incident.alarm().startswith("BOMB on 3: stop b4 within ")
+
+
+def test_who_is_silent_is_named(incident: Incident) -> None:
+    assert list(incident.silent) == [3]
+    assert incident.complete
+    assert incident.row(TopicPartition("no-such-topic", 0)) is None
+
+
+def found_headline(found: Triage) -> str:
+    return Incident.of(found).summary.headline

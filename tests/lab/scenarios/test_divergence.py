@@ -1,0 +1,150 @@
+"""Two replicas compared on real brokers: exactly what their disks and the truth say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+import pytest
+
+from console import app
+from console.wiring import Connection
+from screens.messages import DiffAsked
+from services.connection.sources import ConnectionOptions
+from services.divergence.align import Kind, Pair
+from services.divergence.content import Content
+from services.divergence.entry import Entry, Field, Item
+from services.divergence.hunks import hunks
+from services.divergence.replicas import comparison_of, default_pair, face
+from services.divergence.search import next_difference, previous_difference
+from services.divergence.source import Reading
+from services.incident.incident import Incident
+from services.kafka.read_client import ReadClient
+from services.lab.segments import read_log
+from services.model import PartitionEvidence, TopicPartition, Unknown
+from services.recovery.triage import Triage
+from tests.lab.product.session import judged, judgement, reading
+from tests.lab.scenarios.damaged import Damaged
+from tests.screens.consoles import console_on
+from tests.screens.turns import text, until
+
+LEDGER = TopicPartition("ledger", 0)
+READING = Reading()
+
+
+@pytest.fixture(scope="module")
+def client(three_losses: Damaged) -> Iterator[ReadClient]:
+    with reading(three_losses.cluster) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def found(client: ReadClient) -> Triage:
+    return judged(client, seconds=5.0)
+
+
+def pairs_of(client: ReadClient, evidence: PartitionEvidence, left: int, right: int) -> list[Pair]:
+    """Everything that two replicas hold."""
+    facing = face(evidence, left, right)
+    assert not isinstance(facing, Unknown), facing.reason
+    comparison = comparison_of(facing, client.sender)
+    return list(comparison.pairs(0, facing.extent.end, READING))
+
+
+def told(pairs: list[Pair], *, left: bool) -> dict[int, Entry]:
+    """One side's records, by offset."""
+    items: list[Item | None] = [pair.left if left else pair.right for pair in pairs]
+    return {one.offset: one for one in items if isinstance(one, Entry)}
+
+
+def key_of(entry: Entry) -> str:
+    assert isinstance(entry.key, Content)
+    return entry.key.kept.decode()
+
+
+def test_two_replicas_differ_exactly_where_the_truth_says(
+    three_losses: Damaged, client: ReadClient, found: Triage
+) -> None:
+    evidence = judgement(found, LEDGER).evidence
+    pairs = pairs_of(client, evidence, 1, 2)
+    shared, alone, later = three_losses.truth_of(LEDGER).written
+    assert [(one.kind, one.start, one.end) for one in hunks(pairs)] == [
+        (Kind.EQUAL, 0, shared.end),
+        (Kind.DIFFERENT, later.start, later.end),
+        (Kind.RIGHT, later.end, alone.end),
+    ]
+    expected = {Field.EPOCH, Field.KEY, Field.VALUE}
+    assert all(expected <= set(one.fields) for one in pairs if one.kind is Kind.DIFFERENT)
+    keys: dict[int, Mapping[int, str]] = {
+        1: {offset: key_of(one) for offset, one in told(pairs, left=True).items()},
+        2: {offset: key_of(one) for offset, one in told(pairs, left=False).items()},
+    }
+    for broker, writings in ((1, (shared, later)), (2, (shared, alone))):
+        written = {one.start + at: key for one in writings for at, key in enumerate(one.keys)}
+        assert keys[broker] == written
+
+
+def test_every_record_on_disk_is_compared_with_its_epoch(
+    three_losses: Damaged, client: ReadClient, found: Triage
+) -> None:
+    compared = 0
+    for truth in three_losses.truth.partitions:
+        evidence = judgement(found, truth.partition).evidence
+        readable = [one.broker for one in truth.replicas if one.readable]
+        for left, right in combinations(readable, 2):
+            pairs = pairs_of(client, evidence, left, right)
+            sides = told(pairs, left=True), told(pairs, left=False)
+            disks = (
+                on_disk(three_losses, left, truth.partition),
+                on_disk(three_losses, right, truth.partition),
+            )
+            for side, disk in zip(sides, disks, strict=True):
+                assert {(one.epoch, offset) for offset, one in side.items()} == disk
+            same = {offset for _, offset in disks[0] & disks[1]}
+            assert {one.offset for one in pairs if one.kind is Kind.EQUAL} == same
+            compared += 1
+    assert compared >= 3
+
+
+def on_disk(lab: Damaged, broker: int, partition: TopicPartition) -> frozenset[tuple[int, int]]:
+    folder = lab.cluster.broker(broker).partition_folder(partition.topic, partition.partition)
+    return read_log(folder).identities
+
+
+def test_a_search_finds_the_divergence_from_either_side(client: ReadClient, found: Triage) -> None:
+    facing = face(judgement(found, LEDGER).evidence, 1, 2)
+    assert not isinstance(facing, Unknown)
+    comparison = comparison_of(facing, client.sender)
+    heard: list[int] = []
+    assert next_difference(comparison, 0, READING, heard.append) == 100
+    assert next_difference(comparison, 100, READING, heard.append) == 125
+    assert previous_difference(comparison, 150, READING, heard.append) == 125
+    assert previous_difference(comparison, 125, READING, heard.append) == 100
+    assert previous_difference(comparison, 100, READING, heard.append) is None
+
+
+def test_the_best_is_compared_with_the_one_that_loses_most(found: Triage) -> None:
+    assessment = judgement(found, LEDGER)
+    assert default_pair(assessment.evidence, assessment.best) == (1, 2)
+
+
+async def test_the_screen_shows_the_divergence_of_real_brokers(
+    three_losses: Damaged, found: Triage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = dict.fromkeys(app.MODES, "tests.screens.bare_page:BarePage")
+    monkeypatch.setattr(app, "MODES", places)
+    access = Connection(ConnectionOptions(three_losses.cluster.bootstrap_servers)).access()
+    console = console_on(Incident.of(found), access=access)
+    async with console.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: not console.context.known.reading, "what is known")
+        console.post_message(DiffAsked(LEDGER))
+        await until(
+            pilot,
+            lambda: "Then ! 25 differ, < 0 only on b1, > 25 only on b2." in text(console),
+            "the totals",
+        )
+        assert "── diverge at 100: b1 in epoch 2, b2 in epoch 1 ──" in text(console)
+        await pilot.press("n")
+        await until(pilot, lambda: "offset 125: only on b2" in text(console), "the next difference")
+        await pilot.press("enter")
+        await until(pilot, lambda: "no record at this offset" in text(console), "the record")

@@ -1,0 +1,99 @@
+"""`breakglass diff`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.program import Ended, breakglass
+from tests.unit.divergence.test_log_source import tens, write
+from tests.unit.topic_backup.backups import RECORDS, back_up, overwrite
+from tests.unit.topic_backup.shapes import run
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[str, str]:
+    """Two backups: the second lacks offset 3 and has other values at 5 and 6, and a hostile one."""
+    records = list(run(0, 10))
+    left = back_up(tmp_path / "a", records)
+    changed = [
+        one._replace(value=b"\x1b]0;owned\x07") if one.offset in (5, 6) else one for one in records
+    ]
+    right = back_up(tmp_path / "b", [one for one in changed if one.offset != 3])
+    return f"backup:{left}/0", f"backup:{right}/0"
+
+
+def diff(*arguments: str) -> Ended:
+    return breakglass("diff", *arguments)
+
+
+def test_equal_sources_end_with_0(pair: tuple[str, str]) -> None:
+    ended = diff(pair[0], pair[0])
+    assert (ended.code, ended.out) == (0, "")
+    assert "10 equal, 0 differ, 0 only in" in ended.err
+
+
+def test_differences_are_told_run_by_run_and_end_with_1(pair: tuple[str, str]) -> None:
+    ended = diff(*pair)
+    lines = ended.out.splitlines()
+    assert ended.code == 1
+    assert lines[0] == "< 3..3  1 only in A"
+    assert lines[1] == "  < 3 2023-11-14 22:13:20Z key: value"
+    assert lines[2] == "! 5..6  2 different in value"
+    assert lines[4] == r"  > 5 2023-11-14 22:13:20Z key: \x1b]0;owned\x07"
+    assert len(lines) == 7
+    assert "2 differ, 1 only in" in ended.err
+
+
+def test_a_summary_is_only_the_totals(pair: tuple[str, str]) -> None:
+    ended = diff(*pair, "--summary")
+    assert (ended.code, ended.out) == (1, "")
+
+
+def test_json_is_one_document(pair: tuple[str, str]) -> None:
+    ended = diff(*pair, "--json")
+    told = json.loads(ended.out)
+    assert ended.code == 1
+    assert (told["equal"], told["first"], told["not_decoded"]) == (False, 3, 3)
+    totals = {"equal": 7, "left": 1, "right": 0, "different": 2, "unread": 0}
+    assert told["totals"] == totals
+    assert [(one["kind"], one["from"], one["to"]) for one in told["hunks"]] == [
+        ("left", 3, 4),
+        ("different", 5, 7),
+    ]
+
+
+def test_a_range_leaves_out_the_rest(pair: tuple[str, str]) -> None:
+    assert diff(*pair, "--from", "7").code == 0
+    assert diff(*pair, "--to", "3").code == 0
+    assert diff(*pair, "--from", "4", "--to", "6").code == 1
+
+
+def test_what_cannot_be_read_ends_with_4(tmp_path: Path) -> None:
+    left, right = (back_up(tmp_path / name, run(0, 10)) for name in "ab")
+    overwrite(right / RECORDS, 1 + 5 * 40 + 20, b"\x7f\xff\xff\xff")
+    ended = diff(f"backup:{left}/0", f"backup:{right}/0")
+    assert ended.code == 4
+    assert "? 5..5" in ended.out
+
+
+def test_a_log_folder_is_compared_with_a_backup(tmp_path: Path) -> None:
+    write(tmp_path / "orders-0", 0, tens(0, 30))
+    topic = back_up(tmp_path / "b", run(0, 30))
+    assert diff(f"log:{tmp_path}/orders-0", f"backup:{topic}/0").code == 0
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "why"),
+    [
+        ("orders/0", "topic:orders/0", "names no kind of source"),
+        ("topic:orders/0", "topic:clicks/0", "have no offsets in common"),
+        ("backup:/nowhere/orders/0", "log:/nowhere/orders-0", "/nowhere"),
+    ],
+)
+def test_what_cannot_be_compared_ends_with_2(left: str, right: str, why: str) -> None:
+    ended = diff(left, right)
+    assert ended.code == 2
+    assert why in ended.err

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from console.settings import Settings, read_settings
+
+
+def written(folder: Path, content: bytes) -> Settings:
+    (folder / "console.toml").write_bytes(content)
+    return read_settings(folder)
+
+
+def test_without_a_file_nothing_is_said(tmp_path: Path) -> None:
+    assert read_settings(tmp_path) == Settings()
+
+
+def test_every_setting_is_read(tmp_path: Path) -> None:
+    content = (
+        b'theme = "nord"\nmouse = false\nascii = true\nrefresh-seconds = 5\n'
+        b'backups = ["/mnt/a", "/mnt/b"]\n'
+    )
+
+    settings = Settings("nord", False, True, 5.0, ("/mnt/a", "/mnt/b"))
+    assert written(tmp_path, content) == settings
+
+
+@pytest.mark.parametrize("places", ['"/mnt/a"', "[1]", "{}"])
+def test_places_of_backups_are_a_list_of_texts(tmp_path: Path, places: str) -> None:
+    settings = written(tmp_path, f"backups = {places}".encode())
+
+    assert settings.backups == ()
+    assert "it is not a list of texts in quotes" in settings.problems[0]
+
+
+def test_a_setting_that_cannot_be_used_leaves_the_others(tmp_path: Path) -> None:
+    settings = written(tmp_path, b'theme = "nord"\nmouse = "yes"\nmouze = true\n')
+
+    assert (settings.theme, settings.mouse) == ("nord", None)
+    assert settings.problems == (
+        "The setting 'mouse' in console.toml is not used: it is neither true nor false.",
+        "The setting 'mouze' in console.toml is not used: "
+        "there are only theme, mouse, ascii, refresh-seconds, backups.",
+    )
+
+
+@pytest.mark.parametrize("seconds", ["0", "0.5", "3601", "nan", "inf", "true", '"5"'])
+def test_refreshes_are_neither_too_close_nor_too_far_apart(tmp_path: Path, seconds: str) -> None:
+    settings = written(tmp_path, f"refresh-seconds = {seconds}".encode())
+
+    assert settings.refresh_seconds is None
+    assert len(settings.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "told"), [(b"theme = ", "it is not TOML"), (b'"\xff"', "it is not UTF-8 text")]
+)
+def test_a_file_that_cannot_be_read_is_told_of(tmp_path: Path, content: bytes, told: str) -> None:
+    settings = written(tmp_path, content)
+
+    (problem,) = settings.problems
+    assert problem.startswith(f"The settings in console.toml are not used: {told}")
+
+
+def test_a_file_that_cannot_be_opened_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "console.toml").mkdir()
+
+    assert read_settings(tmp_path).problems == (
+        "The settings in console.toml are not used: it cannot be read (Is a directory).",
+    )

@@ -1,0 +1,131 @@
+"""The pages of the screens name every key there is, and none that there is not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+import pytest
+from textual.app import App
+from textual.binding import Binding
+from textual.dom import DOMNode
+from textual.screen import Screen
+
+import screens
+from console.app import BreakglassApp
+from screens.widgets.line_table import LineTable
+
+DOCS = Path(__file__).parents[2] / "docs"
+EVERYWHERE = "console.md"
+PAGES = {
+    "screens.overview": "overview.md",
+    "screens.offline": "offline.md",
+    "screens.plan": "plans.md",
+    "screens.elect": "elect.md",
+    "screens.diff": "diff.md",
+    "screens.journal": "journal.md",
+    "screens.backups": "backups.md",
+    "screens.metastore": "metastore.md",
+    "screens.checkpoints": "checkpoints.md",
+    "screens.browse": "browse.md",
+    "screens.widgets.consent_field": "elect.md",
+    "screens.widgets.prompt": "plans.md",
+}
+"""By package: the page that tells of its keys; what is not here has them in `EVERYWHERE`."""
+NAMES = {
+    "question_mark": "?",
+    "slash": "/",
+    "colon": ":",
+    "asterisk": "*",
+    "plus": "+",
+    "equals_sign": "=",
+    "minus": "-",
+    "escape": "Esc",
+    "enter": "Enter",
+    "space": "Space",
+    "tab": "Tab",
+    "backspace": "Backspace",
+    "home": "Home",
+    "end": "End",
+    "pageup": "PgUp",
+    "pagedown": "PgDn",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+}
+"""How keys are written that are no character, or whose name is not their character."""
+OF_ANOTHER_KEYBOARD = {"super+c"}
+
+
+def bindings_of(owner: type[DOMNode]) -> list[Binding]:
+    """What *owner* itself binds, a key at a time."""
+    return list(Binding.make_bindings(vars(owner).get("BINDINGS", ())))
+
+
+def owners() -> Iterator[type[DOMNode]]:
+    """Everything of the console that binds keys, Textual's own app and screen included."""
+    yield from (App, Screen, BreakglassApp)
+    for found in walk_packages(screens.__path__, "screens."):
+        for one in vars(import_module(found.name)).values():
+            ours = isinstance(one, type) and one.__module__ == found.name
+            if ours and issubclass(one, DOMNode) and bindings_of(one):
+                yield one
+
+
+def page_of(owner: type[DOMNode]) -> str:
+    """Where the keys of *owner* are told of."""
+    place = owner.__module__
+    return next((page for name, page in PAGES.items() if place.startswith(name)), EVERYWHERE)
+
+
+def written(key: str) -> str:
+    """*key* as pages write it."""
+    return NAMES.get(key, key)
+
+
+def keys_told(page: str) -> set[str]:
+    """The keys in the first column of the tables of *page* that are headed ``Key``."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    tables = re.findall(r"^\| Key \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    rows = "".join(tables).splitlines()
+    return {key for row in rows for key in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
+
+
+ALL_KEYS = {written(one.key) for owner in owners() for one in bindings_of(owner)}
+IN_EVERY_LIST = {(one.key, one.description) for one in bindings_of(LineTable)}
+"""These mean the same in every list that has them, and are told of once."""
+
+
+def keys_bound(page: str) -> set[str]:
+    """The keys that *page* has to tell of."""
+    return {
+        written(one.key)
+        for owner in owners()
+        if page_of(owner) == page
+        for one in bindings_of(owner)
+        if page == EVERYWHERE or (one.key, one.description) not in IN_EVERY_LIST
+    } - OF_ANOTHER_KEYBOARD
+
+
+@pytest.mark.parametrize("page", sorted({EVERYWHERE, *PAGES.values()}))
+def test_a_page_tells_of_every_key_of_its_screen(page: str) -> None:
+    assert keys_bound(page) - keys_told(page) == set()
+
+
+@pytest.mark.parametrize("page", sorted({EVERYWHERE, *PAGES.values()}))
+def test_a_page_tells_of_no_key_that_its_screen_does_not_have(page: str) -> None:
+    in_lists = {written(key) for key, _ in IN_EVERY_LIST}
+    assert keys_told(page) - keys_bound(page) - keys_bound(EVERYWHERE) - in_lists == set()
+
+
+def test_a_key_that_no_page_tells_of_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LineTable, "BINDINGS", [Binding("f12", "new", "New")])
+    assert keys_bound(EVERYWHERE) - keys_told(EVERYWHERE) == {"f12"}
+
+
+def test_no_letter_is_bound_that_an_arrow_in_pieces_would_press() -> None:
+    assert not {"[", "left_square_bracket", *"ABCD"} & ALL_KEYS
