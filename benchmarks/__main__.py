@@ -1,4 +1,4 @@
-"""Run the benchmarks, all or those named: ``python -m benchmarks startup``.
+"""Run the benchmarks, all or those named: ``python -m benchmarks first-frame keys``.
 
 Every module of this package is one, but for those whose names begin with an underscore: with a
 ``main(options)`` that measures, prints our figure, what it is held against and their ratio, and
@@ -11,6 +11,7 @@ import sys
 from argparse import ArgumentParser
 from importlib import import_module
 from pkgutil import iter_modules
+from typing import Any
 
 import benchmarks
 from benchmarks._options import Options
@@ -19,7 +20,7 @@ from benchmarks._options import Options
 def names() -> list[str]:
     """Return the names of the benchmarks."""
     found = (module.name for module in iter_modules(benchmarks.__path__))
-    return sorted(name for name in found if not name.startswith("_"))
+    return sorted(name.replace("_", "-") for name in found if not name.startswith("_"))
 
 
 def main(arguments: list[str]) -> int:
@@ -28,14 +29,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("name", nargs="*", help=", ".join(names()))
     parser.add_argument("--partitions", type=int, help="fewer, or more, than the target names")
     parser.add_argument("--runs", type=int, help="how often each program runs")
+    parser.add_argument("--records", type=int, help="fewer, or more, for what copies records")
     given = parser.parse_args(arguments)
     if unknown := set(given.name) - set(names()):
         parser.error(
             f"no such benchmark: {', '.join(sorted(unknown))}; there is {', '.join(names())}"
         )
-    options = Options(given.partitions, given.runs)
-    met = [import_module(f"benchmarks.{one}").main(options) for one in given.name or names()]
+    options = Options(given.partitions, given.runs, given.records)
+    met = [_module(one).main(options) for one in given.name or names()]
     return int(not all(met))
+
+
+def _module(name: str) -> Any:
+    return import_module(f"benchmarks.{name.replace('-', '_')}")
 
 
 if __name__ == "__main__":

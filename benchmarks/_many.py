@@ -51,7 +51,7 @@ def many_offline(count: int) -> Iterator[Many]:
 
     In memory where there is room: how fast a disk flushes is nobody's figure.
     """
-    with TemporaryDirectory(prefix="breakglass-bench-", dir=_in_memory()) as folder:
+    with TemporaryDirectory(prefix="breakglass-bench-", dir=in_memory()) as folder:
         place = Path(folder)
         scenarios = find_scenarios(["many"])
         with raise_lab(place / "lab", scenarios, tethered=True) as cluster:
@@ -122,9 +122,9 @@ def _spent(nodes: Iterable[psutil.Process]) -> float:
     return sum(one.user + one.system for one in times)
 
 
-def _in_memory() -> Path | None:
+def in_memory(needed: int = ROOM_BYTES) -> Path | None:
     """A folder without a disk below it; None: wherever temporary files go."""
-    roomy = SHARED_MEMORY.is_dir() and disk_usage(SHARED_MEMORY).free > ROOM_BYTES
+    roomy = SHARED_MEMORY.is_dir() and disk_usage(SHARED_MEMORY).free > needed
     return SHARED_MEMORY if roomy else None
 
 

@@ -114,6 +114,14 @@ def meets(what: str, value: float, target: float, unit: str = "") -> bool:
     return met
 
 
+def reaches(what: str, value: float, target: float, unit: str = "") -> bool:
+    """Print *value* beside the least it may be; returns whether it is no less."""
+    met = value >= target
+    verdict = "met" if met else "MISSED"
+    print(f"  {what:<44} {value:6.2f}{unit}   target >= {target:g}{unit}   {verdict}")
+    return met
+
+
 def print_load() -> None:
     """How busy the machine is: figures of a busy one are worth little."""
     load, _, _ = os.getloadavg()

@@ -11,3 +11,5 @@ class Options:
 
     partitions: int | None = None
     runs: int | None = None
+    records: int | None = None
+    """Of 1,000 bytes; of 100 bytes there are ten times as many."""

@@ -1,0 +1,91 @@
+"""Copying a checkpoint beside the topic backup that it is made of, in turn, in one session.
+
+Without live load. The first of each finds a cold JVM and does not count.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shutil import rmtree
+from statistics import median
+from time import perf_counter
+
+from benchmarks._copying import Filled, filled, print_rate
+from benchmarks._measure import print_load, reaches
+from benchmarks._options import Options
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.finishing import Finisher
+from services.checkpoint.kafka.deciding import Decider
+from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.spark.sources import KafkaSources
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level
+from services.connection.sources import ConnectionOptions, connection_settings
+from services.kafka.read_client import ReadClient
+from services.pipeline.backup import back_up
+from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.session import Spark
+from services.pipeline.source import Wanted as Topics
+from services.session import ReadAccess
+from services.topic_backup.store.store import LocalStore
+
+RECORDS, RECORD_BYTES = 2_000_000, 1000
+RUNS = 3
+SHARE = 0.9
+
+
+def main(options: Options) -> bool:
+    """Print both rates and their ratio; returns whether the target is met."""
+    with filled(options.records or RECORDS, RECORD_BYTES) as topic:
+        print(f"copying {topic.records:,} records of {RECORD_BYTES:,} bytes")
+        print_load()
+        given = ConnectionOptions(bootstrap_server=topic.cluster.bootstrap_servers)
+        access = ReadAccess(connection_settings(given))
+        with access.reading() as client, Spark() as spark:
+            copies = _Copies(topic, client, spark)
+            turns = [
+                (copies.backup(number), copies.checkpoint(number))
+                for number in range((options.runs or RUNS) + 1)
+            ]
+        print_load()
+    backups, checkpoints = zip(*turns[1:], strict=True)
+    print_rate("breakglass backup run", list(backups))
+    print_rate("breakglass checkpoint take", list(checkpoints))
+    ratios = [ours / its for its, ours in turns[1:]]
+    return reaches("checkpoint / backup", median(ratios), SHARE)
+
+
+class _Copies:
+    def __init__(self, topic: Filled, client: ReadClient, spark: Spark) -> None:
+        self._topic, self._client, self._spark = topic, client, spark
+
+    def backup(self, number: int) -> float:
+        """MB/s of a whole backup."""
+        folder = self._topic.folder / f"backup-{number}"
+        began = perf_counter()
+        report = back_up(self._run(folder), Topics((self._topic.topic,)))
+        seconds = perf_counter() - began - self._spark.seconds_to_start * (number == 0)
+        assert report.records == self._topic.records
+        rmtree(folder)
+        return self._topic.rate(seconds)
+
+    def checkpoint(self, number: int) -> float:
+        """MB/s from the acknowledgement of a checkpoint to its completion."""
+        folder = self._topic.folder / f"checkpoint-{number}"
+        store = BackupStore(str(folder))
+        wanted = Wanted(Level.VECTOR, (self._topic.topic,))
+        id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
+        assert isinstance(id, int)
+        sources = KafkaSources(self._run(folder))
+        began = perf_counter()
+        found = Finisher(store, Decider(self._client), sources).finish(id)
+        seconds = perf_counter() - began
+        assert found.status is Status.COMPLETED
+        rmtree(folder)
+        return self._topic.rate(seconds)
+
+    def _run(self, folder: Path) -> Run:
+        connection = {"bootstrap.servers": self._topic.cluster.bootstrap_servers}
+        settings = BackupSettings(LocalStore(folder))
+        return Run(self._client, self._spark, connection, settings, Meter(lambda _: None))
