@@ -7,15 +7,26 @@ PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11
 BIN := .venv/bin
 # Further arguments for the command behind a target: make test ARGS="-k diverged"
 ARGS ?=
-# How long `make soak` goes on, in minutes.
+# How often `make soak` kills what backs up and restores, and how long it goes on then, in minutes.
+SOAK_KILLS ?= 120
+# And how many checkpoints it takes while brokers, members and workers are killed.
+SOAK_CHECKPOINTS ?= 100
 MINUTES ?= 60
+# How long `make fuzz` goes on, in seconds.
+SECONDS ?= 3600
 
 # Labs write and flush a lot: tests keep them in memory where 8 GB of it are free.
 IN_MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 8000000 {print "/dev/shm"}')
 export PYTEST_DEBUG_TEMPROOT ?= $(IN_MEMORY)
 
+# Tests start programs thousands of times: each would compile all of its libraries again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Most tests wait more than they work; those of a folder that share brokers stay in one worker.
+WORKERS := --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check format docs lock bench soak
+.PHONY: help setup demo test test-all check format docs lock bench soak fuzz
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -25,14 +36,14 @@ setup: ## Make .venv what requirements/dev.txt says (every target below does thi
 		echo "Breakglass needs Python 3.11 or newer on PATH, or make PYTHON=/path/to/it." >&2; exit 1; fi
 	@$(PYTHON) -m scripts.environment
 
-demo: setup ## Break a cluster on this machine and bring it back
+demo: setup ## Break a cluster on this machine and bring it back, by the console on a terminal
 	@$(BIN)/breakglass demo $(ARGS)
 
 test: setup ## Test the main job: unit tests, and real brokers
-	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest $(WORKERS) -m "not slow" $(ARGS)
 
 test-all: setup ## Test everything, the slow scenarios and older brokers too
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest $(WORKERS) $(ARGS)
 
 check: setup ## Format, lint, types, import contracts, docs, locked requirements
 	$(BIN)/ruff format --check .
@@ -40,14 +51,16 @@ check: setup ## Format, lint, types, import contracts, docs, locked requirements
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m scripts.cli_reference --check
+	$(BIN)/python -m scripts.screenshots --check
 	$(BIN)/python -m scripts.lock --check
 
 format: setup ## Format the code and fix what the linter can
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-docs: setup ## Write docs/cli.md from the commands' own help
+docs: setup ## Write docs/cli.md from the commands' own help, draw docs/screens
 	$(BIN)/python -m scripts.cli_reference
+	$(BIN)/python -m scripts.screenshots
 
 lock: setup ## Pin and hash the dependencies again (ARGS=--upgrade for the newest)
 	$(BIN)/python -m scripts.lock $(ARGS)
@@ -55,7 +68,12 @@ lock: setup ## Pin and hash the dependencies again (ARGS=--upgrade for the newes
 bench: setup ## Measure against Kafka's own tools, in one run
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-soak: setup ## Repeat the tests on real brokers for MINUTES, until one fails
+soak: setup ## SOAK_KILLS kills of backups and restores, then MINUTES of tests on real brokers
+	@SOAK_KILLS=$(SOAK_KILLS) $(BIN)/python -m pytest -x -q tests/pipeline/failing/test_killed.py $(ARGS)
+	@$(BIN)/python -m tests.lab.checkpoint.soak --checkpoints $(SOAK_CHECKPOINTS)
 	@end=$$(( $$(date +%s) + 60 * $(MINUTES) )); \
 	while [ $$(date +%s) -lt $$end ]; do \
 		$(BIN)/python -m pytest -m lab -x -q $(ARGS) || exit 1; done
+
+fuzz: setup ## Feed every reader of untrusted bytes for SECONDS (3600), guided by what it reaches
+	@$(BIN)/python -m tests.fuzz.explore --seconds $(SECONDS) $(ARGS)

@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
+BROKER_SECONDS = 300
+"""How long a test of brokers or of Spark may take on a busy machine: the first one may have to
+fetch their jars. What ends earlier has its own deadlines."""
 
 # The machine that runs the tests may be busy with brokers: an example's wall time says nothing.
 settings.register_profile("breakglass", deadline=None, print_blob=True)
 settings.load_profile("breakglass")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test under tests/lab as one that needs brokers."""
+    """Mark every test under tests/lab as one that needs brokers, tests/pipeline as one of Spark.
+
+    Tests of one folder share brokers, and damage them step by step: they stay in one worker. All
+    of Spark's share a session of it. The plugin that gives tests to workers has to see the marks,
+    so it comes later.
+    """
     for item in items:
-        if item.path.is_relative_to(TESTS / "lab"):
-            item.add_marker(pytest.mark.lab)
+        for folder in ("lab", "pipeline"):
+            if item.path.is_relative_to(TESTS / folder):
+                item.add_marker(getattr(pytest.mark, folder))
+                item.add_marker(pytest.mark.xdist_group(_sharing(item)))
+                if not item.get_closest_marker("timeout"):
+                    item.add_marker(pytest.mark.timeout(BROKER_SECONDS))
+    _put_longest_first(items)
+
+
+def _put_longest_first(items: list[pytest.Item]) -> None:
+    """Let the workers begin with what keeps one of them busy longest, Spark before all.
+
+    The plugin's own order, by the number of tests, would begin with Spark's when all else is done.
+    """
+    sizes = Counter(map(_sharing, items))
+
+    def rank(item: pytest.Item) -> tuple[int, int, str]:
+        spark, brokers = (item.get_closest_marker(one) for one in ("pipeline", "lab"))
+        if not spark and not brokers:
+            return (2, 0, "")
+        return (0 if spark else 1, -sizes[_sharing(item)], _sharing(item))
+
+    items.sort(key=rank)
+
+
+def _sharing(item: pytest.Item) -> str:
+    """What the tests are called together that *item* shares brokers with."""
+    return item.path.parent.relative_to(TESTS).as_posix()
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from console import __version__
-from console.commands import Deferred
+from console.commands import CONSOLE, Commands, Deferred
 from scripts import cli_reference
 
 if TYPE_CHECKING:
@@ -27,8 +27,11 @@ PROGRAMS = {
     "breakglass": "console.cli",
     "kafka-unclean-recovery": "console.unclean_recovery",
     "kafka-elect-leaders": "console.leader_election",
+    "ksql-restore-command-topic": "console.restore_command_topic",
 }
 SHELL_STOPS = {"|", "<", ">", "2>", "&&", "||", ";", "&"}
+SCREEN = (80, 24)
+"""Columns and rows of the smallest terminal that an operator is expected to have."""
 
 
 def relative(page: Path) -> str:
@@ -83,7 +86,17 @@ def check_line(line: str) -> None:
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         assert [word for word in words if "=" not in word and word not in targets] == []
     elif program in PROGRAMS:
+        if program == "breakglass" and opens_the_console(words):
+            words = [CONSOLE, *words]
         check_against(get_command(import_module(PROGRAMS[program]).app), program, words, None)
+
+
+def opens_the_console(words: list[str]) -> bool:
+    """Whether `breakglass` with these words opens the console, without its name."""
+    group = get_command(import_module(PROGRAMS["breakglass"]).app)
+    assert isinstance(group, Commands)
+    own = group.own_options(group.make_context("breakglass", [], resilient_parsing=True))
+    return not words or (words[0].startswith("-") and words[0] not in own)
 
 
 @pytest.mark.parametrize("line", list(documented_commands()))
@@ -110,6 +123,31 @@ def test_a_relative_link_leads_to_a_file(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
     local = [link for link in links if "://" not in link]
     assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_the_runbook_fits_on_one_screen() -> None:
+    columns, rows = SCREEN
+    lines = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > columns] == []
+    assert len(lines) <= rows
+
+
+def test_the_commands_of_the_runbook_exist() -> None:
+    text = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+    spans = re.findall(r"`(breakglass[^`]*)`", text)
+    assert len(spans) >= 3
+    for line in spans:
+        check_line(line)
+
+
+def test_every_picture_of_a_screen_is_on_a_page_and_needs_no_other_host() -> None:
+    folder = ROOT / "docs" / "screens"
+    pages = (page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    shown = {name for text in pages for name in re.findall(r"\(screens/([^)]+)\)", text)}
+    assert {path.name for path in folder.iterdir()} == shown
+    for path in folder.iterdir():
+        addresses = re.findall(r"\w+://[^\s\"<]+", path.read_text(encoding="utf-8"))
+        assert set(addresses) == {"http://www.w3.org/2000/svg"}
 
 
 def test_every_page_is_linked_from_the_index() -> None:
