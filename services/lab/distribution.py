@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,20 +12,17 @@ from platformdirs import user_cache_path
 
 from services.errors import LabError
 from services.lab.java import find_java
+from services.maven.repository import REPOSITORY_VARIABLE, cache_lock, repository
 
 if TYPE_CHECKING:
     from jgo.env import Environment
 
 DEFAULT_VERSION = "4.3.1"
-REPOSITORY_VARIABLE = "BREAKGLASS_MAVEN_REPOSITORY"
-"""Environment variable: address of a mirror that is asked in place of Maven Central."""
-CENTRAL = "https://repo.maven.apache.org/maven2"
 LOG4J_BINDING = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 """Kafka 4 logs by log4j 2 and names this binding only in its archive, not in its POM.
 
 Resolved apart: the binding's parent POM manages an older kafka-clients, which would win.
 """
-TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +71,6 @@ def distribution(version: str = DEFAULT_VERSION, cache: Path | None = None) -> D
     return Distribution(version, find_java(), jars)
 
 
-@contextmanager
-def cache_lock(folder: Path) -> Iterator[None]:
-    """Keep other processes from making the same files in *folder* meanwhile."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 def _classpath_file(cache: Path, version: str) -> Path:
     return cache / f"kafka-{version}.classpath"
 
@@ -124,25 +110,19 @@ def _jars(environment: Environment) -> list[Path]:
 def _build(cache: Path, endpoint: str, version: str) -> Environment:
     try:
         import requests
-        from jgo.config import GlobalSettings
         from jgo.env import EnvironmentBuilder, LinkStrategy
-        from jgo.maven import MavenContext
+
+        from services.maven.context import maven_context
     except ImportError:
         raise LabError("The lab is not installed: run `pip install breakglass[lab]`.") from None
-    mirror = os.environ.get(REPOSITORY_VARIABLE)
-    context = MavenContext(
-        repo_cache=GlobalSettings.load().repo_cache,
-        remote_repos={"central": mirror or CENTRAL},
-        timeout=TIMEOUT_SECONDS,
-    )
     builder = EnvironmentBuilder(
-        context=context, cache_dir=cache / "jgo", link_strategy=LinkStrategy.AUTO
+        context=maven_context(), cache_dir=cache / "jgo", link_strategy=LinkStrategy.AUTO
     )
     try:
         return builder.from_endpoint(endpoint)
     except (requests.RequestException, OSError, RuntimeError, ValueError) as error:
         raise LabError(
-            f"Kafka {version} could not be fetched from {mirror or 'Maven Central'} ({error}): "
+            f"Kafka {version} could not be fetched from {repository()} ({error}): "
             f"check the version, the network and the proxy, or set {REPOSITORY_VARIABLE} to a "
             "mirror."
         ) from error

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from services.errors import LabError, Unreachable
-from services.lab.distribution import Distribution, cache_lock, distribution, kafka_cache
+from services.lab.distribution import Distribution, distribution, kafka_cache
 from services.lab.jvm import HEAP
 from services.lab.layout import FIRST_CONTROLLER, ClusterLayout, Listener
 from services.lab.node import Node
@@ -24,6 +24,7 @@ from services.lab.observe import read_fenced
 from services.lab.planning import new_cluster
 from services.lab.process import end_recorded
 from services.lab.wire import Conversation
+from services.maven.repository import cache_lock
 
 TRAINING_SECONDS = 90.0
 ASK_SECONDS = 2.0

@@ -6,19 +6,14 @@ release, and Spark's parent POM names a repository that may not answer.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from services.errors import PipelineError
+from services.maven.repository import REPOSITORY_VARIABLE
 
 if TYPE_CHECKING:
     from jgo.maven import MavenContext
-
-REPOSITORY_VARIABLE = "BREAKGLASS_MAVEN_REPOSITORY"
-"""Environment variable: address of a mirror that is asked in place of Maven Central."""
-CENTRAL = "https://repo.maven.apache.org/maven2"
-TIMEOUT_SECONDS = 30
 
 COORDINATES = (
     "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
@@ -40,23 +35,18 @@ def fetched(*coordinates: str) -> tuple[Path, ...]:
     Raises:
         PipelineError: no network, or the extra ``pipeline`` is missing.
     """
-    context = _context()
+    context = _maven()
     return tuple(_jar(context, one) for one in coordinates)
 
 
-def _context() -> MavenContext:
+def _maven() -> MavenContext:
     try:
-        from jgo.config import GlobalSettings
-        from jgo.maven import MavenContext
+        from services.maven.context import maven_context
     except ImportError:
         raise PipelineError(
             "Spark is not installed: run `pip install breakglass[pipeline]`."
         ) from None
-    return MavenContext(
-        repo_cache=GlobalSettings.load().repo_cache,
-        remote_repos={"central": os.environ.get(REPOSITORY_VARIABLE) or CENTRAL},
-        timeout=TIMEOUT_SECONDS,
-    )
+    return maven_context()
 
 
 def _jar(context: MavenContext, coordinates: str) -> Path:

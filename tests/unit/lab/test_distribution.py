@@ -10,11 +10,11 @@ import pytest
 from services.errors import LabError
 from services.lab import distribution as module
 from services.lab.distribution import (
-    REPOSITORY_VARIABLE,
     Distribution,
     coordinates,
     distribution,
 )
+from services.maven.repository import REPOSITORY_VARIABLE
 
 VERSION = "4.3.1"
 
