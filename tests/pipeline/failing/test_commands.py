@@ -171,6 +171,7 @@ def test_the_last_line_sums_up(broker: Cluster, topic: str, tmp_path: Path) -> N
     assert [one["lag"] for one in held["partitions"]] == [0, 0]
 
 
+@pytest.mark.slow
 def test_a_topic_that_does_not_exist_is_a_usage_error(broker: Cluster, tmp_path: Path) -> None:
     code, _, err = finish(broker, "run", "--topics", "nowhere", "--to", str(tmp_path))
     assert (code, err.strip()) == (2, "There is no topic nowhere: check the spelling.")

@@ -24,6 +24,7 @@ AS_ANYBODY = ["setpriv", "--bounding-set=-dac_override", "--inh-caps=-dac_overri
 """Root may write everywhere, unless this is taken from it."""
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_gone_midway_leaves_the_last_commit(
     broker: Cluster, back_up: BackUp, restore: Restore, topic: str
 ) -> None:
@@ -51,6 +52,7 @@ def test_a_folder_that_is_gone_midway_leaves_the_last_commit(
     assert stored(back_up.root / topic, 0) == truth
 
 
+@pytest.mark.slow
 def test_a_stream_whose_folder_is_gone_begins_no_other_backup(
     broker: Cluster, back_up: BackUp, topic: str
 ) -> None:

@@ -19,7 +19,8 @@ from services.lab.security import OPERATOR, SUPER_USER, write_client_properties
 from services.pipeline.backup import back_up
 from services.pipeline.kafka_options import java_properties
 from services.pipeline.report import BackupReport
-from services.pipeline.restore.plan import RestoreOptions, make_plan
+from services.pipeline.restore.options import RestoreOptions
+from services.pipeline.restore.plan import make_plan
 from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
 from services.pipeline.running import BackupSettings, Meter, Run
 from services.pipeline.session import Spark
