@@ -157,6 +157,12 @@ def test_every_page_is_linked_from_the_index() -> None:
     assert pages - linked == {"index.md"}
 
 
+def test_a_newcomer_is_told_of_every_folder_of_the_services() -> None:
+    told = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    folders = {one.parent.name for one in (ROOT / "services").glob("*/__init__.py")}
+    assert {one for one in folders if f"`services/{one}/`" not in told} == set()
+
+
 def test_the_command_reference_is_current() -> None:
     assert cli_reference.main(["--check"]) == 0, "run `make docs`"
 
