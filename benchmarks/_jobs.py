@@ -20,7 +20,8 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup import back_up
 from services.pipeline.kafka_options import java_properties
-from services.pipeline.restore.plan import RestoreOptions, make_plan
+from services.pipeline.restore.options import RestoreOptions
+from services.pipeline.restore.plan import make_plan
 from services.pipeline.restore.restore import RestoreRun, restore
 from services.pipeline.running import BackupSettings, Meter, Run
 from services.pipeline.session import Spark

@@ -19,7 +19,8 @@ from console.wiring import Connection
 
 if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
-    from services.pipeline.restore.plan import RestoreOptions, RestorePlan
+    from services.pipeline.restore.options import RestoreOptions
+    from services.pipeline.restore.planned import RestorePlan
     from services.pipeline.restore.restore import TopicRestored
     from services.topic_backup.store.store import Store
 
@@ -232,7 +233,7 @@ def _tail_plan(
     from console.plan_edits import opened
     from services.errors import UsageError
     from services.kafka.wire.deadline import Deadline
-    from services.pipeline.restore.plan import RestoreOptions
+    from services.pipeline.restore.options import RestoreOptions
     from services.pipeline.restore.tail_plan import TailOptions, tail_plan
 
     if options != RestoreOptions(partitions=options.partitions, resume=options.resume):
@@ -255,7 +256,7 @@ def _options(
     groups_at: str | None,
     **flags: bool,
 ) -> RestoreOptions:
-    from services.pipeline.restore.plan import RestoreOptions
+    from services.pipeline.restore.options import RestoreOptions
 
     return RestoreOptions(
         renamed=pairs_in(renamed, "--map"),

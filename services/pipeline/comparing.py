@@ -16,7 +16,8 @@ import numpy as np
 from services.pipeline.answers import answer
 from services.pipeline.part_writer import Chunk, chunk_of
 from services.pipeline.restore.values import restored_bytes
-from services.pipeline.stored import Bytes, Longs, Run, StoredSegment, runs_between
+from services.pipeline.segment_files import Bytes, Longs, Run
+from services.pipeline.stored import StoredSegment, runs_between
 
 if TYPE_CHECKING:
     import pyarrow as pa

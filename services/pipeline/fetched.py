@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from services.errors import DamagedBackup
-from services.pipeline.stored import FIELDS, Longs, Run, StoredSegment
+from services.pipeline.segment_files import FIELDS, Longs, Run, SegmentFiles
 from services.topic_backup.folder import storage_errors
 from services.topic_backup.layout import records_name
 from services.topic_backup.segment_index import SegmentIndex, open_index
@@ -25,7 +25,7 @@ RUN_RECORDS = 100_000
 class FetchedSegment:
     """One segment, with its files open."""
 
-    def __init__(self, segment: StoredSegment) -> None:
+    def __init__(self, segment: SegmentFiles) -> None:
         self._segment = segment
         self._next = 0
         """Number of the entry behind those that were read last."""

@@ -11,7 +11,9 @@ from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.model import TopicPartition
 from services.pipeline.report import Progress
-from services.pipeline.restore.plan import RestoreOptions, RestorePlan, make_plan
+from services.pipeline.restore.options import RestoreOptions
+from services.pipeline.restore.plan import make_plan
+from services.pipeline.restore.planned import RestorePlan
 from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
 from services.pipeline.restore.tail_plan import TailOptions, tail_plan
 from services.pipeline.running import BackupSettings, Meter, Run, Tell

@@ -19,15 +19,14 @@ from services.errors import Refused, StorageError, UsageError
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.restore.group_choice import require_no_members
-from services.pipeline.restore.plan import (
+from services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
-    read_targets,
-    require_room,
 )
 from services.pipeline.restore.state import RestoreState, read_state
+from services.pipeline.restore.target_choice import read_targets, require_room
 from services.pipeline.restore.task import Spans
 from services.pipeline.source import TopicSource
 from services.pipeline.stored import StoredSegment, stored_segments

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from services.pipeline.restore.task import Spans, runs_within
-from services.pipeline.stored import Longs, Run, StoredSegment, runs_between
+from services.pipeline.segment_files import Longs, Run
+from services.pipeline.stored import StoredSegment, runs_between
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from services.errors import PipelineError
 from services.pipeline.restore.offset_log import Announced, OffsetLog, runs_of
 from services.pipeline.restore.offset_map import Committed
 from services.pipeline.restore.task import Hopeless, PartitionRestored, PartitionTask
-from services.pipeline.stored import Run
+from services.pipeline.segment_files import Run
 
 SECONDS = 120.0
 FIRST_BYTES = 1024 * 1024

@@ -9,7 +9,7 @@ from services.errors import ClusterError, UsageError
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import Committed, OffsetMap
-from services.pipeline.restore.plan import source_of
+from services.pipeline.restore.resuming import source_of
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.task import Spans
 from services.pipeline.running import Run

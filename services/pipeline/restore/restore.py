@@ -19,7 +19,7 @@ from services.pipeline.restore.java_client import produce_by_java
 from services.pipeline.restore.native_client import RESTORED, worker
 from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import OffsetMap
-from services.pipeline.restore.plan import RestorePlan, TopicPlan, stored_of
+from services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
 from services.pipeline.restore.proof import declared_in, prove
 from services.pipeline.restore.state import RestoreState
 from services.pipeline.restore.target import Target

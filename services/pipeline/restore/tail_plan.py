@@ -14,14 +14,13 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.restore.plan import (
+from services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
-    read_targets,
-    source_of,
 )
+from services.pipeline.restore.resuming import source_of
 from services.pipeline.restore.settings import expired_at_once
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.tail import (
@@ -34,6 +33,7 @@ from services.pipeline.restore.tail import (
     content,
     fates_of,
 )
+from services.pipeline.restore.target_choice import read_targets
 from services.pipeline.source import PartitionSource, TopicSource
 from services.pipeline.stored import StoredSegment, stored_segments
 from services.recovery.plan.document import Plan

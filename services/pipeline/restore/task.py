@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from services.errors import PipelineError
-from services.pipeline.stored import Run, StoredSegment, runs_between
+from services.pipeline.segment_files import Run
+from services.pipeline.stored import StoredSegment, runs_between
 
 
 class Hopeless(PipelineError):
