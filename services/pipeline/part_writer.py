@@ -7,6 +7,7 @@ piece of an index: neither is taken apart for each record.
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -70,6 +71,8 @@ class PartTarget:
     max_segment_bytes: int
     bytes_per_second: float | None = None
     """At most, of each task; None: as fast as it can."""
+    records_crc: bool = False
+    """Whether parts tell the CRC of their records, too."""
 
     def names(self, attempt: int, chunk: Chunk, number: int) -> tuple[str, str]:
         """Names for records file and index of the part that begins with *chunk*."""
@@ -172,16 +175,17 @@ class PartTask:
     def _begin(self, chunk: Chunk) -> _OpenPart:
         names = self._target.names(self._attempt, chunk, self._number)
         self._number += 1
-        self._open = _OpenPart(self._target.folder, names, chunk.partition)
+        self._open = _OpenPart(self._target, names, chunk.partition)
         return self._open
 
 
 class _OpenPart:
-    def __init__(self, folder: Folder, names: tuple[str, str], partition: int) -> None:
+    def __init__(self, target: PartTarget, names: tuple[str, str], partition: int) -> None:
         self._names = names
         self._partition = partition
-        self._records, self._index = (folder.begin(name) for name in names)
+        self._records, self._index = (target.folder.begin(name) for name in names)
         self._digest = hashlib.sha256()
+        self._crc = 0 if target.records_crc else None
         self._count = 0
         self._first: tuple[int, int] | None = None
         self._last = (0, 0)
@@ -197,6 +201,8 @@ class _OpenPart:
         entries[:, 1] = chunk.bounds[:-1] + self.size
         entries[:, 2] = np.diff(chunk.bounds)
         self._put(chunk.data)
+        if self._crc is not None:
+            self._crc = zlib.crc32(chunk.data, self._crc)
         self._index.write(memoryview(entries.tobytes()))
         newest = int(chunk.timestamps.max())
         if self._first is None:
@@ -223,6 +229,7 @@ class _OpenPart:
             max_timestamp=self._max_timestamp,
             records_bytes=self.size,
             sha256=self._digest.hexdigest(),
+            records_crc=self._crc,
         )
 
     def abandon(self) -> None:

@@ -117,9 +117,10 @@ class RangeCopy:
 
     def target(self, tasks: int = 1) -> PartTarget:
         """Where the parts of one more job go, of so many *tasks* at a time."""
-        limit, rate = self.run.settings.max_segment_bytes, self.run.settings.bytes_per_second
-        share = None if rate is None else rate / tasks
-        return PartTarget(self.assembler.folder, self.assembler.run, limit, share)
+        how = self.run.settings
+        share = None if how.bytes_per_second is None else how.bytes_per_second / tasks
+        folder, run = self.assembler.folder, self.assembler.run
+        return PartTarget(folder, run, how.max_segment_bytes, share, how.records_crc)
 
     def _overtaken(self, job: Sequence[Stretch]) -> list[Stretch]:
         """The same *job* from where the logs begin by now (B3)."""

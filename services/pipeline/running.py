@@ -34,6 +34,8 @@ class BackupSettings:
     """That of new topics; None leaves each in the form it has."""
     bytes_per_second: float | None = None
     """At most, of all tasks of a job together; None: as fast as they can."""
+    records_crc: bool = False
+    """Whether parts tell the CRC of their records, by which copies are compared."""
 
 
 @dataclass(slots=True)
@@ -78,10 +80,12 @@ class Run:
     """Kafka's own keys, for the clients within the JVM."""
     settings: BackupSettings
     meter: Meter
+    beside_others: bool = False
+    """Its jobs run beside those of other runs, so each has a session, and settings, of its own."""
 
     def session(self) -> SparkSession:
         """Spark's session; starting it is no part of the copying."""
         before = self.spark.seconds_to_start
         session = self.spark.session()
         self.meter.leave_out(self.spark.seconds_to_start - before)
-        return session
+        return session.newSession() if self.beside_others else session

@@ -73,6 +73,7 @@ class Spark:
         self._settings = settings or {}
         self._log = log
         self._session: SparkSession | None = None
+        self._starting = threading.Lock()
         self._shared = False
         """Whether it was there before, and is somebody else's to end."""
         self.seconds_to_start = 0.0
@@ -91,16 +92,17 @@ class Spark:
             _stop(self._session)
 
     def session(self) -> SparkSession:
-        """The session.
+        """The session, which is the same for every thread.
 
         Raises:
             PipelineError: Spark, Java or the jars are missing, or it does not start.
         """
-        if self._session is None:
-            began, self._shared = time.monotonic(), _running()
-            self._session = _start(self._master, self._settings, self._log or log_file())
-            self.seconds_to_start = time.monotonic() - began
-        return self._session
+        with self._starting:
+            if self._session is None:
+                began, self._shared = time.monotonic(), _running()
+                self._session = _start(self._master, self._settings, self._log or log_file())
+                self.seconds_to_start = time.monotonic() - began
+            return self._session
 
 
 @contextmanager

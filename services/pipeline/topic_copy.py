@@ -58,8 +58,8 @@ class TopicCopy:
         self._ranges = RangeCopy(run, source.name, assembler)
         self._reports = {one.partition: one for one in report.partitions}
 
-    def copy(self, job: Sequence[Stretch]) -> None:
-        """Copy *job*, and commit it if the topic is still the one that was read.
+    def copy(self, job: Sequence[Stretch]) -> list[Part]:
+        """Copy *job*, and commit it if the topic is still the one that was read; its parts.
 
         Raises:
             ClusterError: it is not; nothing of *job* was committed.
@@ -67,6 +67,7 @@ class TopicCopy:
         """
         stretches, parts = self._ranges.copy(job)
         self.take(stretches, parts)
+        return parts
 
     def take(self, stretches: Sequence[Stretch], parts: Sequence[Part]) -> None:
         """Commit *parts*, which hold the *stretches* from end to end. Raises as `copy`."""

@@ -39,6 +39,8 @@ class Part:
     """Magic byte included."""
     sha256: str
     """Of the records file."""
+    records_crc: int | None = None
+    """CRC-32 of the records without the magic byte; None where nobody asked for it."""
 
     def to_json(self) -> str:
         """The part as it comes back from a task."""

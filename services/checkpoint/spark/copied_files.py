@@ -10,25 +10,23 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from services.checkpoint.spark.records_digest import records_digest
 from services.checkpoint.store.documents import ManifestDocument, StoredFile
-from services.checkpoint.store.files import blobs_at
+from services.checkpoint.store.files import blobs_at, stored_file
 from services.errors import MalformedInput, StorageError
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import records_name
 from services.topic_backup.manifest import read_manifest
-from services.topic_backup.segment_bytes import chunks
-from services.topic_backup.segment_reader import MAGIC
+from services.topic_backup.part import Part
 from services.topic_backup.store.blobs import Blobs
 from services.topic_backup.store.store import Store, open_store
 from services.topic_backup.summary import PartitionSummary
 
 SEGMENTS, CHANNEL = "segments", "channel"
 STATES = "snapshot/states.json"
-CHUNK_BYTES = 1024 * 1024
 
 
 def segments_store(where: str) -> Store:
@@ -52,8 +50,11 @@ def manifest_of(
     incarnation: str | None,
     tool_version: str,
     states: Mapping[str, bytes],
+    parts: Iterable[Part],
 ) -> ManifestDocument:
     """What lies below *where*; segments by the hashes that were taken while they were written.
+
+    *parts* are the records as far as the cut, in order.
 
     Raises:
         StorageError: a file cannot be read.
@@ -75,9 +76,9 @@ def manifest_of(
         position=position,
         start=start,
         records=sum(one.count for one in summary.segments),
-        records_sha256=_records_sha256(folder, summary),
+        records_digest=records_digest(parts),
         files=tuple(
-            known[name] if name in known else _file(held, name)
+            known[name] if name in known else stored_file(held, name)
             for name in sorted(held.names())
             if not _hidden(name)
         ),
@@ -126,25 +127,6 @@ def read_states(where: str) -> dict[str, bytes]:
 def _write_states(held: Blobs, states: Mapping[str, bytes]) -> None:
     texts = {group: base64.b64encode(one).decode() for group, one in sorted(states.items())}
     held.create(STATES, json.dumps(texts).encode())
-
-
-def _records_sha256(folder: Folder, summary: PartitionSummary) -> str:
-    """Of the records alone, without the bytes that every segment begins with."""
-    digest = hashlib.sha256()
-    for segment in summary.segments:
-        name = records_name(segment.prefix)
-        for chunk in chunks(folder, name, segment.records_bytes, len(MAGIC)):
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _file(held: Blobs, name: str) -> StoredFile:
-    digest, size = hashlib.sha256(), 0
-    with held.open(name) as file:
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-            size += len(chunk)
-    return StoredFile(name, size, digest.hexdigest())
 
 
 def _hidden(name: str) -> bool:

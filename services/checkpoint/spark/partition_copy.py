@@ -6,8 +6,8 @@ than they do. The result is a topic backup of one partition.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from services.checkpoint.spark.copied_files import channel_store, manifest_of, segments_store
@@ -25,6 +25,7 @@ from services.pipeline.source import PartitionSource, TopicSource, Wanted, read_
 from services.pipeline.topic_copy import TopicCopy
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.assembling import assembling
+from services.topic_backup.part import Part
 from services.topic_backup.store.store import Store
 
 ASK_SECONDS = 60.0
@@ -49,8 +50,8 @@ class PartitionCopy:
     tool_version: str = "unknown"
     states: Mapping[str, bytes] = field(default_factory=dict)
     """What each group's owner has saved at the cut."""
-    spark: threading.Lock = field(default_factory=threading.Lock)
-    """One job at a time: each has every core, and settings of its own."""
+    spark: AbstractContextManager[object] = field(default_factory=nullcontext)
+    """Entered for each job: of all partitions a few have one at the same time."""
     _tried: bool = field(default=False, init=False)
 
     def copy(self, where: str) -> ManifestDocument:
@@ -66,7 +67,7 @@ class PartitionCopy:
             self._read_again()
         self._tried = True
         self._require()
-        self._copy_prefix(segments_store(where))
+        parts = self._copy_prefix(segments_store(where))
         if self.in_transit:
             self._copy_channel(channel_store(where))
         return manifest_of(
@@ -79,6 +80,7 @@ class PartitionCopy:
             incarnation=self.incarnation,
             tool_version=self.tool_version,
             states=self.states,
+            parts=parts,
         )
 
     @property
@@ -112,7 +114,7 @@ class PartitionCopy:
                 "retention, then take one with a new id"
             )
 
-    def _copy_prefix(self, store: Store) -> None:
+    def _copy_prefix(self, store: Store) -> list[Part]:
         start = min(self.partition.log_start, self.position)
         report = TopicReport(
             self.topic.name,
@@ -127,14 +129,15 @@ class PartitionCopy:
             if stretch.offsets <= SMALL:
                 parts = copy_exactly(self._log(), start, self.position, copy.target())
                 copy.take([stretch], parts)
-                return
+                return parts
+            todo = jobs([stretch], self.run.settings.offsets_a_job)
             with self.spark:
-                for job in jobs([stretch], self.run.settings.offsets_a_job):
-                    copy.copy(job)
+                parts = [part for job in todo for part in copy.copy(job)]
         (done,) = report.partitions
         lost = done.missing.get("lost", 0)
         if lost:
             self._require_kept(start + lost)
+        return parts
 
     def _copy_channel(self, store: Store) -> None:
         end = max(self.in_transit) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from services.checkpoint.copying import Source
 from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
@@ -18,6 +18,8 @@ from services.pipeline.running import Run
 from services.pipeline.source import TopicSource, Wanted, read_sources
 
 ASK_SECONDS = 60.0
+JOBS = 2
+"""Of Spark, side by side: while one is planned or committed the other keeps the cores busy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class KafkaSources:
     run: Run
     control_topic: str = CONTROL_TOPIC
     tool_version: str = "unknown"
-    _spark: threading.Lock = field(default_factory=threading.Lock)
+    _spark: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(JOBS))
 
     def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
         """A source for each partition.
@@ -67,8 +69,11 @@ class KafkaSources:
             )
         offsets = (one.offsets.get(subject.number) for one in cut.groups.values())
         needed = min((one for one in offsets if one is not None), default=partition.log_start)
+        run = replace(
+            self.run, settings=replace(self.run.settings, records_crc=True), beside_others=True
+        )
         return PartitionCopy(
-            self.run,
+            run,
             topic,
             partition,
             cut.positions[subject.number],

@@ -13,13 +13,12 @@ from dataclasses import replace
 from services.checkpoint.protocol.status import DIFFERENT_COPIES, may_become, partition_failure
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.documents import ManifestDocument, OngoingDocument, StoredFile
-from services.checkpoint.store.files import SIDE_BY_SIDE, Files
+from services.checkpoint.store.files import SIDE_BY_SIDE, Files, stored_file
 from services.checkpoint.store.layout import Entry, Name, contents, of_checkpoint, of_copy
 from services.checkpoint.store.stored import StoredCopy, StoredPartition, put_together
 from services.errors import Refused
 from services.topic_backup.store.blobs import Blobs
 
-CHUNK_BYTES = 1024 * 1024
 NEW_ID = "take a checkpoint with a new id"
 
 
@@ -203,9 +202,5 @@ def _wrong(held: Blobs, file: StoredFile) -> str | None:
     if size != file.size:
         there = "missing" if size is None else f"{size} bytes long, not {file.size}"
         return f"{held.where(file.name)} is {there}"
-    digest = hashlib.sha256()
-    with held.open(file.name) as opened:
-        while chunk := opened.read(CHUNK_BYTES):
-            digest.update(chunk)
-    same = digest.hexdigest() == file.sha256
+    same = stored_file(held, file.name) == file
     return None if same else f"{held.where(file.name)} has other bytes than were committed"

@@ -179,7 +179,7 @@ class ManifestDocument:
     start: int
     """The first offset that the copy may hold: the log's start when it was copied."""
     records: int
-    records_sha256: str
+    records_digest: str
     """Of the records alone: two nodes' copies of a partition have the same (scenario 3)."""
     files: tuple[StoredFile, ...]
     snapshot: str | None = None

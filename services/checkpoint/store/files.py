@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from services.checkpoint.store.documents import (
     ManifestDocument,
     OngoingDocument,
     StartedDocument,
+    StoredFile,
     TakeDocument,
     decode,
     encode,
@@ -30,6 +32,7 @@ SIDE_BY_SIDE = 16
 """Files that are written or read at the same time: each takes a round trip, or a flush (H14)."""
 MAX_REASON = 1000
 """Characters of a failure's reason."""
+CHUNK_BYTES = 1024 * 1024
 KINDS: Mapping[Entry, type[Document]] = {
     Entry.TAKE: TakeDocument,
     Entry.STARTED: StartedDocument,
@@ -50,6 +53,16 @@ def blobs_at(address: str) -> Blobs:
     """The files below *address*. Raises UsageError where it is none."""
     store = open_store(address)
     return LocalBlobs(store.path) if isinstance(store, LocalStore) else FsspecBlobs(store.where())
+
+
+def stored_file(held: Blobs, name: str) -> StoredFile:
+    """A file as it is there now, every byte of it read. Raises StorageError."""
+    digest, size = hashlib.sha256(), 0
+    with held.open(name) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+    return StoredFile(name, size, digest.hexdigest())
 
 
 class Files:

@@ -42,7 +42,7 @@ class StoredCopy:
             reason = self.failure.reason
             return Copy(self.id, Status.FAILED, self.position, reason=reason)
         if self.manifest is not None:
-            digest = self.manifest.records_sha256
+            digest = self.manifest.records_digest
             return Copy(self.id, Status.COMPLETED, self.manifest.position, digest=digest)
         status = Status.DOES_NOT_EXIST if self.ongoing is None else Status.ONGOING
         return Copy(self.id, status, self.position)

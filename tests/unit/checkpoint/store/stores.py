@@ -39,7 +39,7 @@ def manifest(
         position=position,
         start=0,
         records=position,
-        records_sha256=records,
+        records_digest=records,
         files=files,
         snapshot="state-99",
         tool_version="1.0",
