@@ -1,18 +1,24 @@
 """Copying a checkpoint beside the topic backup that it is made of, in turn, in one session.
 
-Without live load. The first of each finds a cold JVM and does not count.
+Without live load. The first of each finds a cold JVM and does not count. Processor time is
+printed beside: what else runs on the machine changes it less than it changes rates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
 from time import perf_counter
 
+from psutil import Process
+
 from benchmarks._copying import Filled, filled, print_rate
 from benchmarks._measure import print_load, reaches
 from benchmarks._options import Options
+from benchmarks._usage import ROLES, spent
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher
 from services.checkpoint.kafka.deciding import Decider
@@ -43,6 +49,7 @@ def main(options: Options) -> bool:
         given = ConnectionOptions(bootstrap_server=topic.cluster.bootstrap_servers)
         access = ReadAccess(connection_settings(given))
         with access.reading() as client, Spark() as spark:
+            spark.session()
             copies = _Copies(topic, client, spark)
             turns = [
                 (copies.backup(number), copies.checkpoint(number))
@@ -50,40 +57,62 @@ def main(options: Options) -> bool:
             ]
         print_load()
     backups, checkpoints = zip(*turns[1:], strict=True)
-    print_rate("breakglass backup run", list(backups))
-    print_rate("breakglass checkpoint take", list(checkpoints))
-    ratios = [ours / its for its, ours in turns[1:]]
+    _print("breakglass backup run", backups)
+    _print("breakglass checkpoint take", checkpoints)
+    ratios = [ours.rate / its.rate for its, ours in turns[1:]]
     return reaches("checkpoint / backup", median(ratios), SHARE)
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """One copy of all records."""
+
+    rate: float
+    """MB/s."""
+    cpu: Mapping[str, float]
+    """Seconds of processor time by role."""
+
+
+def _print(name: str, copies: Sequence[Copying]) -> None:
+    print_rate(name, [one.rate for one in copies])
+    middle = {role: median(one.cpu[role] for one in copies) for role in ROLES}
+    each = ", ".join(f"{role} {seconds:.1f}" for role, seconds in middle.items())
+    print(f"    processor time {sum(middle.values()):.1f} s: {each}")
 
 
 class _Copies:
     def __init__(self, topic: Filled, client: ReadClient, spark: Spark) -> None:
         self._topic, self._client, self._spark = topic, client, spark
 
-    def backup(self, number: int) -> float:
-        """MB/s of a whole backup."""
+    def backup(self, number: int) -> Copying:
+        """A whole backup."""
         folder = self._topic.folder / f"backup-{number}"
-        began = perf_counter()
+        began, before = perf_counter(), spent(Process())
         report = back_up(self._run(folder), Topics((self._topic.topic,)))
-        seconds = perf_counter() - began - self._spark.seconds_to_start * (number == 0)
+        done = self._since(began, before)
         assert report.records == self._topic.records
         rmtree(folder)
-        return self._topic.rate(seconds)
+        return done
 
-    def checkpoint(self, number: int) -> float:
-        """MB/s from the acknowledgement of a checkpoint to its completion."""
+    def checkpoint(self, number: int) -> Copying:
+        """From the acknowledgement of a checkpoint to its completion."""
         folder = self._topic.folder / f"checkpoint-{number}"
         store = BackupStore(str(folder))
         wanted = Wanted(Level.VECTOR, (self._topic.topic,))
         id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
         assert isinstance(id, int)
         sources = KafkaSources(self._run(folder))
-        began = perf_counter()
+        began, before = perf_counter(), spent(Process())
         found = Finisher(store, Decider(self._client), sources).finish(id)
-        seconds = perf_counter() - began
+        done = self._since(began, before)
         assert found.status is Status.COMPLETED
         rmtree(folder)
-        return self._topic.rate(seconds)
+        return done
+
+    def _since(self, began: float, before: Mapping[str, float]) -> Copying:
+        seconds = perf_counter() - began
+        cpu = {role: now - before[role] for role, now in spent(Process()).items()}
+        return Copying(self._topic.rate(seconds), cpu)
 
     def _run(self, folder: Path) -> Run:
         connection = {"bootstrap.servers": self._topic.cluster.bootstrap_servers}

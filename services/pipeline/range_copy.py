@@ -97,7 +97,12 @@ class RangeCopy:
 
     def _job(self, ranges: Ranges) -> list[Part]:
         if self._reader is None:
-            self._reader = TopicReader(self.run.session(), self.run.connection, self.topic)
+            self._reader = TopicReader(
+                self.run.session(),
+                self.run.connection,
+                self.topic,
+                share=1 / (self.run.side_by_side or 1),
+            )
         reader = self._reader
         with jvm_errors(f"reading topic {self.topic}"):
             target = self.target(reader.side_by_side(ranges))

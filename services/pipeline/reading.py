@@ -69,6 +69,8 @@ class TopicReader:
     """Kafka's own keys, for the clients within the JVM."""
     topic: str
     small: bool = True
+    share: float = 1.0
+    """Of the cores, which others use beside it."""
 
     def run(self, ranges: Ranges, worker: Worker, column: str) -> list[str]:
         """Give the records of *ranges* to *worker*, task by task; returns what it answered.
@@ -99,7 +101,8 @@ class TopicReader:
 
     def _tasks(self, ranges: Ranges) -> int:
         offsets = sum(end - start for start, end in ranges.values())
-        return max(min(self._cores, offsets // OFFSETS_A_TASK), len(ranges))
+        cores = max(1, int(self._cores * self.share))
+        return max(min(cores, offsets // OFFSETS_A_TASK), len(ranges))
 
     @property
     def _cores(self) -> int:

@@ -80,12 +80,13 @@ class Run:
     """Kafka's own keys, for the clients within the JVM."""
     settings: BackupSettings
     meter: Meter
-    beside_others: bool = False
-    """Its jobs run beside those of other runs, so each has a session, and settings, of its own."""
+    side_by_side: int | None = None
+    """Among so many runs its jobs share the cores; each has a session, and settings, of its own.
+    None: nothing runs beside it."""
 
     def session(self) -> SparkSession:
         """Spark's session; starting it is no part of the copying."""
         before = self.spark.seconds_to_start
         session = self.spark.session()
         self.meter.leave_out(self.spark.seconds_to_start - before)
-        return session.newSession() if self.beside_others else session
+        return session if self.side_by_side is None else session.newSession()

@@ -88,6 +88,11 @@ class PartitionCopy:
         """Of the partition in its topic."""
         return self.partition.partition.partition
 
+    @property
+    def offsets(self) -> int:
+        """As far as the cut."""
+        return max(0, self.position - self.partition.log_start)
+
     def _read_again(self) -> None:
         deadline = Deadline.after(ASK_SECONDS)
         wanted = Wanted((self.topic.name,))

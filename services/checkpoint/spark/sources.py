@@ -47,10 +47,21 @@ class KafkaSources:
                 "with a new id"
             )
         control = read_control(self.run.client, self.control_topic, deadline) or Control()
-        return {
+        sources = {
             one.number: self._source(one, found[one.topic], take, cut, control)
             for one in take.partitions
         }
+        whole = sum(one.offsets for one in sources.values())
+        return {
+            number: replace(one, run=self._run(one.offsets, whole))
+            for number, one in sources.items()
+        }
+
+    def _run(self, offsets: int, whole: int) -> Run:
+        """What copies so many *offsets* of the *whole*: most of it takes every core."""
+        alone = 2 * offsets > whole or self.run.settings.bytes_per_second is not None
+        settings = replace(self.run.settings, records_crc=True)
+        return replace(self.run, settings=settings, side_by_side=1 if alone else JOBS)
 
     def _source(
         self,
@@ -59,7 +70,7 @@ class KafkaSources:
         take: TakeDocument,
         cut: CutDocument,
         control: Control,
-    ) -> Source:
+    ) -> PartitionCopy:
         partition = next((one for one in topic.partitions if one.partition == of(subject)), None)
         if partition is None:
             why = topic.unread.get(subject.partition, "it is gone")
@@ -69,11 +80,8 @@ class KafkaSources:
             )
         offsets = (one.offsets.get(subject.number) for one in cut.groups.values())
         needed = min((one for one in offsets if one is not None), default=partition.log_start)
-        run = replace(
-            self.run, settings=replace(self.run.settings, records_crc=True), beside_others=True
-        )
         return PartitionCopy(
-            run,
+            self.run,
             topic,
             partition,
             cut.positions[subject.number],
