@@ -15,14 +15,14 @@ from console.checkpoint_options import (
     MaxRate,
     Node,
     Store,
-    bytes_per_second,
     found_in,
     store_at,
 )
-from console.checkpoint_take import How, coordinating
+from console.checkpoint_take import coordinating
 from console.options import connected
 from console.output import say
 from console.wiring import Connection
+from services.checkpoint.asked import bytes_per_second
 
 if TYPE_CHECKING:
     from services.checkpoint.store.stored import StoredCheckpoint
@@ -48,6 +48,7 @@ def finish(
     """
     from services.checkpoint.kafka.owners import take_over
     from services.checkpoint.kafka.topics import Wanted
+    from services.checkpoint.parts import How
     from services.errors import Refused
 
     opened = store_at(store)

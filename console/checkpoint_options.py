@@ -11,11 +11,8 @@ from services.checkpoint.kafka.control import CONTROL_TOPIC
 
 if TYPE_CHECKING:
     from services.checkpoint.store.backup_store import BackupStore
-    from services.checkpoint.store.documents import Policy
     from services.checkpoint.store.stored import StoredCheckpoint
 
-_RATE = re.compile(r"([0-9]{1,9})([kMG]?)B/s", re.ASCII)
-_UNITS = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)", re.ASCII)
 _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -72,39 +69,6 @@ def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
     if found is None:
         raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
     return found
-
-
-def policies(given: list[str] | None) -> dict[str, Policy]:
-    """The groups that the options name, each with its policy.
-
-    Raises:
-        UsageError: one is not written NAME=POLICY, or is named twice.
-    """
-    from services.checkpoint.store.documents import Policy
-    from services.errors import UsageError
-
-    found: dict[str, Policy] = {}
-    for text in given or ():
-        name, _, policy = text.rpartition("=")
-        if not name or policy not in set(Policy) or name in found:
-            raise UsageError(
-                f"--group {text!r} is not written NAME=exactly-once or NAME=at-least-once, or is "
-                "named twice: write each group once, so."
-            )
-        found[name] = Policy(policy)
-    return found
-
-
-def bytes_per_second(text: str | None) -> float | None:
-    """The rate that the option names. Raises UsageError where it names none."""
-    from services.errors import UsageError
-
-    if text is None:
-        return None
-    match = _RATE.fullmatch(text)
-    if match is None or not int(match[1]):
-        raise UsageError(f"--max-rate {text!r} is no rate: write it as 20MB/s or 500kB/s.")
-    return float(int(match[1]) * _UNITS[match[2]])
 
 
 def milliseconds(text: str | None, option: str) -> int | None:

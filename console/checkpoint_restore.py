@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.backup_run import Master
-from console.checkpoint_options import CONTROL, AsJson, ControlTopic, Id, Store, store_at
+from console.checkpoint_options import CONTROL, AsJson, ControlTopic, Id, Store, found_in, store_at
 from console.consent import Consent, Phrases
 from console.option_values import pairs_in
 from console.options import connected_for_writing
 from console.output import print_json, say
 from console.restoring import carried_out, default_state, exit_code, print_restored
 from console.wiring import Connection
+from services.checkpoint.asked import new_names
 from services.checkpoint.promise import promise
+from services.checkpoint.restored_words import settings_given, settings_told, told_of
 
 if TYPE_CHECKING:
     from services.checkpoint.spark.restoring import CheckpointPlan
@@ -35,6 +37,9 @@ def restore_checkpoint(
         list[str] | None,
         typer.Option("--map", metavar="OLD=NEW", help="Another name (repeatable)."),
     ] = None,
+    suffix: Annotated[
+        str, typer.Option(metavar="TEXT", help="Behind the names of those that --map leaves out.")
+    ] = "",
     replication_factor: Annotated[
         int | None, typer.Option(min=1, help="Replicas of new topics (the brokers' default).")
     ] = None,
@@ -66,21 +71,24 @@ def restore_checkpoint(
     from services.checkpoint.spark.restoring import Options, make_plan
     from services.kafka.wire.deadline import Deadline
 
-    options = Options(pairs_in(renamed, "--map", form="OLD=NEW"), resume)
     opened = store_at(store)
+    mapped = pairs_in(renamed, "--map", form="OLD=NEW")
+    options = Options(new_names(found_in(opened, id), mapped, suffix), resume)
     with StopSignal(), connection.reading() as client:
         cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
         plan = make_plan(client, opened, id, options, state or default_state(cluster_id))
         if dry_run:
-            print_json({"schema": 1, "phrase": plan.phrase, "plan": plan.plan.document()})
+            document = {"phrase": plan.phrase, "plan": plan.plan.document()}
+            print_json({"schema": 1, **document, "settings": settings_given(plan)})
             return
         _say_plan(plan)
         connection.require_write(DOING)
         Consent(tuple(consent or ())).require([plan.phrase])
+        given = settings_given(plan)
         done = _restore(connection, client, plan, control_topic, master, replication_factor, check)
     whole = all(one.whole for one in done)
     if as_json:
-        print_json({"schema": 1, "id": id, "whole": whole, "topics": done})
+        print_json({"schema": 1, "id": id, "whole": whole, "topics": done, "settings": given})
     else:
         _print(done)
     raise typer.Exit(exit_code(done))
@@ -96,6 +104,9 @@ def _say_plan(plan: CheckpointPlan) -> None:
     )
     for name in groups:
         say(f"group {name} gets its offsets")
+    for given in settings_given(plan):
+        for line in settings_told(given):
+            say(line)
 
 
 def _restore(
@@ -144,12 +155,8 @@ def _restore(
 def _print(done: list[TopicRestored]) -> None:
     print_restored(done)
     for one in done:
-        if one.error:
-            say(f"{one.target}  not restored: {one.error}")
-        for kind, count in one.differences.items():
-            say(f"{one.target}  {count:,} records {kind}")
-        for group, reason in one.groups_failed.items():
-            say(f"{one.target}  group {group} was not moved: {reason}")
+        for line in told_of(one):
+            say(line)
     if all(one.whole for one in done):
         say("Restored as a whole: members of the groups may be started.")
     else:

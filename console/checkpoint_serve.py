@@ -18,16 +18,15 @@ from console.checkpoint_options import (
     MaxRate,
     Node,
     Store,
-    bytes_per_second,
     milliseconds,
-    policies,
     store_at,
 )
-from console.checkpoint_take import How, coordinating
+from console.checkpoint_take import coordinating
 from console.option_values import names_in
 from console.options import connected_for_writing
 from console.output import say
 from console.wiring import Connection
+from services.checkpoint.asked import bytes_per_second, policies
 from services.checkpoint.store.documents import Level
 
 TOKEN = "BREAKGLASS_CHECKPOINT_TOKEN"  # noqa: S105 - the variable's name
@@ -71,6 +70,7 @@ def serve(
     goes on with what it had begun.
     """
     from services.checkpoint.kafka.topics import Wanted
+    from services.checkpoint.parts import How
     from services.checkpoint.serving import Schedule, Serving
     from services.checkpoint.store.retention import Retention
     from services.errors import ReadOnly, UsageError

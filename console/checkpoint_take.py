@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,20 +19,20 @@ from console.checkpoint_options import (
     MaxRate,
     Node,
     Store,
-    bytes_per_second,
-    policies,
     store_at,
 )
 from console.option_values import names_in
 from console.options import connected_for_writing
 from console.output import say
 from console.wiring import Connection
+from services.checkpoint.asked import bytes_per_second, policies
 from services.checkpoint.store.documents import Level
 
 if TYPE_CHECKING:
     from services.checkpoint.coordinator import Coordinator
     from services.checkpoint.finishing import Finisher
     from services.checkpoint.kafka.topics import Wanted
+    from services.checkpoint.parts import How
     from services.checkpoint.store.backup_store import BackupStore
     from services.kafka.read_client import ReadClient
 
@@ -75,6 +74,7 @@ def take(
     says why.
     """
     from services.checkpoint.kafka.topics import Wanted
+    from services.checkpoint.parts import How
     from services.checkpoint.protocol.coordinator import NotHigher
     from services.errors import Refused
 
@@ -99,53 +99,21 @@ def take(
     end_with(found, as_json=as_json)
 
 
-@dataclass(frozen=True, slots=True)
-class How:
-    """How checkpoints are taken and copied, as the options say."""
-
-    node: int
-    drain_seconds: float
-    rate: float | None
-    master: str
-
-
 @contextmanager
 def coordinating(
     connection: Connection, client: ReadClient, store: BackupStore, wanted: Wanted, how: How
 ) -> Iterator[tuple[Coordinator, Finisher]]:
     """What takes checkpoints and what finishes them, until the end of the block."""
-    from services.checkpoint.coordinator import Coordinator
-    from services.checkpoint.finishing import SIDE_BY_SIDE, Finisher
-    from services.checkpoint.kafka.deciding import Decider
-    from services.checkpoint.kafka.topics import KafkaTopics
-    from services.checkpoint.spark.sources import KafkaSources
+    from services.checkpoint.parts import coordinator_of, finisher_of
     from services.kafka.wire.deadline import Deadline
-    from services.pipeline.kafka_options import java_properties
-    from services.pipeline.running import BackupSettings, Meter, Run
-    from services.pipeline.session import Spark
-    from services.topic_backup.manifest import tool_version
-    from services.topic_backup.store.store import open_store
 
-    version = tool_version()
     with ExitStack() as stack:
         markers = None
         if connection.write and wanted.level is Level.COORDINATED:
             cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
             markers = stack.enter_context(connection.power(DOING).markers(cluster_id))
-        spark = stack.enter_context(Spark(how.master))
-        settings = BackupSettings(open_store(store.address), bytes_per_second=how.rate)
-        properties = java_properties(connection.access().settings)
-        run = Run(client, spark, properties, settings, Meter(lambda _: None))
-        topics = KafkaTopics(client, markers, wanted)
+        finisher = finisher_of(connection.access(), client, store, wanted, how)
         yield (
-            Coordinator(store, topics, node=how.node, tool_version=version),
-            Finisher(
-                store,
-                Decider(client, how.drain_seconds, control_topic=wanted.control_topic),
-                KafkaSources(run, wanted.control_topic, version),
-                how.node,
-                version,
-                # A rate is that of one copy.
-                side_by_side=SIDE_BY_SIDE if how.rate is None else 1,
-            ),
+            coordinator_of(client, markers, store, wanted, how),
+            stack.enter_context(finisher),
         )

@@ -18,6 +18,7 @@ from unittest.mock import patch
 
 from console.app import BreakglassApp
 from console.look import colors_left_to_the_theme
+from screens.checkpoints.guarded import GuardedPage
 from screens.context import REFRESH_SECONDS
 from screens.elect.phase import Phase
 from screens.messages import Seen
@@ -29,6 +30,7 @@ from tests.incidents import LEDGER, every_verdict, incident_of, lossless, nothin
 from tests.screens.backups import held as places
 from tests.screens.browse import opened as browsing
 from tests.screens.canned_access import REFUSED, CannedAccess
+from tests.screens.checkpoints import guarding
 from tests.screens.checkpoints import held as stores
 from tests.screens.consoles import console_on, watch_of
 from tests.screens.diff import opened as replicas
@@ -232,6 +234,18 @@ async def checkpoints() -> AsyncIterator[BreakglassApp]:
         yield console
 
 
+@asynccontextmanager
+async def checkpoint_take() -> AsyncIterator[BreakglassApp]:
+    """A checkpoint is about to be taken, its phrase half typed."""
+    console = guarding.armed_on(stores.canned(), clock=stopped_clock)
+    async with console.run_test(size=SIZE) as pilot:
+        await console.push_screen(GuardedPage(console.context, guarding.CannedAct()))
+        await until(pilot, lambda: guarding.FROZEN.phrase in text(console), "the phrase")
+        await pilot.press(*"take checkpoint")
+        await at_rest(pilot)
+        yield console
+
+
 def _operator() -> str:
     return "ops@bastion"
 
@@ -251,6 +265,7 @@ SCENES: dict[str, Scene] = {
     "sides": sides,
     "metastore": metastore,
     "checkpoints": checkpoints,
+    "checkpoint-take": checkpoint_take,
 }
 """By the name of the file."""
 

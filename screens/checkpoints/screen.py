@@ -1,9 +1,14 @@
-"""The screen of checkpoints: looks at stores again and again, in a thread; changes nothing."""
+"""The screen of checkpoints: looks at stores again and again, in a thread, and changes nothing.
+
+Where the session is armed, taking, deleting and restoring are pages of their own, under guard.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shlex
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import ClassVar
 
 from textual import on
@@ -16,13 +21,30 @@ from screens.checkpoints.messages import CheckpointsLooked
 from screens.context import Context
 from screens.messages import CopyAsked
 from screens.page import Page
-from screens.widgets.facts import Facts
+from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
+from screens.widgets.prompt import Prompt
+from screens.widgets.status_bar import Part
+from services.checkpoint.asked import restore_asked, same_again, take_asked
 from services.checkpoint.backup_info import backup_info
-from services.checkpoint.watch import CheckpointLine, Line, PartitionLine, SeenStore, key_of, lines
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.checkpoint.watch import (
+    CheckpointLine,
+    Line,
+    PartitionLine,
+    SeenStore,
+    StoreLine,
+    key_of,
+    lines,
+)
+from services.errors import BreakglassError, UsageError
+from services.model import Unknown
+from themes.roles import Role
 
 LOOK_SECONDS = 2.0
 """Between two looks: each reads every small file of every store."""
+SUFFIX = "-restored"
+"""Offered for the names of restored topics."""
 NO_STORES = "No store of checkpoints is named: start with --checkpoints URL."
 
 
@@ -32,8 +54,9 @@ class CheckpointsScreen(Page):
     TITLE = "Checkpoints"
     ABOUT = (
         "Consistent checkpoints of many partitions and groups: level, state, how far each copy is, "
-        "and why one has failed. Nothing can be changed from here: `breakglass checkpoint` takes, "
-        "restores and deletes."
+        "and why one has failed. Nothing is changed from here: t, x and R begin to take, delete "
+        "or restore one, under guard, where the session has --write; else they copy the command "
+        "that does."
     )
     DEFAULT_CSS = """
     CheckpointsScreen #checkpoints { height: 1fr; }
@@ -43,6 +66,9 @@ class CheckpointsScreen(Page):
         Binding("right", "open(True)", "Open", show=False),
         Binding("left", "open(False)", "Close", show=False),
         Binding("y", "copy", "copy", tooltip="Copy the checkpoint of this line, as JSON"),
+        Binding("t", "take", "take", tooltip="Take a checkpoint, or copy the command for it"),
+        Binding("R", "restore", "restore", tooltip="Restore it, or copy the command for it"),
+        Binding("x", "delete", "delete", tooltip="Delete it, or copy the command for it"),
     ]
 
     def __init__(self, context: Context) -> None:
@@ -51,6 +77,8 @@ class CheckpointsScreen(Page):
         self._opened: frozenset[tuple[str, int]] = frozenset()
         self._looked_at: float | None = None
         self._looking = False
+        self._unread = ""
+        """Why the stores could not be looked at."""
 
     def body(self) -> Iterator[Widget]:
         yield LineTable[Line](columns(0), key_of, id="checkpoints", empty=NO_STORES)
@@ -97,10 +125,79 @@ class CheckpointsScreen(Page):
             told = json.dumps(backup_info(line.found), indent=1)
             self.app.post_message(CopyAsked(told, f"checkpoint {line.found.id}"))
 
+    def action_take(self) -> None:
+        url, found = self._pointed()
+        if not url:
+            self.notify(NO_STORES, markup=False)
+            return
+        asked = "" if found is None else same_again(found)
+        if not self.context.armed:
+            self._copy_command("take", url, asked or "--topics A,B")
+            return
+        about = "Options as of `breakglass checkpoint take`: --group NAME=POLICY, --max-rate 20MB/s"
+        prompt = Prompt("Take a checkpoint of", about=about, value=asked, fault=_fault(take_asked))
+        self.app.push_screen(prompt, partial(self._take, url))
+
+    def action_restore(self) -> None:
+        url, found = self._pointed(chosen=True)
+        asked = f"--suffix {SUFFIX}"
+        if found is None:
+            self.notify("No checkpoint is under the cursor.", markup=False)
+        elif self.context.armed:
+            about = "Names of the new topics: --map OLD=NEW for one, --suffix TEXT for the others"
+            title = f"Restore checkpoint {found.id} into"
+            prompt = Prompt(title, about=about, value=asked, fault=_fault(restore_asked))
+            self.app.push_screen(prompt, partial(self._restore, url, found.id))
+        else:
+            self._copy_command(f"restore {found.id}", url, asked)
+
+    def action_delete(self) -> None:
+        url, found = self._pointed(chosen=True)
+        if found is None:
+            self.notify("No checkpoint is under the cursor.", markup=False)
+        elif self.context.armed:
+            from screens.checkpoints.acts import DeletePage
+
+            self.app.push_screen(DeletePage(self.context, url, found.id))
+        else:
+            self._copy_command(f"delete {found.id}", url)
+
+    def _take(self, url: str, given: str | None) -> None:
+        from screens.checkpoints.acts import TakePage
+
+        if given is not None:
+            self.app.push_screen(TakePage(self.context, url, take_asked(given)))
+
+    def _restore(self, url: str, id: int, given: str | None) -> None:
+        from screens.checkpoints.acts import RestorePage
+
+        if given is not None:
+            self.app.push_screen(RestorePage(self.context, url, id, restore_asked(given)))
+
+    def _copy_command(self, what: str, url: str, options: str = "") -> None:
+        command = f"breakglass checkpoint {what} --store {shlex.quote(url)} {options}".rstrip()
+        self.app.post_message(CopyAsked(f"{command} --write", "the command for it"))
+
+    def _pointed(self, *, chosen: bool = False) -> tuple[str, StoredCheckpoint | None]:
+        """The store under the cursor and a checkpoint of it: unless *chosen*, else the newest."""
+        line = self._table.current
+        match line:
+            case CheckpointLine() | PartitionLine():
+                return line.url, line.found
+            case StoreLine():
+                held = line.seen.held
+                newest = () if chosen or isinstance(held, Unknown) else held
+                return line.seen.url, next(iter(newest), None)
+            case _:
+                return "", None
+
     @on(CheckpointsLooked)
     def _looked(self, message: CheckpointsLooked) -> None:
         self._looking = False
-        self._stores = message.stores
+        if isinstance(message.stores, Unknown):
+            self._unread = message.stores.reason
+        else:
+            self._stores, self._unread = message.stores, ""
         self._show()
 
     @property
@@ -113,7 +210,8 @@ class CheckpointsScreen(Page):
         self._tell()
 
     def _tell(self) -> None:
-        self.query_one("#about", Facts).facts = tuple(line_facts(self._table.current))
+        unread = [Fact("Unread", (Part(self._unread, Role.UNKNOWN),))] if self._unread else []
+        self.query_one("#about", Facts).facts = (*unread, *line_facts(self._table.current))
 
     def _look(self) -> None:
         """Look at the stores if it is time, in a thread: one that hangs keeps no key waiting."""
@@ -125,8 +223,24 @@ class CheckpointsScreen(Page):
 
     def _read(self) -> None:
         """In a thread."""
-        stores = self._stores
+        stores: tuple[SeenStore, ...] | Unknown
         try:
             stores = self.context.checkpoints.look()
-        finally:
-            self.post_message(CheckpointsLooked(stores))
+        except BreakglassError as error:
+            stores = Unknown(str(error))
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
+            stores = Unknown(f"the stores cannot be read ({type(error).__name__}: {error})")
+        self.post_message(CheckpointsLooked(stores))
+
+
+def _fault(parse: Callable[[str], object]) -> Callable[[str], str]:
+    """What is wrong with a text that *parse* refuses, in words; nothing where it is right."""
+
+    def found(text: str) -> str:
+        try:
+            parse(text)
+        except UsageError as error:
+            return str(error)
+        return ""
+
+    return found

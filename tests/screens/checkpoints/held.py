@@ -94,9 +94,9 @@ def canned(*stores: SeenStore) -> Canned:
     return Canned(clock=lambda: NOW_MS, stores=list(stores))
 
 
-def seen(store: BackupStore) -> SeenStore:
+def seen(store: BackupStore, url: str = BANK) -> SeenStore:
     """The store as it is now, under the address of the bank's."""
-    return SeenStore(BANK, store.all(), NOW_MS)
+    return SeenStore(url, store.all(), NOW_MS)
 
 
 def unread() -> SeenStore:

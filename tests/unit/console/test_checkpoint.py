@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from console.checkpoint import app
-from console.checkpoint_options import bytes_per_second, policies
+from services.checkpoint.asked import bytes_per_second, policies
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Policy

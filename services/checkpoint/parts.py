@@ -1,0 +1,72 @@
+"""What takes checkpoints and what finishes them, put together for one cluster and one store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.finishing import SIDE_BY_SIDE, Finisher
+from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.store.backup_store import BackupStore
+from services.topic_backup.manifest import tool_version
+
+if TYPE_CHECKING:
+    from services.kafka.marker_client import MarkerClient
+    from services.kafka.read_client import ReadClient
+    from services.session import ReadAccess
+
+MASTER = "local[*,4]"
+DRAIN_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How checkpoints are taken and copied."""
+
+    node: int = 0
+    """The number of this machine among those that copy."""
+    drain_seconds: float = DRAIN_SECONDS
+    """For groups to process what is in a checkpoint."""
+    rate: float | None = None
+    """Bytes per second, at most; None: as fast as it goes."""
+    master: str = MASTER
+    """Where Spark runs, which is started for large logs only."""
+
+
+def coordinator_of(
+    client: ReadClient, markers: MarkerClient | None, store: BackupStore, wanted: Wanted, how: How
+) -> Coordinator:
+    """Takes checkpoints of what is *wanted*; coordinated ones with *markers* alone."""
+    topics = KafkaTopics(client, markers, wanted)
+    return Coordinator(store, topics, node=how.node, tool_version=tool_version())
+
+
+@contextmanager
+def finisher_of(
+    access: ReadAccess, client: ReadClient, store: BackupStore, wanted: Wanted, how: How
+) -> Iterator[Finisher]:
+    """Decides and copies, until the end of the block."""
+    from services.checkpoint.kafka.deciding import Decider
+    from services.checkpoint.spark.sources import KafkaSources
+    from services.pipeline.kafka_options import java_properties
+    from services.pipeline.running import BackupSettings, Meter, Run
+    from services.pipeline.session import Spark
+    from services.topic_backup.store.store import open_store
+
+    version = tool_version()
+    with Spark(how.master) as spark:
+        settings = BackupSettings(open_store(store.address), bytes_per_second=how.rate)
+        properties = java_properties(access.settings)
+        run = Run(client, spark, properties, settings, Meter(lambda _: None))
+        yield Finisher(
+            store,
+            Decider(client, how.drain_seconds, control_topic=wanted.control_topic),
+            KafkaSources(run, wanted.control_topic, version),
+            how.node,
+            version,
+            # A rate is that of one copy.
+            side_by_side=SIDE_BY_SIDE if how.rate is None else 1,
+        )

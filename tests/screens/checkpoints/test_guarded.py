@@ -1,0 +1,467 @@
+"""Taking, deleting and restoring checkpoints under guard: each key, each way it can end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from textual.events import Paste
+from textual.pilot import Pilot
+
+from console.app import BreakglassApp
+from screens.checkpoints.acts import DeletePage, RestorePage, TakePage
+from screens.checkpoints.guarded import GuardedPage
+from screens.elect.cancel import Cancel
+from screens.messages import CopyAsked, MutationBegan, MutationEnded
+from screens.widgets.consent_field import ConsentField
+from screens.widgets.prompt import Prompt
+from services.checkpoint.guarded.act import Outcome, Result, Underway
+from services.checkpoint.store.backup_store import BackupStore
+from services.errors import AlreadyRunning, ClusterError, OutcomeUnknown, Refused, StorageError
+from services.journal import Journal
+from tests.screens.checkpoints.guarding import (
+    CLUSTER,
+    FROZEN,
+    TARGETS,
+    CannedAct,
+    armed_on,
+    changed,
+    raising,
+)
+from tests.screens.checkpoints.held import Canned, bank, canned, checkpoints_of, seen
+from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
+from tests.screens.test_glance_looks import at_rest
+from tests.screens.test_journal import heard
+from tests.screens.turns import lines, text, until
+
+SIZE = (100, 30)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BackupStore:
+    return bank(tmp_path / "store")
+
+
+@pytest.fixture
+def watch(store: BackupStore) -> Canned:
+    """The bank's store under its real address."""
+    return canned(seen(store, store.address))
+
+
+@pytest.fixture
+def act() -> CannedAct:
+    return CannedAct()
+
+
+async def shown(pilot: Pilot[Any], words: str) -> None:
+    await until(pilot, lambda: words in text(pilot.app), words)
+
+
+@asynccontextmanager
+async def asked(act: CannedAct, **options: Any) -> AsyncIterator[Pilot[Any]]:
+    """The page of *act*, with its phrase asked for."""
+    console = armed_on(canned(), **options)
+    async with console.run_test(size=SIZE) as pilot:
+        await console.push_screen(GuardedPage(console.context, act))
+        await shown(pilot, FROZEN.phrase)
+        yield pilot
+
+
+class Held:
+    """Holds *act* before *what*, once it was called so often, until it may go on."""
+
+    def __init__(self, act: CannedAct, what: str, after: int) -> None:
+        self._act, self._what, self._after = act, what, after
+        self.come, self.go = threading.Event(), threading.Event()
+        act.hold = self
+
+    def __call__(self, what: str) -> None:
+        if what == self._what and self._act.calls.count(what) == self._after:
+            self.come.set()
+            assert self.go.wait(10)
+
+
+async def agree(pilot: Pilot[Any], phrase: str = FROZEN.phrase) -> None:
+    """Type *phrase* and give it, but for the first keys all at once."""
+    await pilot.press(*phrase[:3])
+    pilot.app.screen.query_one(ConsentField).type(phrase[3:])
+    await pilot.press("enter")
+
+
+# Before consent.
+
+
+async def test_target_and_evidence_are_shown_and_cancel_is_focused(act: CannedAct) -> None:
+    async with asked(act) as pilot:
+        for words in ("6 in /checkpoints/bank", "tellers exactly-once", "lags: bank-0 at 55 of 60"):
+            assert words in text(pilot.app)
+        assert sum("asked" in line for line in lines(pilot.app)) == len(TARGETS)
+        assert isinstance(pilot.app.focused, Cancel)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(pilot.app.screen_stack) == 1, "the list again")
+    assert act.calls == ["freeze"]
+
+
+async def test_escape_leaves_and_does_nothing(act: CannedAct) -> None:
+    async with asked(act) as pilot:
+        await pilot.press("escape")
+        await until(pilot, lambda: len(pilot.app.screen_stack) == 1, "the list again")
+    assert act.calls == ["freeze"]
+
+
+async def test_tab_goes_to_the_phrase_and_back(act: CannedAct) -> None:
+    async with asked(act) as pilot:
+        await pilot.press("tab")
+        assert isinstance(pilot.app.focused, ConsentField)
+        await pilot.press("tab")
+        assert isinstance(pilot.app.focused, Cancel)
+
+
+async def test_pasting_is_refused(act: CannedAct) -> None:
+    async with asked(act) as pilot:
+        await pilot.press("tab")
+        pilot.app.post_message(Paste(FROZEN.phrase))
+        await shown(pilot, "pasting is refused here")
+        await pilot.press("enter")
+        await shown(pilot, "that is not the phrase")
+    assert act.calls == ["freeze"]
+
+
+async def test_another_phrase_does_nothing(act: CannedAct) -> None:
+    async with asked(act) as pilot:
+        await agree(pilot, "take checkpoint 6 with 2 markers")
+        await shown(pilot, "that is not the phrase: nothing was done")
+    assert act.calls == ["freeze"]
+
+
+async def test_what_cannot_be_done_asks_for_nothing() -> None:
+    act = CannedAct([Refused("checkpoint 2 is failed: choose another one")])
+    console = armed_on(canned())
+    async with console.run_test(size=SIZE) as pilot:
+        await console.push_screen(GuardedPage(console.context, act))
+        await shown(pilot, "Nothing was done: checkpoint 2 is failed")
+        assert console.screen.query_one(ConsentField).disabled
+
+
+async def test_an_error_that_nobody_expected_is_told() -> None:
+    act = CannedAct([ValueError("odd")])
+    console = armed_on(canned())
+    async with console.run_test(size=SIZE) as pilot:
+        await console.push_screen(GuardedPage(console.context, act))
+        await shown(pilot, "ended unexpectedly (ValueError: odd)")
+
+
+async def test_the_partitions_can_be_looked_through_while_the_phrase_has_the_keys() -> None:
+    many = tuple(f"bank-{number}" for number in range(50))
+    act = CannedAct([FROZEN.__class__(CLUSTER, FROZEN.phrase, FROZEN.facts, many)])
+    async with asked(act) as pilot:
+        await pilot.press("pagedown", "pagedown", "pagedown", "pagedown", "down")
+        await shown(pilot, "bank-49")
+        await pilot.press("pageup", "pageup", "pageup", "pageup", "up")
+        await shown(pilot, "bank-0 ")
+
+
+# After it.
+
+
+async def test_after_consent_it_is_read_again_then_done_and_told_by_partition(
+    act: CannedAct,
+) -> None:
+    act.left = "checkpoint 6 is completed"
+    async with asked(act) as pilot:
+        console = cast("BreakglassApp", pilot.app)
+        with heard(console, MutationBegan) as began, heard(console, MutationEnded) as ended:
+            await agree(pilot)
+            await shown(pilot, "checkpoint 6 is completed")
+            assert (len(began), len(ended)) == (1, 1)
+        assert sum("done: started at 110" in line for line in lines(pilot.app)) == len(TARGETS)
+        for words in ("journal: /state/journal/6.jsonl", "checkpoint 6 is acknowledged"):
+            assert words in text(pilot.app)
+    assert act.calls == ["freeze", "freeze", "carry out", "follow"]
+
+
+async def test_what_has_changed_since_is_refused_and_asked_for_anew(act: CannedAct) -> None:
+    act.looks = [FROZEN, changed(Topics="bank (4 partitions)")]
+    async with asked(act) as pilot:
+        await agree(pilot)
+        await shown(pilot, "Changed since you agreed, so nothing was done")
+        await shown(pilot, "Topics: it was bank (3 partitions), it is bank (4 partitions)")
+        assert act.calls == ["freeze", "freeze"]
+        assert isinstance(pilot.app.focused, Cancel)
+        await agree(pilot)
+        await shown(pilot, "is acknowledged")
+    assert act.calls == ["freeze", "freeze", "freeze", "carry out", "follow"]
+
+
+async def test_a_failure_is_told_as_one(act: CannedAct) -> None:
+    act.events = (Outcome("bank-1", Result.FAILED, "not allowed: WRITE on topic bank"),)
+    act.failure = ClusterError("grant WRITE on topic bank")
+    async with asked(act) as pilot:
+        await agree(pilot)
+        await shown(pilot, "grant WRITE on topic bank")
+        await shown(pilot, "failed: not allowed")
+        await shown(pilot, "Failed")
+        rows = [line.lstrip(">│ ") for line in lines(pilot.app) if line.lstrip("> ")[:5] == "bank-"]
+        assert rows[0].startswith("bank-1"), "what needs the operator comes first"
+    assert "follow" not in act.calls
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OutcomeUnknown("no answer: look at the topic"), StorageError("no answer: look at the store")],
+)
+async def test_no_answer_is_unknown_and_never_failed(act: CannedAct, error: Exception) -> None:
+    act.events = tuple(Outcome(one, Result.UNKNOWN, "no answer") for one in TARGETS)
+    act.failure = error
+    async with asked(act) as pilot:
+        await agree(pilot)
+        await shown(pilot, str(error))
+        assert sum("unknown: no answer" in line for line in lines(pilot.app)) == len(TARGETS)
+        assert "Unknown" in text(pilot.app)
+        assert "Failed" not in text(pilot.app)
+
+
+async def test_a_second_attempt_is_refused_and_not_queued(act: CannedAct) -> None:
+    act.events, act.failure = (), AlreadyRunning("another recovery runs: wait until it ends")
+    async with asked(act) as pilot:
+        await agree(pilot)
+        await shown(pilot, "Nothing was done: another recovery runs")
+        assert pilot.app.screen.query_one(ConsentField).disabled
+
+
+async def test_while_it_runs_there_is_no_way_back(act: CannedAct) -> None:
+    held = Held(act, "carry out", 0)
+    act.events = (Underway("bank: 5 of 60 records"),)
+    async with asked(act) as pilot:
+        await agree(pilot)
+        await until(pilot, held.come.is_set, "it to begin")
+        await pilot.press("escape")
+        page = pilot.app.screen
+        assert isinstance(page, GuardedPage)
+        assert page.unsaved()
+        held.go.set()
+        await shown(pilot, "is acknowledged")
+        assert not page.unsaved()
+        await pilot.press("escape")
+        await until(pilot, lambda: len(pilot.app.screen_stack) == 1, "the list again")
+
+
+async def test_what_is_given_up_while_it_is_read_again_is_not_done(act: CannedAct) -> None:
+    held = Held(act, "freeze", 1)
+    async with asked(act) as pilot:
+        await agree(pilot)
+        await until(pilot, held.come.is_set, "it to be read again")
+        await pilot.press("escape")
+        await shown(pilot, "giving up")
+        held.go.set()
+        await shown(pilot, "Given up: nothing was done.")
+    assert "carry out" not in act.calls
+
+
+# The keys of the list.
+
+
+async def test_x_deletes_the_checkpoint_under_the_cursor(
+    store: BackupStore, watch: Canned, tmp_path: Path
+) -> None:
+    console = armed_on(watch, tmp_path / "state")
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "▸1")
+        await pilot.press("end", "x")
+        await shown(pilot, "delete checkpoint 1 completed")
+        assert isinstance(console.screen, DeletePage)
+        assert "checkpoint 3 is the newest that can be restored" in text(console)
+        await agree(pilot, "delete checkpoint 1 completed")
+        await shown(pilot, "checkpoint 1 is deleted")
+        assert sum("done: deleted" in line for line in lines(console)) == 3
+    assert store.read(1) is None
+    assert store.ids() == [1, 2, 3, 4, 5]
+    (path,) = (tmp_path / "state").rglob("*.jsonl")
+    entries = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [one["kind"] for one in entries] == ["opened", "consent", "request", "outcome", "closed"]
+    assert entries[1]["phrase"] == "delete checkpoint 1 completed"
+    assert [one["result"] for one in entries[3]["items"]] == ["done"] * 3
+    assert entries[4]["result"] == "succeeded"
+
+
+async def test_a_checkpoint_that_has_failed_since_takes_another_phrase(
+    store: BackupStore, watch: Canned, tmp_path: Path
+) -> None:
+    console = armed_on(watch, tmp_path / "state")
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "▸1")
+        await pilot.press("end", "x")
+        await shown(pilot, "delete checkpoint 1 completed")
+        store.fail_checkpoint(1, "found out later")
+        await agree(pilot, "delete checkpoint 1 completed")
+        await shown(pilot, "State: it was completed, it is failed")
+    assert store.read(1) is not None
+    assert not list((tmp_path / "state").rglob("*.jsonl"))
+
+
+async def test_a_store_that_does_not_answer_leaves_a_deletion_unknown(
+    watch: Canned, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = raising(StorageError("s3://far: no answer; delete it again."))
+    monkeypatch.setattr(BackupStore, "delete", failed)
+    console = armed_on(watch, tmp_path / "state")
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "▸1")
+        await pilot.press("end", "x")
+        await agree(pilot, "delete checkpoint 1 completed")
+        await shown(pilot, "no answer; delete it again")
+        assert sum("unknown: s3://far" in line for line in lines(console)) == 3
+    (path,) = (tmp_path / "state").rglob("*.jsonl")
+    assert json.loads(path.read_text().splitlines()[-1])["result"] == "unknown"
+
+
+async def test_what_changes_the_cluster_elsewhere_keeps_a_deletion_out(
+    store: BackupStore, watch: Canned, tmp_path: Path
+) -> None:
+    console = armed_on(watch, tmp_path / "state")
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "▸1")
+        await pilot.press("end", "x")
+        await shown(pilot, "delete checkpoint 1 completed")
+        with Journal.open(CLUSTER, tmp_path / "state"):
+            await agree(pilot, "delete checkpoint 1 completed")
+            await shown(pilot, "Nothing was done")
+    assert store.read(1) is not None
+
+
+async def test_t_asks_what_of_as_the_command_does_and_opens_the_page(watch: Canned) -> None:
+    console = armed_on(watch)
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "▸1")
+        await pilot.press("end", "t")
+        await shown(pilot, "--topics bank --group tellers=exactly-once --level coordinated")
+        assert isinstance(console.screen, Prompt)
+        await pilot.press(*" --level", "enter")
+        await shown(pilot, "--level has no value")
+        await pilot.press("ctrl+u", *"--group a=b", "enter")
+        await shown(pilot, "No topic is named")
+        await pilot.press("ctrl+u", *"--topics bank", "enter")
+        await until(pilot, lambda: isinstance(console.screen, TakePage), "the page")
+
+
+async def test_capital_r_asks_for_new_names_and_opens_the_page(watch: Canned) -> None:
+    console = armed_on(watch)
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "▸1")
+        await pilot.press("end", "R")
+        await shown(pilot, "--suffix -restored")
+        await pilot.press("ctrl+u", *"--map bank", "enter")
+        await shown(pilot, "not written OLD=NEW")
+        await pilot.press(*"=bank2", "enter")
+        await until(pilot, lambda: isinstance(console.screen, RestorePage), "the page")
+
+
+async def test_leaving_the_question_opens_nothing(watch: Canned) -> None:
+    console = armed_on(watch)
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "▸1")
+        for key in ("t", "R"):
+            await pilot.press("end", key)
+            await until(pilot, lambda: isinstance(console.screen, Prompt), "the question")
+            await pilot.press("escape", "escape")
+            await until(pilot, lambda: len(console.screen_stack) == 1, "the list again")
+
+
+@pytest.mark.parametrize(
+    ("key", "command"),
+    [
+        ("x", "breakglass checkpoint delete 1 --store {store} --write"),
+        ("R", "breakglass checkpoint restore 1 --store {store} --suffix -restored --write"),
+        (
+            "t",
+            "breakglass checkpoint take --store {store} --topics bank --group tellers=exactly-once "
+            "--level coordinated --write",
+        ),
+    ],
+)
+async def test_without_write_the_command_is_copied_and_nothing_opens(
+    store: BackupStore, watch: Canned, key: str, command: str
+) -> None:
+    console = checkpoints_of(watch)
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "▸1")
+        with heard(console, CopyAsked) as copied:
+            await pilot.press("end", key)
+            await until(pilot, lambda: copied, "the command")
+        assert copied[0].text == command.format(store=store.address)
+        assert len(console.screen_stack) == 1
+
+
+@pytest.mark.parametrize("key", ["x", "R"])
+async def test_on_a_store_there_is_nothing_to_delete_or_restore(watch: Canned, key: str) -> None:
+    console = armed_on(watch)
+    async with console.run_test(size=SIZE, notifications=True) as pilot:
+        await shown(pilot, "▸1")
+        await pilot.press("home", key)
+        await shown(pilot, "No checkpoint is under the cursor")
+
+
+async def test_without_a_store_nothing_can_be_taken() -> None:
+    console = armed_on(canned())
+    async with console.run_test(size=SIZE, notifications=True) as pilot:
+        await shown(pilot, "--checkpoints URL")
+        await pilot.press("t")
+        await until(pilot, lambda: text(console).count("--checkpoints URL") == 2, "the sentence")
+
+
+async def test_a_look_that_fails_unexpectedly_is_told_and_keeps_what_was_known(
+    watch: Canned, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    console = armed_on(watch)
+    async with console.run_test(size=SIZE) as pilot:
+        await shown(pilot, "▸1")
+        monkeypatch.setattr(Canned, "look", raising(ValueError("odd")))  # type: ignore[arg-type]
+        await pilot.press("ctrl+r")
+        await shown(pilot, "the stores cannot be read (ValueError: odd)")
+        assert "▸1" in text(console)
+
+
+async def test_names_from_a_store_are_drawn_harmlessly() -> None:
+    hostile = "\x1b[2J[red]orders"
+    frozen = FROZEN.__class__(
+        CLUSTER, f"take {hostile}", ((hostile, hostile),), (hostile,), (hostile,)
+    )
+    console = armed_on(canned())
+    async with console.run_test(size=SIZE) as pilot:
+        await console.push_screen(GuardedPage(console.context, CannedAct([frozen])))
+        await shown(pilot, "[red]orders")
+        assert "\x1b" not in text(console)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_is_agreed_to_looks_as_before(
+    look: Look, act: CannedAct, drawn_as_before: Drawn
+) -> None:
+    console = armed_on(canned(), theme=look.theme, clock=stopped_clock)
+    async with console.run_test(size=look.size) as pilot:
+        await console.push_screen(GuardedPage(console.context, act))
+        await shown(pilot, FROZEN.phrase)
+        await pilot.press(*"take check")
+        await at_rest(pilot)
+        drawn_as_before(console)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_how_it_ended_looks_as_before(
+    look: Look, act: CannedAct, drawn_as_before: Drawn
+) -> None:
+    act.events = (*act.events, Outcome("bank-1", Result.UNKNOWN, "no answer"))
+    act.left = "checkpoint 6 is completed"
+    console = armed_on(canned(), theme=look.theme, clock=stopped_clock)
+    async with console.run_test(size=look.size) as pilot:
+        await console.push_screen(GuardedPage(console.context, act))
+        await shown(pilot, FROZEN.phrase)
+        await agree(pilot)
+        await shown(pilot, "checkpoint 6 is completed")
+        await at_rest(pilot)
+        drawn_as_before(console)
