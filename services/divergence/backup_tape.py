@@ -30,6 +30,14 @@ class RecordsPiece:
     """Of the first, in the records file."""
     index: SegmentIndex
 
+    @property
+    def begin(self) -> int:
+        return 0
+
+    @property
+    def end(self) -> int:
+        return len(self.data)
+
     def reach(self, begin: int, end: int, at: int) -> Reach:
         """How far the index says that records reach."""
         before = self.index.count_within(self.position + begin)

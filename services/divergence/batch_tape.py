@@ -31,7 +31,9 @@ class BatchPiece:
     """Whole batches."""
 
     data: bytes
+    begin: int
     end: int
+    limit: int
     """No batch that reaches beyond this offset is told of."""
     plain: bool
     """What belongs to transactions ends it: how those ended is not in these bytes."""
@@ -50,9 +52,11 @@ class BatchPiece:
             )
             behind = begin + LENGTH_END + length
             following = base + last_delta + 1
-            if behind > end or not (base <= at < following <= self.end) or count != last_delta + 1:
+            if behind > end or not base <= at < following <= self.limit:
                 break
-            if magic != MAGIC or (self.plain and attributes & TRANSACTIONAL_MASK):
+            if magic != MAGIC or count != last_delta + 1:
+                break
+            if self.plain and attributes & TRANSACTIONAL_MASK:
                 break
             if google_crc32c.value(data[begin + ATTRIBUTES_AT : behind]) != crc:
                 break
@@ -61,21 +65,29 @@ class BatchPiece:
         return Reach(at, entries, begin == end)
 
 
+class Batches(NamedTuple):
+    """Bytes as they were read: whole batches from *begin* to *end*, perhaps others around them."""
+
+    data: bytes
+    begin: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class BatchTape:
-    """Batches in order, each of *chunks* whole ones."""
+    """Batches in order."""
 
-    chunks: Iterable[bytes]
-    end: int
+    read: Iterable[Batches]
+    limit: int
     plain: bool
     epochs: tuple[EpochStart, ...] = ()
     """They are in the bytes."""
     form: Form = Form.BATCHES
 
     def pieces(self) -> Iterator[BatchPiece]:
-        """Each of the chunks."""
-        for data in self.chunks:
-            yield BatchPiece(data, self.end, self.plain)
+        """As they are read."""
+        for one in self.read:
+            yield BatchPiece(*one, self.limit, self.plain)
 
 
 class Whole(NamedTuple):
@@ -103,10 +115,10 @@ def whole_batches(data: bytes) -> Whole:
     return Whole(begin, _behind(data, last), 0)
 
 
-def first_reaching(data: bytes, offset: int) -> int:
-    """Where the first of the whole batches *data* that reaches beyond *offset* begins."""
+def first_reaching(data: bytes, size: int, offset: int) -> int:
+    """Where the first batch that reaches beyond *offset* begins; *size* bytes are whole ones."""
     begin = 0
-    while begin < len(data) and _behind(data, begin) <= offset:
+    while begin < size and _behind(data, begin) <= offset:
         begin += LENGTH_END + int(LENGTH.unpack_from(data, begin)[1])
     return begin
 

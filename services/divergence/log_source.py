@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
-from services.divergence.batch_tape import BatchTape, first_reaching, whole_batches
+from services.divergence.batch_tape import Batches, BatchTape, first_reaching, whole_batches
 from services.divergence.entry import Item, Unreadable
 from services.divergence.log_index import LogIndex
 from services.divergence.replica_source import entries_of
@@ -65,9 +65,9 @@ class LogSource:
     def tape(self, start: int, end: int, reading: Reading) -> BatchTape:
         """Its files from the batch that holds *start* on."""
         asked = self.extent.within(start, end)
-        return BatchTape(self._chunks(asked, reading), asked.end, reading.plain)
+        return BatchTape(self._batches(asked, reading), asked.end, reading.plain)
 
-    def _chunks(self, asked: Extent, reading: Reading) -> Iterator[bytes]:
+    def _batches(self, asked: Extent, reading: Reading) -> Iterator[Batches]:
         """Whole batches from the one on that holds the first address; ends at what is none."""
         for place in range(self.first_needed(asked.start), len(self.segments)):
             segment = self.segments[place]
@@ -75,7 +75,7 @@ class LogSource:
                 return
             try:
                 with storage_errors(str(segment.path)), segment.path.open("rb") as file:
-                    yield from _whole_chunks(file, segment.index(), asked.start, reading)
+                    yield from _batches(file, segment.index(), asked.start, reading)
             except StorageError:
                 return
 
@@ -113,7 +113,7 @@ def open_log(name: str, path: Path) -> LogSource:
     return LogSource(name, segments, Extent(start, max(start, _end(segments))))
 
 
-def _whole_chunks(file: BinaryIO, index: LogIndex, start: int, reading: Reading) -> Iterator[bytes]:
+def _batches(file: BinaryIO, index: LogIndex, start: int, reading: Reading) -> Iterator[Batches]:
     position, size = index.before(start), FIRST_CHUNK_BYTES
     while True:
         reading.go_on()
@@ -126,10 +126,10 @@ def _whole_chunks(file: BinaryIO, index: LogIndex, start: int, reading: Reading)
             size = whole.needed
             continue
         position, size = position + whole.size, CHUNK_BYTES
-        begin = first_reaching(data, start) if start else 0
+        begin = first_reaching(data, whole.size, start) if start else 0
         if begin < whole.size:
             start = 0
-            yield data[begin : whole.size]
+            yield Batches(data, begin, whole.size)
 
 
 def _end(segments: tuple[LogSegment, ...]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from services.divergence.batch_tape import BatchTape, whole_batches
+from services.divergence.batch_tape import Batches, BatchTape, whole_batches
 from services.divergence.content import Keep
 from services.divergence.entry import Entry, Item, Unreadable, entry_of
 from services.divergence.source import Extent, Reading
@@ -75,7 +75,7 @@ class ReplicaSource:
         asked = self.extent.within(start, end)
         return BatchTape(self._fetched(asked, reading), asked.end, reading.plain or self.committed)
 
-    def _fetched(self, asked: Extent, reading: Reading) -> Iterator[bytes]:
+    def _fetched(self, asked: Extent, reading: Reading) -> Iterator[Batches]:
         """Whole batches; ends where the broker does not answer with any."""
         records, at, size = self._records(CHUNK_BYTES, reading), asked.start, FIRST_CHUNK_BYTES
         while at < asked.end:
@@ -85,7 +85,7 @@ class ReplicaSource:
                 return
             whole = whole_batches(data)
             if whole.size and whole.next_offset > at:
-                yield data[: whole.size]
+                yield Batches(data, 0, whole.size)
                 at, size = whole.next_offset, CHUNK_BYTES
             elif size < whole.needed <= MAX_BATCH_BYTES:
                 size = whole.needed

@@ -68,13 +68,14 @@ def _by_headers(source: Source, reading: Reading) -> Iterator[_Step]:
     reached = extent.start
     for piece in tape.pieces():
         try:
-            headers = read_headers(piece.data, source.name).headers
+            data = piece.data[piece.begin : piece.end]
+            headers = read_headers(data, source.name).headers
             for header in headers:
                 if header.base_offset < reached and reached != extent.start:
                     raise _Cut
                 reached = header.next_offset
                 if header.control:
-                    marker = decode_batch(piece.data, header, source.name).marker
+                    marker = decode_batch(data, header, source.name).marker
                     if marker is not None:
                         yield _Step(header.producer_id, header.base_offset, marker.type)
                 elif header.transactional:

@@ -36,8 +36,8 @@ from services.kafka.wire.broker_errors import (
     describe_error,
     retriable,
 )
-from services.kafka.wire.connection import MAX_FRAME_BYTES
 from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.frames import MAX_FRAME_BYTES
 from services.kafka.wire.retry import until
 from services.kafka.wire.sender import Sender
 from services.model import TopicPartition

@@ -11,7 +11,6 @@ import itertools
 import select
 import socket
 import ssl
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -26,9 +25,7 @@ from services.errors import (
     UnsupportedByCluster,
 )
 from services.kafka.wire.deadline import Deadline
-
-MAX_FRAME_BYTES = 256 * 1024 * 1024
-"""A larger response is refused: no answer we ask for comes near it."""
+from services.kafka.wire.frames import SIZE, Frames, body_of, limit_wait
 
 API_VERSIONS_VERSION = 3
 REAUTHENTICATE_AT = 0.85
@@ -75,6 +72,7 @@ class BrokerConnection:
         self._correlation = itertools.count(1)
         self._expires_at: float | None = None
         self._quiet_until = 0.0
+        self._frames = Frames()
         self._socket = self._connect(address, security, deadline, begun)
         try:
             self.api_versions = self._ask_api_versions(deadline)
@@ -247,56 +245,33 @@ class BrokerConnection:
         request.API_VERSION = version
         request.with_header(correlation_id=correlation_id, client_id=self._client_id)
         try:
-            self._set_timeout(deadline)
+            limit_wait(self._socket, deadline)
             with _ENCODING:
-                frame = request.encode(header=True, framed=True)
-            self._socket.sendall(frame)
-            frame = self._read_frame(deadline)
+                sent = request.encode(header=True, framed=True)
+            self._socket.sendall(sent)
+            frame = self._frames.read(self._socket, deadline)
         except OSError as error:
             self.close()
             raise self._translate(error) from error
-        if struct.unpack_from(">i", frame)[0] != correlation_id:
+        if SIZE.unpack_from(frame)[0] != correlation_id:
             self.close()
             raise ConnectFailed(
                 f"{self._where} answered out of order: check that it is a Kafka broker"
             )
         return self._decode(response_class, frame, version)
 
-    def _decode(self, response_class: Any, frame: bytes, version: int) -> Any:
+    def _decode(self, response_class: Any, frame: memoryview, version: int) -> Any:
         from services.kafka.wire.messages.message import UNREADABLE
 
         try:
-            return response_class.decode(frame, version=version, header=True)
+            body = body_of(frame, response_class, version)
+            return response_class.decode(body, version=version)
         except (*UNREADABLE, AssertionError) as error:
             self.close()
             raise MalformedMessage(
                 f"{self._where} answered {response_class.name} v{version} with other bytes "
                 f"({error}): check that it is a Kafka broker"
             ) from error
-
-    def _read_frame(self, deadline: Deadline) -> bytes:
-        (size,) = struct.unpack(">i", self._read_exactly(4, deadline))
-        if not 4 <= size <= MAX_FRAME_BYTES:
-            raise OSError(f"a frame of {size} bytes is not Kafka's protocol")
-        return bytes(self._read_exactly(size, deadline))
-
-    def _read_exactly(self, size: int, deadline: Deadline) -> bytearray:
-        data = bytearray(size)
-        view = memoryview(data)
-        got = 0
-        while got < size:
-            self._set_timeout(deadline)
-            read = self._socket.recv_into(view[got:])
-            if read == 0:
-                raise ConnectionResetError("the broker closed the connection")
-            got += read
-        return data
-
-    def _set_timeout(self, deadline: Deadline) -> None:
-        remaining = deadline.remaining()
-        if remaining == 0.0:
-            raise TimeoutError
-        self._socket.settimeout(remaining)
 
     def _translate(self, error: OSError) -> ConnectFailed | TimedOut:
         """The one place where socket errors become ours."""

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 T = TypeVar("T")
-
-CORRELATION_BYTES = 4
-"""At the head of every answer, and never the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +32,15 @@ class Unchanged(Generic[T]):
         self._digest = b""
         self._told: Told[T] | None = None
 
-    def decode(self, frame: bytes, *, version: int, header: bool) -> Told[T]:
-        """The answer in *frame*; the very same object as before if its bytes are the same."""
-        digest = blake2b(memoryview(frame)[CORRELATION_BYTES:], salt=b"%d" % version).digest()
+    def parse_header(self, head: BinaryIO, version: int) -> Any:
+        """As the response class does."""
+        return self._response_class.parse_header(head, version=version)
+
+    def decode(self, body: bytes | memoryview, version: int) -> Told[T]:
+        """The answer in *body*; the very same object as before if its bytes are the same."""
+        digest = blake2b(body, salt=b"%d" % version).digest()
         if self._told is None or digest != self._digest:
-            answer = self._response_class.decode(frame, version=version, header=header)
+            answer = self._response_class.decode(body, version=version)
             throttle_ms = getattr(answer, "throttle_time_ms", 0) or 0
             self._told = Told(self._convert(answer), throttle_ms)
             self._digest = digest

@@ -49,9 +49,9 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     pages: list[int] = []
     decode = DescribeTopicPartitionsResponse.decode
 
-    def counted(*arguments: Any, version: int, header: bool) -> Any:
+    def counted(*arguments: Any, version: int) -> Any:
         pages.append(version)
-        return decode(*arguments, version=version, header=header)
+        return decode(*arguments, version=version)
 
     monkeypatch.setattr(DescribeTopicPartitionsResponse, "decode", counted)
     return pages
@@ -133,8 +133,8 @@ def test_an_answer_that_cannot_be_converted_is_not_kept() -> None:
         name = "Answer"
 
         @classmethod
-        def decode(cls, frame: bytes, *, version: int, header: bool) -> bytes:
-            return frame[4:]
+        def decode(cls, body: bytes, *, version: int) -> bytes:
+            return body
 
     def refuse_bad(body: bytes) -> bytes:
         if body == b"bad":
@@ -142,8 +142,8 @@ def test_an_answer_that_cannot_be_converted_is_not_kept() -> None:
         return body
 
     held = Unchanged(Answer, refuse_bad)
-    good = held.decode(b"\0\0\0\1good", version=1, header=True)
+    good = held.decode(b"good", version=1)
     with pytest.raises(ValueError, match="spoiled"):
-        held.decode(b"\0\0\0\2bad", version=1, header=True)
-    assert held.decode(b"\0\0\0\3good", version=1, header=True) is good
-    assert held.decode(b"\0\0\0\3good", version=2, header=True) is not good
+        held.decode(b"bad", version=1)
+    assert held.decode(b"good", version=1) is good
+    assert held.decode(b"good", version=2) is not good
