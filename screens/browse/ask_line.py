@@ -25,10 +25,10 @@ class AskLine(Input):
 
     DEFAULT_CSS = """
     AskLine {
-        dock: bottom; height: 1; margin-bottom: 1; border: none; padding: 0 1; display: none;
+        dock: bottom; height: 1; margin-bottom: 1; border: none; padding: 0 1; visibility: hidden;
     }
     AskLine:focus { border: none; }
-    AskLine.shown { display: block; }
+    AskLine.shown { visibility: visible; }
     """
 
     class Given(Message):
@@ -59,5 +59,5 @@ class AskLine(Input):
     @on(Input.Submitted)
     def _submitted(self, message: Input.Submitted) -> None:
         message.stop()
-        self.hide()
         self.post_message(self.Given(self._asked, message.value.strip()))
+        self.hide()

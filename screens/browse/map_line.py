@@ -28,8 +28,9 @@ class MapLine(Widget):
 
     def show(self, cells: Minimap | None, offset: int) -> None:
         """Draw *cells*, and where *offset* is among them."""
-        self._map, self._offset = cells, offset
-        self.refresh()
+        if cells is not self._map or offset != self._offset:
+            self._map, self._offset = cells, offset
+            self.refresh()
 
     def render(self) -> Text:
         width = max(self.size.width - 2, 1)

@@ -9,9 +9,9 @@ from functools import partial
 from rich.text import Text
 from textual import on
 from textual.widget import Widget
-from textual.widgets import Static
 
 from screens.browse.map_line import MapLine
+from screens.browse.one_frame import OneFrame
 from screens.browse.one_record import OneRecordScreen
 from screens.browse.reader import BrowseReader
 from screens.browse.subject import Subject, connect_to
@@ -28,8 +28,9 @@ from screens.diff.messages import (
 )
 from screens.diff.pair_list import PairList
 from screens.diff.reader import ConnectAny
-from screens.diff.task import Task
+from screens.diff.task import SOON_SECONDS, Task
 from screens.page import Page
+from screens.widgets.told import Told
 from services.divergence.entry import Entry
 from services.divergence.minimap import Minimap
 from services.words.inert import bounded
@@ -40,8 +41,7 @@ class PagedRecords(Page):
     """Opens one source or two and pages through them; subclasses give the keys."""
 
     CSS = """
-    #browse-summary { height: auto; }
-    #browse-status { dock: bottom; height: auto; max-height: 3; margin-bottom: 1; }
+    #browse-status { dock: bottom; max-height: 3; margin-bottom: 1; }
     """
 
     def __init__(
@@ -57,8 +57,7 @@ class PagedRecords(Page):
         self._found = Found()
         self._map: Minimap | None = None
         self._waiting = Waiting()
-        self._status_lines = 0
-        """That the last words there took."""
+        self._one_frame = OneFrame(self)
 
     @property
     def busy(self) -> bool:
@@ -66,11 +65,11 @@ class PagedRecords(Page):
         return self._waiting.busy
 
     def body(self) -> Iterator[Widget]:
-        yield Static(id="browse-summary", markup=False)
-        yield PairList(single=self._subject.single)
+        yield Told(id="browse-summary")
+        yield PairList(self._moved, single=self._subject.single)
         if not self._subject.single:
             yield MapLine()
-        yield Static(id="browse-status", markup=False)
+        yield Told(id="browse-status")
 
     def on_mount(self) -> None:
         self._pairs.focus()
@@ -79,6 +78,7 @@ class PagedRecords(Page):
         self._draw()
 
     def on_unmount(self) -> None:
+        self._one_frame.end()
         self._waiting.abandon()
         self._reader.close()
 
@@ -87,7 +87,9 @@ class PagedRecords(Page):
         if self._waiting.is_awaited(message.task):
             self._found.extent = message.extent
             self._found.notes = tuple(message.notes)
+            self._pairs.set_extent(message.extent)
             self._draw()
+            self.refresh_bindings()
 
     @on(PairList.EdgeNear)
     def _read_on(self, message: PairList.EdgeNear) -> None:
@@ -100,7 +102,6 @@ class PagedRecords(Page):
         elif not message.top and window.end < extent.end:
             self._begin(self._reader.below(self, self._subject, window))
 
-    @on(PairList.Moved)
     def _moved(self) -> None:
         self._waiting.say("")
         self._draw_doing()
@@ -118,8 +119,12 @@ class PagedRecords(Page):
     @on(ComparisonRead)
     def _read(self, message: ComparisonRead) -> None:
         if self._waiting.is_awaited(message.task):
+            self._waiting.end(message.task)
             self._pairs.set_window(message.window, message.goal, "There are no records.")
-            self._draw()
+            self._draw_doing()
+            self._draw_map()
+            # Widgets tell the screen what to paint when they are idle.
+            self.query_one("#browse-status", Told).call_after_refresh(self._one_frame.end)
 
     @on(ComparisonProgress)
     def _progressed(self, message: ComparisonProgress) -> None:
@@ -137,6 +142,7 @@ class PagedRecords(Page):
 
     @on(TaskEnded)
     def _task_ended(self, message: TaskEnded) -> None:
+        self._one_frame.end()
         self._waiting.end(message.task)
         self._draw_doing()
 
@@ -168,6 +174,7 @@ class PagedRecords(Page):
             self._pairs.look_for_more()
             self._draw()
         elif self._found.extent is not None:
+            self._one_frame.begin()
             self._begin(self._reader.around(self, self._subject, offset))
 
     def _open_again(self, subject: Subject) -> None:
@@ -181,8 +188,9 @@ class PagedRecords(Page):
         self._draw()
 
     def _begin(self, task: Task) -> None:
+        """Wait for *task*, and for none before it."""
         self._waiting.begin(task)
-        self._draw_doing()
+        self.set_timer(SOON_SECONDS, self._draw_doing)
 
     def _begin_beside(self, task: Task) -> None:
         self._waiting.begin_beside(task)
@@ -199,10 +207,9 @@ class PagedRecords(Page):
         form, marked = self._pairs.manner.form, len(self._pairs.marked)
         styles = partial(role_style, self.app)
         drawn = summary(self._subject, self._found, form, marked, self.size.width, styles)
-        self.query_one("#browse-summary", Static).update(drawn)
+        self.query_one("#browse-summary", Told).tell(drawn)
         self._draw_doing()
         self._draw_map()
-        self.refresh_bindings()
 
     def _draw_map(self) -> None:
         for line in self.query(MapLine):
@@ -215,7 +222,4 @@ class PagedRecords(Page):
         if not told and current is not None:
             told, role = bounded(about(current, self._subject), SENTENCE_LENGTH), None
         text = Text(f" {told}", role_style(self.app, role) if role else "")
-        # Laying out paints all of the screen again: only where the line takes more room or less.
-        lines = -(-text.cell_len // max(self.size.width, 1))
-        self.query_one("#browse-status", Static).update(text, layout=lines != self._status_lines)
-        self._status_lines = lines
+        self.query_one("#browse-status", Told).tell(text)

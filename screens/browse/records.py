@@ -101,7 +101,6 @@ class RecordsScreen(PagedRecords):
 
     @on(AskLine.Given)
     def _given(self, message: AskLine.Given) -> None:
-        self._pairs.focus()
         try:
             if message.asked is Asked.SEARCH:
                 self._search(message.text)
@@ -109,6 +108,8 @@ class RecordsScreen(PagedRecords):
                 self._go_to(message.text)
         except UsageError as error:
             self._say(str(error))
+        # Last, for the reading goes on meanwhile.
+        self._pairs.focus()
 
     def _search(self, text: str) -> None:
         """From the cursor's own record on; without *text* for nothing any more."""
@@ -135,13 +136,16 @@ class RecordsScreen(PagedRecords):
     def action_mark(self) -> None:
         pair = self._pairs.current
         if pair is not None and isinstance(pair.left, Entry):
-            self._pairs.set_marked(self._pairs.marked ^ {pair.offset})
+            self._set_marked(self._pairs.marked ^ {pair.offset})
             self._pairs.action_move(1)
-            self._draw()
 
     def action_unmark(self) -> None:
-        self._pairs.set_marked(frozenset())
+        self._set_marked(frozenset())
+
+    def _set_marked(self, marked: frozenset[int]) -> None:
+        self._pairs.set_marked(marked)
         self._draw()
+        self.refresh_bindings()
 
     def action_export(self) -> None:
         marked = self._pairs.marked

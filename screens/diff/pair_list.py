@@ -1,22 +1,25 @@
 """Two streams of records side by side, or below each other where it is narrow, line by line.
 
 Both sides are on the same lines, so they scroll together. The sign in front says how they compare;
-colours only repeat it. It holds a window and asks for more when the cursor comes near its end.
+colours only repeat it. It holds a window and asks for more before the cursor comes to its end; the
+bar on the right tells where in the whole range that is.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
-from textual.events import Click, Resize
-from textual.geometry import Region, Size
+from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
+from textual.geometry import Region
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 from typing_extensions import override
 
 from screens.diff.pieces import Manner
@@ -24,22 +27,25 @@ from screens.diff.rows import Mark, Row, rows_of
 from screens.diff.sheet import STACKED_BELOW, Sheet, Titles
 from screens.screenshot import RECORDS
 from services.divergence.align import Pair
+from services.divergence.source import Extent
 from services.divergence.window import Window
 from services.words.inert import inert
-from themes.roles import Role, role_style
+from themes.roles import Role, theme_role_style
 
-NEAR_EDGE = 12
-"""Lines from the end of what is held at which more is asked for."""
+PAGES_AHEAD = 2
+"""More is asked for where fewer pages than this are held in the direction of the cursor."""
+WHEEL_STEP = 3
 LEAST_OFFSET = 6
+BAR = "▐"
+"""Stands beside the lines where the shown part of the range is."""
 
 
-class PairList(ScrollView, can_focus=True, inherit_bindings=False):
+class PairList(Widget, can_focus=True, inherit_bindings=False):
     """The pairs of a window, with a cursor on one of them."""
 
+    ALLOW_SELECT = False
     DEFAULT_CSS = """
-    PairList {
-        height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: stable; overflow-x: hidden;
-    }
+    PairList { height: 1fr; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
@@ -56,9 +62,6 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.top = top
 
-    class Moved(Message):
-        """The operator has put the cursor on another pair."""
-
     class Chosen(Message):
         """Enter on a pair."""
 
@@ -66,22 +69,29 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
             super().__init__()
             self.pair = pair
 
-    def __init__(self, id: str | None = None, *, single: bool = False) -> None:
-        """*single*: one stream by itself."""
-        super().__init__(id=id, classes=RECORDS)
+    def __init__(self, moved: Callable[[], None], *, single: bool = False) -> None:
+        """*moved* is called when the operator has put the cursor somewhere.
+
+        At once, where a message would be painted a frame later. *single*: one stream by itself.
+        """
+        super().__init__(classes=RECORDS)
+        self._moved = moved
         self._single = single
         self._marked: frozenset[int] = frozenset()
         self._window = Window()
+        self._extent = Extent(0, 0)
         self._marks: tuple[Mark, ...] = ()
         self._titles = Titles()
         self._rows: list[Row] = []
         self._place = 0
+        self._top = 0
+        """The row that is shown first."""
         self._gone_to = False
         """The cursor was put somewhere and not moved since: it stays a third down."""
         self._manner = Manner()
-        self._empty = ""
-        self._held: Sheet | None = None
-        """While lines are drawn: how."""
+        self._empty = self._theme = ""
+        self._held: tuple[Sheet, Extent] | None = None
+        """While lines are drawn: how, and where the bar is."""
 
     @property
     def window(self) -> Window:
@@ -96,7 +106,7 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def stacked(self) -> bool:
         """The sides stand below each other."""
-        return self._single or self.size.width < STACKED_BELOW
+        return self._single or self._width < STACKED_BELOW
 
     @property
     def marked(self) -> frozenset[int]:
@@ -116,10 +126,17 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
         """Name the sides in the header, and mark some offsets."""
         self._titles, self._marks = titles, marks
         self._lay_out()
+        self.refresh()
+
+    def set_extent(self, extent: Extent) -> None:
+        """Of everything that there is to be paged through."""
+        if extent != self._extent:
+            self._extent = extent
+            self.refresh()
 
     def set_window(self, window: Window, goal: int | None = None, empty: str = "") -> None:
         """Show *window*; the cursor goes to the offset *goal*, or stays on its record."""
-        before, seen_at = self.current, self._cursor_line() - self.scroll_offset.y
+        before, seen, seen_at = self.current, self._seen, self._cursor_line() - self._top
         self._window, self._empty = window, empty
         offset = goal if goal is not None or before is None else before.offset
         self._place = window.place_of(offset) if offset is not None else 0
@@ -130,6 +147,8 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
         else:
             self._scroll_line(self._cursor_line() - seen_at)
         self._show_cursor()
+        if self._gone_to or not seen or self._seen != seen:
+            self.refresh()
 
     def next_run(self) -> int | None:
         """The offset behind the cursor where a run of differences begins, if that is held."""
@@ -141,11 +160,12 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
         place = self._window.previous_run(self._place)
         return None if place is None else self._window.pairs[place].offset
 
-    def look_for_more(self) -> None:
-        """Ask for more where the cursor is near the end of what is held."""
-        if self._place < NEAR_EDGE:
+    def look_for_more(self, *, above: bool = True, below: bool = True) -> None:
+        """Ask for more where little is held on that side of the cursor."""
+        ahead = PAGES_AHEAD * max(self.size.height, 1)
+        if above and self._place < ahead:
             self.post_message(self.EdgeNear(top=True))
-        if self._place >= len(self._window.pairs) - NEAR_EDGE:
+        if below and self._place >= len(self._window.pairs) - ahead:
             self.post_message(self.EdgeNear(top=False))
 
     def set_manner(self, manner: Manner) -> None:
@@ -171,24 +191,34 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Chosen(self.current))
 
     def on_click(self, event: Click) -> None:
-        line = event.y - 1 + self.scroll_offset.y
+        line = event.y - 1 + self._top
         if event.y > 0 and line < len(self._rows):
             self._put(self._rows[line].place)
+
+    def on_mouse_scroll_down(self, _: MouseScrollDown) -> None:
+        self.action_move(WHEEL_STEP)
+
+    def on_mouse_scroll_up(self, _: MouseScrollUp) -> None:
+        self.action_move(-WHEEL_STEP)
 
     def on_resize(self, _: Resize) -> None:
         self._lay_out()
         if self._gone_to:
             self._scroll_to_third()
         self._show_cursor()
+        self.refresh()
 
     def notify_style_update(self) -> None:
+        """Roles look as the theme says; the focus changes nothing."""
         super().notify_style_update()
-        self.refresh()
+        if self.app.theme != self._theme:
+            self._theme = self.app.theme
+            self.refresh()
 
     @override
     def render_lines(self, crop: Region) -> list[Strip]:
         """With one sheet for all of them: what the stylesheet says is dear to ask for."""
-        self._held = self._sheet()
+        self._held = self._sheet(), self._bar()
         try:
             return super().render_lines(crop)
         finally:
@@ -196,10 +226,14 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """The header stays; below it are the lines that are scrolled to."""
-        sheet = self._held or self._sheet()
+        sheet, bar = self._held or (self._sheet(), self._bar())
+        beside = Segment(BAR if bar.start < y <= bar.end else " ", sheet.bar)
+        return Strip([*self._line(y, sheet), beside], sheet.width + 1)
+
+    def _line(self, y: int, sheet: Sheet) -> Strip:
         if y == 0:
             return sheet.header(self._titles)
-        number = y - 1 + self.scroll_offset.y
+        number = y - 1 + self._top
         if not self._rows and y == 1:
             style = sheet.plain + sheet.styles(Role.MUTED)
             line = Strip([Segment(f" {inert(self._empty)}", style)])
@@ -213,23 +247,56 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
         return sheet.pair(row, row.pair, here=row.place == self._place)
 
     def _sheet(self) -> Sheet:
+        last = max(self._window.end, self._extent.end)
         return Sheet(
-            self.size.width,
-            max(LEAST_OFFSET, len(str(self._window.end))),
+            self._width,
+            max(LEAST_OFFSET, len(str(last))),
             self.rich_style,
-            partial(role_style, self.app),
+            partial(theme_role_style, self.app.current_theme),
             self._manner,
             self._single,
             self._marked,
         )
 
+    @property
+    def _width(self) -> int:
+        """Of the lines, beside the bar."""
+        return max(self.size.width - 1, 0)
+
+    @property
+    def _height(self) -> int:
+        """In lines, below the header."""
+        return self.size.height - 1
+
+    @property
+    def _seen(self) -> Sequence[tuple[Pair | None, Mark | None]]:
+        """What stands on the lines of the screen."""
+        rows = self._rows[self._top : self._top + max(self._height, 0)]
+        return [(row.pair, row.mark) for row in rows]
+
+    def _bar(self) -> Extent:
+        """Which lines the bar stands beside; none where everything is to be seen."""
+        shown = self._rows[self._top : self._top + max(self._height, 0)]
+        size = self._extent.end - self._extent.start
+        if not shown or size <= 0 or not self._window.pairs:
+            return Extent(0, 0)
+        first, last = (self._window.pairs[row.place] for row in (shown[0], shown[-1]))
+        begin, end = first.offset - self._extent.start, last.end - self._extent.start
+        if begin <= 0 and end >= size:
+            return Extent(0, 0)
+        start = min(begin * self._height // size, self._height - 1)
+        return Extent(start, max(start + 1, -(-end * self._height // size)))
+
     def _put(self, place: int) -> None:
+        before = self._place
         self._place = max(0, min(place, len(self._window.pairs) - 1))
         self._gone_to = False
-        self._show_cursor()
-        self.refresh()
-        self.post_message(self.Moved())
-        self.look_for_more()
+        if self._show_cursor():
+            self.refresh()
+        elif self._place != before:
+            self.refresh(*map(self._region, (before, self._place)))
+        self._moved()
+        self.look_for_more(above=place <= before, below=place >= before)
 
     def _lay_out(self) -> None:
         self._rows = rows_of(
@@ -238,36 +305,41 @@ class PairList(ScrollView, can_focus=True, inherit_bindings=False):
             self._window.end,
             stacked=self.stacked and not self._single,
         )
-        self.virtual_size = Size(self.size.width, len(self._rows) + 1)
-        self.refresh()
+
+    def _lines_of(self, place: int) -> Extent:
+        """The rows of a pair, without marks before it."""
+        rows = self._rows
+        start = bisect_left(rows, place, key=lambda row: row.place)
+        while start < len(rows) and rows[start].pair is None and rows[start].place == place:
+            start += 1
+        end = start
+        while end < len(rows) and rows[end].pair is not None and rows[end].place == place:
+            end += 1
+        return Extent(start, end)
+
+    def _region(self, place: int) -> Region:
+        """Where a pair stands on the screen."""
+        lines = self._lines_of(place)
+        return Region(0, lines.start - self._top + 1, self.size.width, lines.end - lines.start)
 
     def _cursor_line(self) -> int:
         """The first line of the pair under the cursor."""
-        lines = (
-            number
-            for number, row in enumerate(self._rows)
-            if row.place == self._place and row.pair is not None
-        )
-        return next(lines, 0)
+        lines = self._lines_of(self._place)
+        return lines.start if lines.start < lines.end else 0
 
     def _scroll_to_third(self) -> None:
         self._scroll_line(self._cursor_line() - max(self.size.height // 3, 1))
 
     def _scroll_line(self, line: int) -> None:
-        self.scroll_to(y=max(line, 0), animate=False, immediate=True, force=True)
+        self._top = max(0, min(line, len(self._rows) - self._height))
 
-    def _show_cursor(self) -> None:
-        """Scroll so that all lines of the cursor can be seen."""
-        height = self.size.height - 1
-        if height <= 0 or not self._rows:
-            return
-        first = self._cursor_line()
-        last = first
-        while last + 1 < len(self._rows) and self._rows[last + 1].place == self._place:
-            last += 1
-        top = self.scroll_offset.y
-        wanted = min(max(top, last - height + 1), first)
-        if first <= 1:
+    def _show_cursor(self) -> bool:
+        """Scroll so that all lines of the cursor can be seen; whether anything had to be."""
+        if self._height <= 0 or not self._rows:
+            return False
+        lines, top = self._lines_of(self._place), self._top
+        wanted = min(max(top, lines.end - self._height), lines.start)
+        if lines.start <= 1:
             wanted = 0
-        if wanted != top:
-            self._scroll_line(wanted)
+        self._scroll_line(wanted)
+        return self._top != top

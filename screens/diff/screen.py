@@ -11,7 +11,7 @@ from rich.text import Text
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from screens.context import Context
 from screens.diff.messages import (
@@ -28,8 +28,9 @@ from screens.diff.record_screen import RecordScreen
 from screens.diff.rows import about, marks_of
 from screens.diff.sides import Sides
 from screens.diff.summary import counted_from, prefix_text, titles_of, totals_text
-from screens.diff.task import Task
+from screens.diff.task import SOON_SECONDS, Task
 from screens.page import Page
+from screens.widgets.told import Told
 from services.divergence.align import Kind
 from services.divergence.hunks import Totals
 from services.divergence.replicas import Facing
@@ -50,8 +51,8 @@ class DiffScreen(Page):
         "differs: e epoch, k key, v value, h headers, t timestamp, y its type, m marker."
     )
     CSS = """
-    #diff-summary { height: auto; max-height: 4; }
-    #diff-status { dock: bottom; height: auto; max-height: 3; margin-bottom: 1; }
+    #diff-summary { max-height: 4; }
+    #diff-status { dock: bottom; max-height: 3; margin-bottom: 1; }
     #diff-offset {
         dock: bottom; height: 1; margin-bottom: 1; border: none; padding: 0 1; display: none;
     }
@@ -102,9 +103,9 @@ class DiffScreen(Page):
         return self._awaited is not None or self._counting is not None
 
     def body(self) -> Iterator[Widget]:
-        yield Static(id="diff-summary", markup=False)
-        yield PairList()
-        yield Static(id="diff-status", markup=False)
+        yield Told(id="diff-summary")
+        yield PairList(self._moved)
+        yield Told(id="diff-status")
         yield Input(
             id="diff-offset",
             placeholder="offset, then Enter",
@@ -212,7 +213,6 @@ class DiffScreen(Page):
         elif not message.top and window.end < facing.extent.end:
             self._begin(self._reader.below(self, facing, window))
 
-    @on(PairList.Moved)
     def _moved(self) -> None:
         self._said = ""
         self._draw_doing()
@@ -229,6 +229,7 @@ class DiffScreen(Page):
     def _read(self, message: ComparisonRead) -> None:
         if message.task is not self._awaited or self._facing is None:
             return
+        self._awaited = self._reached = None
         empty = "Both logs are empty."
         self._pairs.set_window(message.window, message.goal, empty)
         start, end = counted_from(self._facing), self._facing.extent.end
@@ -300,6 +301,7 @@ class DiffScreen(Page):
         self._reread, self._totals, self._facing = False, None, facing
         titles = titles_of(facing, self._sides.best)
         self._pairs.set_sides(titles, tuple(marks_of(facing)))
+        self._pairs.set_extent(facing.extent)
         self._begin(self._reader.around(self, facing, kept))
 
     def _change_sides(self) -> None:
@@ -327,7 +329,7 @@ class DiffScreen(Page):
         if self._awaited is not None:
             self._awaited.abandon()
         self._awaited, self._reached, self._said = task, None, ""
-        self._draw_doing()
+        self.set_timer(SOON_SECONDS, self._draw_doing)
 
     def _abandon(self) -> None:
         for task in (self._awaited, self._counting):
@@ -344,7 +346,7 @@ class DiffScreen(Page):
         self._draw_doing()
 
     def _draw(self) -> None:
-        self.query_one("#diff-summary", Static).update(self._summary())
+        self.query_one("#diff-summary", Told).tell(self._summary())
         self._draw_doing()
 
     def _summary(self) -> Text:
@@ -364,7 +366,7 @@ class DiffScreen(Page):
     def _draw_doing(self) -> None:
         text, role = self._status()
         style = role_style(self.app, role) if role else ""
-        self.query_one("#diff-status", Static).update(Text(f" {text}", style))
+        self.query_one("#diff-status", Told).tell(Text(f" {text}", style))
 
     def _status(self) -> tuple[str, Role | None]:
         """What is being done, else what was answered, else what the cursor is on."""

@@ -17,7 +17,7 @@ from services.divergence.entry import Item
 from services.words.inert import bounded
 from themes.roles import Role
 
-STACKED_BELOW = 80
+STACKED_BELOW = 79
 """Columns under which the sides stand below each other."""
 WIDE = 100
 CURSOR_SIGN = "▌"
@@ -53,6 +53,11 @@ class Sheet:
     def stacked(self) -> bool:
         """The sides stand below each other."""
         return self.single or self.width < STACKED_BELOW
+
+    @property
+    def bar(self) -> Style:
+        """Of what stands beside the lines."""
+        return self.plain + self.styles(Role.MUTED)
 
     def header(self, titles: Titles) -> Strip:
         style = self.plain + self.styles(Role.HEADING)

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from textual.message import Message
     from textual.screen import Screen
 
+SOON_SECONDS = 0.15
+"""A task that takes longer is told of; most are done before anybody could read of them."""
+
 
 class Task:
     """Known by its identity: what another task tells is of no interest any more."""

@@ -22,13 +22,32 @@ class KeyBar(Widget):
     KeyBar { dock: bottom; height: 1; }
     """
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._line = Text()
+
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._bindings_updated)
 
-    def _bindings_updated(self, _: Screen[Any]) -> None:
-        self.refresh()
+    def on_resize(self) -> None:
+        self._bindings_updated(self.screen)
+
+    def notify_style_update(self) -> None:
+        super().notify_style_update()
+        if self.is_attached:
+            self._bindings_updated(self.screen)
 
     def render(self) -> Text:
+        return self._line
+
+    def _bindings_updated(self, _: Screen[Any]) -> None:
+        """Told with each change of the focus, which seldom changes what is to be seen."""
+        line = self._made()
+        if line != self._line:
+            self._line = line
+            self.refresh()
+
+    def _made(self) -> Text:
         ending = Text(" ? help", role_style(self.app, Role.KEY))
         room = self.size.width - ending.cell_len
         line = Text(no_wrap=True, end="")

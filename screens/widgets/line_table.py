@@ -19,6 +19,7 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from typing_extensions import override
 
 from services.words.inert import inert
 from themes.roles import Role, role_style
@@ -118,6 +119,8 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         self._needed: dict[str, int] = {}
         """How wide each column would like to be."""
         self._empty = empty
+        self._plain: Style | None = None
+        """The style of the table while lines are drawn: the stylesheet is dear to ask for each."""
 
     @property
     def rows(self) -> Sequence[T]:
@@ -211,17 +214,25 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         super().notify_style_update()
         self.refresh()
 
+    @override
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._plain = self.rich_style
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._plain = None
+
     def render_line(self, y: int) -> Strip:
         """The header stays; below it are the rows that are scrolled to."""
-        width = self.size.width
+        width, plain = self.size.width, self._plain or self.rich_style
         if y == 0:
             return self._header(width)
         number = y - 1 + self.scroll_offset.y
         if not self._rows and y == 1:
             return _line([Segment(inert(self._empty), self._style(Role.MUTED))], width)
         if number >= len(self._rows):
-            return Strip.blank(width, self.rich_style)
-        return self._row(number, width)
+            return Strip.blank(width, plain)
+        return self._row(number, width, plain)
 
     def _header(self, width: int) -> Strip:
         style = self._style(Role.HEADING)
@@ -231,11 +242,11 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
             segments.append(Segment(" " * GAP, style))
         return _line(segments, width, style)
 
-    def _row(self, number: int, width: int) -> Strip:
+    def _row(self, number: int, width: int, plain: Style) -> Strip:
         row = self._rows[number]
         here = number == self._cursor and (self._lone or self.has_focus)
         marked = self._key(row) in self._marked
-        plain = self.rich_style + (self._style(Role.MARKED) if marked else Style.null())
+        plain += self._style(Role.MARKED) if marked else Style.null()
         cursor = self._style(Role.CURSOR) if here else Style.null()
         base = plain + cursor
         sign = "*" if marked and not here else ">" if here and not marked else "+" if here else " "

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from screens.screenshot import hide_records
 from services.browse.schemas import Schemas
 from services.divergence.address import parse_address
 from services.divergence.entry import Entry
+from services.divergence.window import around
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.record import Record
 from services.topic_backup.segment_index import SegmentIndex
@@ -82,6 +84,47 @@ async def test_the_cursor_goes_through_all_of_it(tmp_path: Path) -> None:
         assert (at_offset(pilot.app) or 0) < 1_990
         await pilot.press("home")
         await to(pilot, 0)
+
+
+async def test_more_is_held_than_the_next_page_and_the_bar_tells_where_that_is(
+    tmp_path: Path,
+) -> None:
+    def bar() -> set[int]:
+        return {at for at, line in enumerate(lines(pilot.app)) if line.rstrip().endswith("▐")}
+
+    async with reading(tmp_path, orders(0, 2_000)) as pilot:
+        pairs = pilot.app.screen.query_one(PairList)
+        first = bar()
+        for _ in range(10):
+            await pilot.press("pagedown")
+            await until(
+                pilot,
+                lambda: pairs.window.end - (at_offset(pilot.app) or 0) > pairs.size.height,
+                "a page more than is shown",
+            )
+        await pilot.press("end")
+        await to(pilot, 1_999)
+        await idle(pilot)
+        assert first
+        assert max(first) < min(bar())
+
+
+async def test_the_field_is_left_though_the_answer_takes_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = Event()
+
+    def hang(*arguments: Any) -> Any:
+        assert answered.wait(30)
+        return around(*arguments)
+
+    async with reading(tmp_path, orders(0, 2_000)) as pilot:
+        monkeypatch.setattr("screens.diff.reader.around", hang)
+        await fill(pilot, "g", "1999")
+        await until(pilot, shows(pilot, "Reading about offset 1,999. Esc ends it."), "the reading")
+        assert pilot.app.focused is pilot.app.screen.query_one(PairList)
+        answered.set()
+        await to(pilot, 1_999)
 
 
 async def test_g_goes_to_an_offset_or_a_time(tmp_path: Path) -> None:

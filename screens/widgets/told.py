@@ -1,0 +1,41 @@
+"""Words that change with each key: painted where they differ, laid out where they need more room.
+
+Laying out paints all of the screen again; most of what is told takes one line, like what was told
+before it.
+"""
+
+from __future__ import annotations
+
+from rich.text import Text
+from textual.widgets import Static
+
+
+class Told(Static):
+    """Some lines of styled words."""
+
+    DEFAULT_CSS = """
+    Told { height: auto; }
+    """
+
+    def __init__(self, id: str | None = None) -> None:
+        super().__init__(id=id, markup=False)
+        self._told = Text()
+        self._lines = 0
+        """That the last words took."""
+
+    def tell(self, text: Text) -> None:
+        """Show *text*, folded by words to the width there is."""
+        lines = self._count(text)
+        if lines != self._lines or text != self._told:
+            self._told = text
+            self.update(text, layout=lines != self._lines)
+            self._lines = lines
+
+    def _count(self, text: Text) -> int:
+        """The lines that *text* takes."""
+        width = max(self.size.width, 1)
+        if text.no_wrap:
+            return text.plain.count("\n") + 1
+        if text.cell_len <= width and "\n" not in text.plain:
+            return 1
+        return len(text.wrap(self.app.console, width))

@@ -1,0 +1,55 @@
+"""Frames off a socket: whole, in order, in one memory; what was decoded of one stays as it is."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.frames import FIRST_BYTES, KEPT_BYTES, Frames
+from tests.fake_broker import FakeBroker
+from tests.unit.kafka.wire.test_connection import ask, connect
+
+PATIENCE = 10.0
+SIZES = (4, FIRST_BYTES, FIRST_BYTES + 1, 3, KEPT_BYTES + 1, 40, KEPT_BYTES)
+
+
+@pytest.fixture
+def wire() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Both ends of a connection."""
+    ours, theirs = socket.socketpair()
+    with closing(ours), closing(theirs):
+        yield ours, theirs
+
+
+def test_frames_of_any_size_come_whole_and_in_order(
+    wire: tuple[socket.socket, socket.socket],
+) -> None:
+    ours, theirs = wire
+    sent = [bytes([number]) * max(size, 4) for number, size in enumerate(SIZES)]
+    framed = b"".join(struct.pack(">i", len(one)) + one for one in sent)
+    threading.Thread(target=theirs.sendall, args=(framed,), daemon=True).start()
+    frames, deadline = Frames(), Deadline.after(PATIENCE)
+    assert [bytes(frames.read(ours, deadline)) for _ in sent] == sent
+
+
+def test_a_frame_that_claims_nothing_is_none(wire: tuple[socket.socket, socket.socket]) -> None:
+    ours, theirs = wire
+    theirs.sendall(struct.pack(">i", 3) + b"abc")
+    with pytest.raises(OSError, match="a frame of 3 bytes"):
+        Frames().read(ours, Deadline.after(PATIENCE))
+
+
+def test_an_answer_stays_as_it_is_when_the_next_one_comes() -> None:
+    names = iter(["first", "other"])
+    with FakeBroker() as broker:
+        broker.serve(MetadataRequest, lambda _: MetadataResponse(cluster_id=next(names)))
+        with closing(connect(broker)) as connection:
+            first, other = ask(connection), ask(connection)
+    assert (first.cluster_id, other.cluster_id) == ("first", "other")
