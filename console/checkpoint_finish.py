@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from console.backup_run import Master
@@ -18,17 +20,18 @@ from console.checkpoint_options import (
     found_in,
     store_at,
 )
-from console.checkpoint_take import coordinating
-from console.options import connected
+from console.checkpoint_take import coordinating, holder, say_released
+from console.options import connected_for_writing
 from console.output import say
 from console.wiring import Connection
 from services.checkpoint.asked import bytes_per_second
 
 if TYPE_CHECKING:
     from services.checkpoint.store.stored import StoredCheckpoint
+    from services.kafka.read_client import ReadClient
 
 
-@connected
+@connected_for_writing
 def finish(
     connection: Connection,
     id: Id,
@@ -44,7 +47,9 @@ def finish(
 
     The same --node begins its unfinished copies anew. Another one takes over: it copies the
     partitions whose owners have not come to the checkpoint yet; of the others, what the old worker
-    did not complete has failed, and nothing makes up for that but a new checkpoint.
+    did not complete has failed, and nothing makes up for that but a new checkpoint. With --write
+    it also gives topics their retention again that `take --hold-retention` has left held back,
+    whatever became of the checkpoint.
     """
     from services.checkpoint.kafka.owners import take_over
     from services.checkpoint.kafka.topics import Wanted
@@ -61,6 +66,7 @@ def finish(
     how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
     with (
         connection.reading() as client,
+        letting_go(connection, client, control_topic, take.request),
         coordinating(connection, client, opened, wanted, how) as (
             _,
             finisher,
@@ -75,6 +81,19 @@ def finish(
         else:
             done = finisher.finish(id, lambda number, status: say(f"partition {number}  {status}"))
     end_with(done, as_json=as_json)
+
+
+@contextmanager
+def letting_go(
+    connection: Connection, client: ReadClient, control_topic: str, request: str
+) -> Iterator[None]:
+    """At the end of the block, give topics their retention again; nothing without --write."""
+    try:
+        yield
+    finally:
+        if connection.write:
+            with holder(connection, client, control_topic, request) as found:
+                say_released(found)
 
 
 def _of_another(found: StoredCheckpoint, node: int) -> bool:

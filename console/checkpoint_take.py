@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
 
 import typer
 
@@ -31,6 +32,7 @@ from services.checkpoint.store.documents import Level
 if TYPE_CHECKING:
     from services.checkpoint.coordinator import Coordinator
     from services.checkpoint.finishing import Finisher
+    from services.checkpoint.kafka.holding import Holder
     from services.checkpoint.kafka.topics import Wanted
     from services.checkpoint.parts import How
     from services.checkpoint.store.backup_store import BackupStore
@@ -60,6 +62,13 @@ def take(
     ] = None,
     drain: Drain = 60.0,
     max_rate: MaxRate = None,
+    hold_retention: Annotated[
+        bool,
+        typer.Option(
+            "--hold-retention",
+            help="Let the topics keep everything until it is copied; needs --write.",
+        ),
+    ] = False,
     control_topic: ControlTopic = CONTROL,
     node: Node = 0,
     master: Master = "local[*,4]",
@@ -71,7 +80,7 @@ def take(
     the participant cut their logs there. verified: the ends that are read are lowered until no
     record is without what led to it. vector: the ends as they are read; nothing is promised.
     Ends with 0 once every partition is copied; one that cannot be made consistent has failed, and
-    says why.
+    says why. A compacted topic takes --hold-retention, or vector.
     """
     from services.checkpoint.kafka.topics import Wanted
     from services.checkpoint.parts import How
@@ -82,10 +91,12 @@ def take(
     wanted = Wanted(level, names, policies(group), control_topic)
     how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
     opened = store_at(store)
-    if level is Level.COORDINATED:
+    if level is Level.COORDINATED or hold_retention:
         connection.require_write(DOING)
+    request = request or uuid4().hex
     with (
         connection.reading() as client,
+        holding(connection, client, wanted, request if hold_retention else ""),
         coordinating(connection, client, opened, wanted, how) as (
             coordinator,
             finisher,
@@ -97,6 +108,42 @@ def take(
         say(f"checkpoint {taken} is acknowledged: {level}, {len(wanted.groups)} groups")
         found = finisher.finish(taken, lambda number, status: say(f"partition {number}  {status}"))
     end_with(found, as_json=as_json)
+
+
+@contextmanager
+def holding(
+    connection: Connection, client: ReadClient, wanted: Wanted, request: str
+) -> Iterator[None]:
+    """Hold the retention of the topics back in the name of *request*; nothing without one."""
+    if not request:
+        yield
+        return
+    with holder(connection, client, wanted.control_topic, request) as found:
+        try:
+            found.hold(wanted.topics)
+            say(f"retention is held back: {', '.join(wanted.topics)}")
+            yield
+        finally:
+            say_released(found)
+
+
+@contextmanager
+def holder(
+    connection: Connection, client: ReadClient, control_topic: str, request: str
+) -> Iterator[Holder]:
+    """What holds retention back and lets it go, until the end of the block."""
+    from services.checkpoint.kafka.holding import Holder
+    from services.kafka.wire.deadline import Deadline
+
+    cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+    with connection.power(DOING).markers(cluster_id, holding=True) as markers:
+        yield Holder(client, markers, control_topic, request)
+
+
+def say_released(found: Holder) -> None:
+    """Let go what is held, and say of what topics."""
+    for topic in found.release():
+        say(f"topic {topic} has its own retention again")
 
 
 @contextmanager

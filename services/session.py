@@ -109,8 +109,10 @@ class Power:
             yield CommandTopicClient(sender)
 
     @contextmanager
-    def markers(self, cluster_id: str) -> Iterator[MarkerClient]:
+    def markers(self, cluster_id: str, *, holding: bool = False) -> Iterator[MarkerClient]:
         """A client that can write the markers of checkpoints, closed at the end.
+
+        One that is *holding* can change topics' settings, too: to hold their retention back.
 
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
@@ -118,7 +120,8 @@ class Power:
         from services.kafka.marker_client import MarkerClient
         from services.kafka.wire import api_keys
 
-        with self._armed(cluster_id, api_keys.CHECKPOINTS) as sender:
+        keys = api_keys.HOLDING if holding else api_keys.CHECKPOINTS
+        with self._armed(cluster_id, keys) as sender:
             yield MarkerClient(sender)
 
     @contextmanager

@@ -10,12 +10,18 @@ import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from services.checkpoint.copying import Source, take_copy
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument, StartedDocument, TakeDocument
+from services.checkpoint.store.documents import (
+    CutDocument,
+    ManifestDocument,
+    StartedDocument,
+    TakeDocument,
+)
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.errors import BreakglassError, Refused
 
@@ -29,6 +35,9 @@ class Decides(Protocol):
     """Says what is in a checkpoint: see `kafka.deciding.Decider`."""
 
     def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument: ...
+
+    def require_kept(self, take: TakeDocument) -> None:
+        """Raise Refused where what was decided may have been compacted away since."""
 
 
 class Sources(Protocol):
@@ -44,6 +53,19 @@ class Sources(Protocol):
 
 def _unheard(_number: int, _status: Status) -> None:
     """Nobody is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A source whose copy counts only where nothing was compacted away while it was made."""
+
+    source: Source
+    require: Callable[[], None]
+
+    def copy(self, where: str) -> ManifestDocument:
+        found = self.source.copy(where)
+        self.require()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +100,7 @@ class Finisher:
             except BreakglassError as error:
                 self.store.fail_checkpoint(id, str(error))
                 raise
-            self._copy(id, cut, sources, tell)
+            self._copy(found.take, cut, sources, tell)
         return self._found(id, failed=True)
 
     def _found(self, id: int, *, failed: bool = False) -> StoredCheckpoint:
@@ -91,15 +113,17 @@ class Finisher:
             raise Refused(f"checkpoint {id} has failed: take a new one.")
         return found
 
-    def _copy(self, id: int, cut: CutDocument, sources: Mapping[int, Source], tell: Tell) -> None:
+    def _copy(
+        self, take: TakeDocument, cut: CutDocument, sources: Mapping[int, Source], tell: Tell
+    ) -> None:
         def one(number: int) -> None:
-            copy = CopyId(id, number, self.node)
+            copy = CopyId(take.id, number, self.node)
             position = cut.positions[number]
             status = take_copy(
                 self.store.copies,
                 copy,
                 position,
-                sources[number],
+                _Kept(sources[number], partial(self.decider.require_kept, take)),
                 self.wait,
                 self.tool_version,
             )

@@ -7,6 +7,7 @@ One compacted partition beside the topics themselves. It is small, and always re
     take/N                       {"at_ms"}                      the coordinator, before any marker
     created/GROUP/TOPIC-ID/P     {"id", "position", "state"}    the owner of P, before it processes
     restored/TOPIC-ID            {"id", "moved"}                a restore, after everything else
+    held/TOPIC-ID/REQUEST        {"topic", "settings"}          a take that holds retention back
 """
 
 from __future__ import annotations
@@ -84,6 +85,25 @@ class Restored:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A take holds a topic's retention back."""
+
+    topic_id: str
+    request: str
+    """Of the take: several may hold the same topic."""
+    topic: str
+    settings: Mapping[str, str | None] | None
+    """The topic's own before the first of them; a None within: it had none. None: let go."""
+
+    @property
+    def record(self) -> tuple[bytes, bytes]:
+        """Key and value."""
+        settings = None if self.settings is None else dict(self.settings)
+        body = {"topic": self.topic, "settings": settings}
+        return f"held/{self.topic_id}/{self.request}".encode(), json.dumps(body).encode()
+
+
 def _place(one: Place) -> tuple[str, int, int]:
     return one.topic_id, one.partition, one.offset
 
@@ -98,6 +118,8 @@ class Control:
     """By group, topic id and partition: the last."""
     restored: Mapping[str, Restored] = field(default_factory=dict)
     """By the topic's id."""
+    held: Mapping[tuple[str, str], Held] = field(default_factory=dict)
+    """By the topic's id and the request: those that were not let go."""
 
 
 def take_record(id: int, at_ms: int) -> tuple[bytes, bytes]:
@@ -113,6 +135,7 @@ def control_of(records: Iterable[tuple[bytes | None, bytes | None]]) -> Control:
     latest = 0
     created: dict[tuple[str, str, int], Created] = {}
     restored: dict[str, Restored] = {}
+    held: dict[tuple[str, str], Held] = {}
     for key, value in records:
         found = _parsed(key, value)
         if isinstance(found, int):
@@ -120,13 +143,16 @@ def control_of(records: Iterable[tuple[bytes | None, bytes | None]]) -> Control:
         elif isinstance(found, Created):
             created[found.group, found.topic_id, found.partition] = found
             latest = max(latest, found.id)
-        elif found is not None:
+        elif isinstance(found, Restored):
             restored[found.topic_id] = found
             latest = max(latest, found.id)
-    return Control(latest, created, restored)
+        elif isinstance(found, Held):
+            held[found.topic_id, found.request] = found
+    kept = {key: one for key, one in held.items() if one.settings is not None}
+    return Control(latest, created, restored, kept)
 
 
-def _parsed(key: bytes | None, value: bytes | None) -> int | Created | Restored | None:
+def _parsed(key: bytes | None, value: bytes | None) -> int | Created | Restored | Held | None:
     try:
         kind, _, rest = (key or b"").decode().partition("/")
         body = json.loads(value or b"null")
@@ -134,6 +160,8 @@ def _parsed(key: bytes | None, value: bytes | None) -> int | Created | Restored 
             return _id(int(rest))
         if kind == "created":
             return _created(rest, body)
+        if kind == "held":
+            return _held(rest, body)
         return _restored(rest, body) if kind == "restored" else None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
@@ -155,6 +183,17 @@ def _restored(rest: str, body: Any) -> Restored:
         for number, some in body["moved"].items()
     }
     return Restored(rest, _id(body["id"]), moved)
+
+
+def _held(rest: str, body: Any) -> Held:
+    topic_id, request = rest.split("/", 1)
+    told = body["settings"]
+    settings = (
+        None
+        if told is None
+        else {str(name): None if value is None else str(value) for name, value in told.items()}
+    )
+    return Held(topic_id, request, str(body["topic"]), settings)
 
 
 def _id(value: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from services.checkpoint.kafka.compaction import require_uncompacted
 from services.checkpoint.kafka.control import CONTROL_TOPIC
 from services.checkpoint.kafka.groups import drained, read_by, read_standing
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
@@ -67,7 +68,19 @@ class Decider:
         deadline = Deadline.after(self.drain_seconds)
         return until(deadline, lambda: self._decide(take, started))
 
+    def require_kept(self, take: TakeDocument) -> None:
+        """Return if nothing that the checkpoint needs can have been compacted away since (H10).
+
+        Raises:
+            Refused: a topic is compacted, and nothing holds that back.
+            ClusterError, Unreachable: the topics' settings cannot be read.
+        """
+        if take.level is not Level.VECTOR:
+            topics = sorted({one.topic for one in take.partitions})
+            require_uncompacted(self.client.sender, topics, Deadline.after(ASK_SECONDS))
+
     def _decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+        self.require_kept(take)
         numbered = {of(one): one.number for one in take.partitions}
         logs = self._logs(take)
         told = {partition: started.positions[number] for partition, number in numbered.items()}

@@ -67,3 +67,6 @@ COMMAND_TOPIC = frozenset({CREATE_TOPICS, DELETE_TOPICS})
 
 CHECKPOINTS = frozenset({PRODUCE, CREATE_TOPICS})
 """What taking a checkpoint sends besides reads: markers, and the topic that ids are kept in."""
+
+HOLDING = CHECKPOINTS | {INCREMENTAL_ALTER_CONFIGS}
+"""What taking one sends besides that while it holds the retention of its topics back."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +44,14 @@ class World:
     refusal: Exception | None = None
     failures: Mapping[int, list[Exception]] = field(default_factory=dict)
     decisions: int = 0
+    kept: Sequence[Exception | None] = ()
+    """What each look says of whether everything is there still; then always yes."""
+    looks: int = 0
+
+    def require_kept(self, take: TakeDocument) -> None:
+        look, self.looks = self.looks, self.looks + 1
+        if look < len(self.kept) and (refusal := self.kept[look]) is not None:
+            raise refusal
 
     def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
         self.decisions += 1
@@ -121,6 +129,15 @@ def test_h10_what_retention_took_is_not_tried_again(store: BackupStore) -> None:
     gone: list[Exception] = [EvidenceChanged("retention was faster")]
     found = finisher(store, World(failures={3: gone})).finish(1)
     assert (found.status, found.partitions[2].failure) == (Status.FAILED, "retention was faster")
+
+
+def test_h10_a_copy_during_which_something_may_have_been_compacted_away_does_not_count(
+    store: BackupStore,
+) -> None:
+    refusal = Refused("unverifiable: topic orders is compacted")
+    found = finisher(store, World(kept=[None, refusal])).finish(1)
+    assert found.status is Status.FAILED
+    assert sorted(str(one.failure) for one in found.partitions) == ["None", "None", str(refusal)]
 
 
 def test_i09_copies_that_a_node_left_are_gone_on_with_when_it_is_back(store: BackupStore) -> None:

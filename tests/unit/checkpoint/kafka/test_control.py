@@ -7,6 +7,7 @@ import pytest
 from services.checkpoint.kafka.control import (
     Control,
     Created,
+    Held,
     Moved,
     Restored,
     control_of,
@@ -24,6 +25,18 @@ def test_everything_is_read_back() -> None:
     assert found.latest_id == 7
     assert found.created == {("bank/of x", OLD, 3): CREATED}
     assert found.restored == {NEW: RESTORED}
+
+
+HELD = Held(OLD, "request/1", "orders", {"retention.ms": "1000", "retention.bytes": None})
+
+
+def test_what_is_held_is_known_until_it_is_let_go() -> None:
+    other = Held(OLD, "request/2", "orders", HELD.settings)
+    let_go = Held(OLD, "request/1", "orders", None)
+    assert control_of([HELD.record]).held == {(OLD, "request/1"): HELD}
+    found = control_of([HELD.record, other.record, let_go.record])
+    assert found.held == {(OLD, "request/2"): other}
+    assert found.latest_id == 0
 
 
 def test_h04_an_id_that_anybody_came_to_counts_as_taken() -> None:
