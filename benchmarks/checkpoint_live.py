@@ -1,0 +1,181 @@
+"""What a checkpoint costs the traffic beside which it is copied, and whether it keeps its rate.
+
+Producers send at half of what they reach in a closed loop, into the partitions that are copied.
+Windows with and without copying take turns; each checkpoint is taken of about as much as it can
+copy in its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+from statistics import median
+from time import perf_counter
+
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from benchmarks._copying import PARTITIONS, TOPIC, broker, produce
+from benchmarks._load import RECORD_BYTES, Load, Window, load
+from benchmarks._measure import meets, print_load, reaches
+from benchmarks._options import Options
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.finishing import Finisher
+from services.checkpoint.kafka.deciding import Decider
+from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.spark.sources import KafkaSources
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.connection.sources import ConnectionOptions, connection_settings
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.lab.cluster import Cluster
+from services.lab.topics import create_topic
+from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.session import Spark
+from services.pipeline.source import Wanted as Topics
+from services.pipeline.source import read_sources
+from services.session import ReadAccess
+from services.topic_backup.store.store import LocalStore
+
+SECONDS = 20.0
+"""Of a window."""
+RUNS = 4
+RATE = 20e6
+"""Bytes a second of `--max-rate 20MB/s`."""
+SPARE = 1.1
+"""More is copied than a window takes, so that it is copied until its end."""
+COPIED = SPARE * SECONDS * RATE
+LIVE_SHARE = 0.5
+"""Of what the producers reach in a closed loop."""
+COST, SLOWER = 0.05, 1.5
+KEPT = 0.8, 1.05
+"""Shares of the rate: what is to be reached, and what is not to be passed."""
+SEGMENTS = {"retention.ms": "-1", "segment.bytes": str(64 * 2**20)}
+ROOM_BYTES = 8 * 10**9
+ADMIN_SECONDS = 30.0
+
+
+def main(options: Options) -> bool:
+    """Print throughput, latency and the copying's rate; returns whether the targets were met."""
+    print(f"a checkpoint copied at {RATE / 1e6:.0f} MB/s beside producers, {SECONDS:.0f} s each")
+    print_load()
+    with (
+        broker(needed=ROOM_BYTES) as (cluster, folder),
+        _copying(cluster, folder) as copying,
+        load(cluster.bootstrap_servers, TOPIC) as producers,
+    ):
+        full = producers.run(SECONDS).rate
+        print(f"  {'closed loop':<44} {full:8,.0f} records/s")
+        turns = _Turns(producers, copying, LIVE_SHARE * full)
+        # The first one finds a cold JVM, and does not count.
+        turns.take()
+        pairs = [turns.take() for _ in range(options.runs or RUNS)]
+    print_load()
+    return _judged(pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A window without copying, and the next one with it."""
+
+    without: Window
+    beside: Window
+    copied: float
+    """Bytes a second."""
+
+
+def _judged(pairs: list[Pair]) -> bool:
+    for one in pairs:
+        figures = (
+            f"{name} {each.rate:8,.0f} records/s  p50 {each.p50_ms:5.1f}  p99 {each.p99_ms:6.1f} ms"
+            for name, each in (("without", one.without), ("beside", one.beside))
+        )
+        print(f"  {'   '.join(figures)}   copied {one.copied / 1e6:5.1f} MB/s")
+    rates = [one.copied / RATE for one in pairs]
+    lost = median(1 - one.beside.rate / one.without.rate for one in pairs)
+    slower = median(one.beside.p99_ms / one.without.p99_ms for one in pairs)
+    least, most = KEPT
+    return all(
+        [
+            meets("throughput lost beside copying", lost, COST),
+            meets("p99 beside copying / without", slower, SLOWER),
+            reaches("rate of copying / wanted, the lowest", min(rates), least),
+            meets("rate of copying / wanted, the highest", max(rates), most),
+        ]
+    )
+
+
+class _Turns:
+    def __init__(self, producers: Load, copying: _Copying, rate: float) -> None:
+        self._producers, self._copying, self._rate = producers, copying, rate
+
+    def take(self) -> Pair:
+        """Produce at the same rate twice; the second time a checkpoint is copied."""
+        without = self._producers.run(SECONDS, self._rate)
+        self._copying.trim()
+        with ThreadPoolExecutor(1, "checkpoint") as pool:
+            copied: Future[float] = pool.submit(self._copying.copy)
+            beside = self._producers.run(SECONDS, self._rate)
+            return Pair(without, beside, copied.result())
+
+
+class _Copying:
+    """Checkpoints of the topic, one after the other, in one session."""
+
+    def __init__(self, cluster: Cluster, client: ReadClient, spark: Spark, folder: Path) -> None:
+        self._client, self._spark, self._folder = client, spark, folder
+        self._connection = {"bootstrap.servers": cluster.bootstrap_servers}
+        self._admin = AdminClient({**self._connection})
+
+    def trim(self) -> None:
+        """Leave in the topic what a window copies."""
+        kept = int(COPIED / RECORD_BYTES / PARTITIONS)
+        deadline = Deadline.after(ADMIN_SECONDS)
+        (source,) = read_sources(self._client, Topics((TOPIC,)), deadline)
+        starts = [
+            TopicPartition(TOPIC, one.partition.partition, max(0, one.high_watermark - kept))
+            for one in source.partitions
+        ]
+        for trimmed in self._admin.delete_records(starts).values():
+            trimmed.result(ADMIN_SECONDS)
+
+    def copy(self) -> float:
+        """Bytes a second from the acknowledgement of a checkpoint to its completion."""
+        store = BackupStore(str(self._folder / "store"))
+        wanted = Wanted(Level.VECTOR, (TOPIC,))
+        id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
+        assert isinstance(id, int)
+        settings = BackupSettings(LocalStore(self._folder), bytes_per_second=RATE)
+        run = Run(self._client, self._spark, self._connection, settings, Meter(lambda _: None))
+        began = perf_counter()
+        # A rate is that of one partition at a time, as in the commands.
+        finisher = Finisher(store, Decider(self._client), KafkaSources(run), side_by_side=1)
+        found = finisher.finish(id)
+        seconds = perf_counter() - began
+        assert found.status is Status.COMPLETED
+        rmtree(self._folder / "store" / "contents")
+        return _records_bytes(found) / seconds
+
+
+def _records_bytes(found: StoredCheckpoint) -> int:
+    copies = [one.counting.manifest for one in found.partitions if one.counting]
+    files = [file for one in copies if one is not None for file in one.files]
+    return sum(one.size for one in files if one.name.endswith("_records"))
+
+
+@contextmanager
+def _copying(cluster: Cluster, folder: Path) -> Iterator[_Copying]:
+    create_topic(cluster, TOPIC, [[1]] * PARTITIONS, SEGMENTS)
+    produce(cluster, TOPIC, int(COPIED / RECORD_BYTES), RECORD_BYTES)
+    given = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
+    access = ReadAccess(connection_settings(given))
+    with access.reading() as client, Spark() as spark:
+        spark.session()
+        yield _Copying(cluster, client, spark, folder)
