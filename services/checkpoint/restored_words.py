@@ -35,14 +35,15 @@ def settings_given(plan: CheckpointPlan) -> tuple[SettingsGiven, ...]:
     """
     saved = {one.topic: one.identity().config for one in plan.copies}
     return tuple(
-        _given(one.target, one.settings, saved[one.topic], exists=one.exists)
+        given(one.target, one.settings, saved[one.topic], exists=one.exists)
         for one in plan.plan.topics
     )
 
 
-def _given(
+def given(
     target: str, own: Mapping[str, str], saved: Mapping[str, str], *, exists: bool
 ) -> SettingsGiven:
+    """What the topic *target* has of *saved*, where its *own* are those that it has in the end."""
     settings = {name: value for name, value in own.items() if name not in REMOVED_IN_4}
     left_out = {
         name: REMOVED if name in REMOVED_IN_4 else KEPT

@@ -24,6 +24,8 @@ def test_h06_h07_a_restored_bank_goes_on_and_the_total_is_conserved(
     done = program.consented("restore", "1", *options)
     assert done["whole"]
     assert [one["verified"] for one in done["topics"]] == [True]
+    assert [one["settings_back"] for one in done["topics"]] == [True]
+    assert [(one["target"], one["left_out"]) for one in done["settings"]] == [(restored.topic, {})]
     with restored.working():
         restored.order(50)
         again = program.whole("take", *of_bank(topic=restored.topic))
