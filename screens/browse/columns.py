@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from screens.browse.branches import Branch
 from screens.widgets.line_table import Cell, LineColumn
-from services.browse.tree import Figure, PartitionNode, SegmentNode, TopicNode, total
+from services.browse.tree import GONE, Figure, PartitionNode, SegmentNode, TopicNode, total
 from services.model import Unknown
 from services.words.figures import count, size_text
 from services.words.moments import time_text
@@ -71,10 +71,19 @@ def _size(one: Branch) -> Cell:
 
 
 def _lost(one: Branch) -> Cell:
+    if _gone(one):
+        return Cell(GONE, Role.FAILED)
     value = _of(one, "lost")
     if one.held is not None:
         value = total([part.lost for part in one.held.partitions])
     return Cell(count(value), Role.LOST) if isinstance(value, int) and value else _figure(value)
+
+
+def _gone(one: Branch) -> bool:
+    """Whether segments that it should have are not there."""
+    if one.held is not None:
+        return any(part.gone for part in one.held.partitions)
+    return isinstance(one.node, PartitionNode | SegmentNode) and bool(one.node.gone)
 
 
 def _time(value: Figure) -> Cell:

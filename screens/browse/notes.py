@@ -60,6 +60,8 @@ def _partition(one: PartitionNode) -> Iterator[Part]:
         f"offsets {count(one.first_offset)} to {count(one.last_offset)}, {count(one.records)} "
         f"records, {size_text(one.bytes)} in {number:,} segment{'s' * (number != 1)}"
     )
+    if one.gone:
+        yield Part(f"; {one.gone:,} of them gone", Role.FAILED)
     yield from _unknown(one.records)
 
 

@@ -29,6 +29,7 @@ from services.topic_backup.store.store import open_store
 from services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 NO_INDEX = Unknown("it has no index: `breakglass backup reindex` makes one")
+GONE = "gone"
 NO_MANIFEST = Unknown("without a manifest nobody noted it")
 
 Figure: TypeAlias = int | Unknown | None
@@ -53,7 +54,12 @@ class SegmentNode:
     last_ms: Figure
     lost: Figure
     note: str = ""
-    """What is out of the ordinary: ``not committed``, ``gone``."""
+    """What is out of the ordinary: ``not committed``, `GONE`."""
+
+    @property
+    def gone(self) -> bool:
+        """The manifest names it, and its records are not there."""
+        return self.note == GONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,11 @@ class PartitionNode:
     @property
     def lost(self) -> Figure:
         return total([one.lost for one in self.segments])
+
+    @property
+    def gone(self) -> int:
+        """How many of its segments are not there."""
+        return sum(one.gone for one in self.segments)
 
     @property
     def first_offset(self) -> Figure:
@@ -196,7 +207,7 @@ def _committed(
         one.first_timestamp,
         one.last_timestamp,
         lost,
-        "" if there else "gone",
+        "" if there else GONE,
     )
 
 

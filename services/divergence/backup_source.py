@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import takewhile
 
 from services.divergence.backup_tape import BackupTape
 from services.divergence.content import Keep, content_of, headers_of
@@ -22,12 +23,13 @@ from services.topic_backup.record import MAX_RECORD_BYTES, Record
 from services.topic_backup.segment_index import Entry as IndexEntry
 from services.topic_backup.segment_index import open_index
 from services.topic_backup.segment_reader import Placed, read_segment
-from services.topic_backup.summary import EpochStart, PartitionSummary
+from services.topic_backup.summary import EpochStart, PartitionSummary, SegmentSummary
 
 LOOK_EVERY = 64
 """Records between two questions whether to go on."""
 MOST_TRIES = 64
 """Places behind damage at which whole records are looked for, further and further away."""
+GONE = "the manifest has this segment, the folder has not; take the file from another copy"
 READ_ERRORS = (DamagedBackup, StorageError, UnsupportedSchema)
 
 
@@ -44,6 +46,8 @@ class BackupSource:
     epochs: tuple[EpochStart, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     """Bytes of its files that are no part of the backup."""
+    gone: frozenset[str] = frozenset()
+    """Prefixes of segments that the manifest has and the folder has not."""
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         """The records in ``[start, end)``.
@@ -57,7 +61,8 @@ class BackupSource:
     def tape(self, start: int, end: int, reading: Reading) -> BackupTape:
         """Its files from the record at *start* on."""
         asked = self.extent.within(start, end)
-        stretches = self.stretches[self.first_needed(start) :]
+        needed = self.stretches[self.first_needed(start) :]
+        stretches = tuple(takewhile(lambda one: one.prefix not in self.gone, needed))
         return BackupTape(self.folder, stretches, asked, reading, self.epochs)
 
     def records(self, start: int, reading: Reading) -> Iterator[Record]:
@@ -106,21 +111,44 @@ class BackupSource:
 def open_backup(name: str, folder: Folder, partition: int) -> BackupSource:
     """The partition in *folder*, called *name*.
 
+    A segment that is gone is a stretch like the others, which cannot be read.
+
     Raises:
         UsageError: nothing is backed up of it.
         MalformedInput, UnsupportedSchema: the manifest cannot be read.
-        StorageError, DamagedBackup: the folder cannot be listed, or a segment is missing.
+        StorageError: the folder cannot be listed.
     """
     manifest = read_manifest(folder)
     committed = manifest.partition(partition) if manifest else None
     if committed is None and (manifest is not None or partition not in listing(folder.names())):
         raise UsageError(f"{folder.where()} holds nothing of partition {partition}.")
-    reader = PartitionReader(folder, partition, committed)
-    stretches = tuple(reader.extents)
+    gone = _gone(folder, partition, committed) if committed else ()
+    left = [one for one in committed.segments if one not in gone] if committed else ()
+    held = replace(committed, segments=tuple(left)) if committed else None
+    reader = PartitionReader(folder, partition, held)
+    lost = [Stretch(one.prefix, one.start_offset, one.records_bytes) for one in gone]
+    stretches = tuple(sorted([*reader.extents, *lost], key=lambda one: one.start_offset))
     epochs = _epochs(committed) if committed else ()
     extent = _extent(folder, stretches, committed)
     left_out = tuple(reader.left_out)
-    return BackupSource(name, folder, partition, stretches, extent, epochs, left_out)
+    prefixes = frozenset(one.prefix for one in gone)
+    return BackupSource(name, folder, partition, stretches, extent, epochs, left_out, prefixes)
+
+
+def _gone(
+    folder: Folder, partition: int, committed: PartitionSummary
+) -> tuple[SegmentSummary, ...]:
+    """The segments that are missing behind the first that is there; before it they were pruned."""
+    names = frozenset(folder.names())
+    files = listing(names).get(partition)
+    starts = {one.start_offset for one in files.segments if one.has_records} if files else set()
+    there = [
+        records_name(one.prefix) in names or ("/" not in one.prefix and one.start_offset in starts)
+        for one in committed.segments
+    ]
+    first = there.index(True) if True in there else len(there)
+    behind = zip(committed.segments[first:], there[first:], strict=True)
+    return tuple(one for one, held in behind if not held)
 
 
 def _epochs(committed: PartitionSummary) -> tuple[EpochStart, ...]:
@@ -208,6 +236,10 @@ class _Walk:
     def _segment(self, place: int) -> Iterator[Item]:
         source = self._source
         stretch = source.stretches[place]
+        if stretch.prefix in source.gone:
+            where = source.folder.where(records_name(stretch.prefix))
+            yield from self._unreadable(source.next_start(place), f"{where}: {GONE}")
+            return
         try:
             position = seek(source.folder, stretch, self._at, MAX_RECORD_BYTES)
         except READ_ERRORS:

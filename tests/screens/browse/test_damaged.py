@@ -13,10 +13,20 @@ from screens.diff.pair_list import PairList
 from services.divergence.address import Address, parse_address
 from services.divergence.align import Kind, Pair
 from services.divergence.entry import Unreadable
-from tests.screens.browse.opened import at_offset, browser, fill, idle, orders, records_of, shown
-from tests.screens.turns import text
+from services.topic_backup.layout import records_name
+from tests.screens.browse.opened import (
+    at_offset,
+    browser,
+    fill,
+    idle,
+    orders,
+    records_of,
+    shown,
+    under,
+)
+from tests.screens.turns import text, until
 from tests.unit.divergence.test_log_source import tens, write
-from tests.unit.topic_backup.backups import as_the_originals, back_up
+from tests.unit.topic_backup.backups import as_the_originals, back_up, segments
 
 SEEDS = range(8)
 END = 200
@@ -67,6 +77,26 @@ def a_log(folder: Path) -> tuple[Address, list[Path]]:
     write(folder / "orders-0", 100, tens(100, END))
     files = sorted((folder / "orders-0").iterdir())
     return parse_address(f"log:{folder}/orders-0"), files
+
+
+async def test_a_segment_that_is_gone_is_seen_in_the_tree_and_the_rest_is_browsed(
+    tmp_path: Path,
+) -> None:
+    topic = back_up(tmp_path, orders(0, END), max_segment_bytes=9_000)
+    gone = topic / records_name(segments(topic)[1])
+    gone.unlink()
+    async with browser(tmp_path).run_test(size=(80, 24)) as pilot:
+        await under(pilot, str(tmp_path), "orders", "0")
+        await until(pilot, lambda: "1 of them gone" in text(pilot.app), "what is gone")
+        await pilot.press("r")
+        await until(pilot, lambda: at_offset(pilot.app) == 0, "the records")
+        await pilot.press("n")
+        await until(
+            pilot, lambda: " cannot be read: " in " ".join(text(pilot.app).split()), "damage"
+        )
+        assert gone.name in "".join(text(pilot.app).split())
+        await pilot.press("end")
+        await until(pilot, lambda: at_offset(pilot.app) == END - 1, "the last record")
 
 
 @pytest.mark.parametrize("seed", SEEDS)

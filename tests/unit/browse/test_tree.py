@@ -64,7 +64,7 @@ def test_what_is_not_committed_or_gone_is_told(tmp_path: Path) -> None:
     (topic / records_name(stray)).write_bytes(b"\x01")
     (partition,) = held(topic).partitions
     notes = {one.prefix: one.note for one in partition.segments}
-    assert (notes[first], notes[stray]) == ("gone", "not committed")
+    assert (notes[first], notes[stray], partition.gone) == ("gone", "not committed", 1)
 
 
 def test_a_manifest_that_is_none_is_an_error_of_its_topic(tmp_path: Path) -> None:

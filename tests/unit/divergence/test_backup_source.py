@@ -58,6 +58,33 @@ def damages(items: list[Item]) -> list[tuple[int, int]]:
     return [(one.start, one.end) for one in items if isinstance(one, Unreadable)]
 
 
+@pytest.mark.parametrize("which", [1, 2, -1])
+def test_a_segment_that_is_gone_is_damage_and_the_rest_is_there(tmp_path: Path, which: int) -> None:
+    topic = back_up(tmp_path / "one", run(0, 100), max_segment_bytes=1_000)
+    whole = opened(back_up(tmp_path / "whole", run(0, 100), max_segment_bytes=1_000))
+    prefixes = segments(topic)
+    starts = [one.start_offset for one in opened(topic).stretches]
+    (topic / records_name(prefixes[which])).unlink()
+    first, last = starts[which], [*starts, 100][(which % len(starts)) + 1]
+    items = told(topic)
+    assert damages(items) == [(first, last)]
+    assert offsets(items) == [one for one in range(100) if not first <= one < last]
+    (reason,) = [one.reason for one in items if isinstance(one, Unreadable)]
+    assert records_name(prefixes[which]) in reason
+    for sides in ((opened(topic), whole), (opened(topic), opened(topic))):
+        found = list(runs(Comparison(*sides), 0, 100, READING))
+        unread = [one for one in found if isinstance(one, Pair) and one.kind is Kind.UNREAD]
+        assert (unread[0].offset, unread[-1].end) == (first, last)
+
+
+def test_segments_that_were_pruned_are_no_damage(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 100), max_segment_bytes=1_000)
+    first, *_ = segments(topic)
+    start = opened(topic).stretches[1].start_offset
+    (topic / records_name(first)).unlink()
+    assert (damages(told(topic)), offsets(told(topic))[0]) == ([], start)
+
+
 @with_folders
 @given(records=log(), limit=st.sampled_from([1, 90, 2**30]))
 def test_every_record_of_a_backup_is_told_as_it_is(
