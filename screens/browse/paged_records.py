@@ -85,7 +85,7 @@ class PagedRecords(Page):
     @on(SourcesOpened)
     def _opened(self, message: SourcesOpened) -> None:
         if self._waiting.is_awaited(message.task):
-            self._found.extent = message.extent
+            self._found.extent, self._found.refused = message.extent, False
             self._found.notes = tuple(message.notes)
             self._pairs.set_extent(message.extent)
             self._draw()
@@ -139,6 +139,8 @@ class PagedRecords(Page):
             if not self._pairs.window.pairs:
                 empty = bounded(str(message.error), SENTENCE_LENGTH)
                 self._pairs.set_window(self._pairs.window, empty=empty)
+            self._found.refused = self._found.extent is None
+            self._draw()
 
     @on(TaskEnded)
     def _task_ended(self, message: TaskEnded) -> None:

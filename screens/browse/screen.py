@@ -257,7 +257,9 @@ class BrowseScreen(Page):
 
 
 def _fault(text: str) -> str:
-    """What is wrong with an address; empty where nothing is."""
+    """What is wrong with an address; empty where nothing is, or nothing is written yet."""
+    if not text.strip():
+        return ""
     try:
         parse_address(text.strip())
     except UsageError as error:

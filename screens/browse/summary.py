@@ -28,6 +28,8 @@ class Found:
     """What is known of a subject so far."""
 
     extent: Extent | None = None
+    refused: bool = False
+    """It could not be opened."""
     notes: tuple[str, ...] = ()
     totals: Totals | None = None
     query: Query | None = None
@@ -40,7 +42,7 @@ def summary(
     text = Text(no_wrap=True, overflow="ellipsis")
     for name in names_of(subject, width - 2):
         text.append(f" {name}\n", styles(Role.HEADING))
-    text.append(f" {extent_text(found.extent)}, as {form}")
+    text.append(" not opened" if found.refused else f" {extent_text(found.extent)}, as {form}")
     if marked:
         text.append("  ").append(f"{marked:,} marked", styles(Role.MARKED))
     if found.query is not None:

@@ -312,6 +312,7 @@ async def test_what_cannot_be_opened_says_why(tmp_path: Path) -> None:
     async with console.run_test(size=(80, 24)) as pilot:
         await shown(pilot, parse_address(f"backup:{tmp_path}/none/0"))
         assert "holds no backup: check the address" in " ".join(text(console).split())
+        assert "not opened" in text(console)
         await pilot.press("n", "N", "end", "home", "enter", "space", "c", "s", "x", "ctrl+r")
         await idle(pilot)
         await pilot.press("escape")
