@@ -16,7 +16,6 @@ from screens.browse.one_record import OneRecordScreen
 from screens.browse.reader import BrowseReader
 from screens.browse.subject import Subject, connect_to
 from screens.browse.summary import Found, summary
-from screens.browse.waiting import SENTENCE_LENGTH, Waiting
 from screens.browse.wording import about, titles_of
 from screens.context import Context
 from screens.diff.messages import (
@@ -29,6 +28,7 @@ from screens.diff.messages import (
 from screens.diff.pair_list import PairList
 from screens.diff.reader import ConnectAny
 from screens.diff.task import SOON_SECONDS, Task
+from screens.diff.waiting import SENTENCE_LENGTH, Waiting
 from screens.page import Page
 from screens.widgets.told import Told
 from services.divergence.entry import Entry

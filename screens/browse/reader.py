@@ -26,7 +26,6 @@ from services.divergence.hunks import Totals
 from services.divergence.metastore_source import MetastoreSource
 from services.divergence.minimap import Minimap
 from services.divergence.runs import runs
-from services.divergence.search import next_difference, previous_difference
 from services.divergence.source import Reading
 from services.divergence.tape import Same
 from services.divergence.window import around
@@ -74,22 +73,6 @@ class BrowseReader(Reader[Subject]):
                 task.tell(ComparisonRead(task, around(comparison, found, reading), found))
 
         return self._begin(Task(screen, f"Searching for {query.text}"), subject, work)
-
-    def differing(
-        self, screen: Screen[Any], subject: Subject, offset: int, *, forward: bool
-    ) -> Task:
-        """Look for the next or the previous difference, passing over equal bytes."""
-
-        def work(comparison: Comparison, task: Task) -> None:
-            reading = Reading(go_on=task.go_on)
-            search = next_difference if forward else previous_difference
-            found = search(comparison, offset, reading, progress_of(task))
-            if found is None:
-                task.tell(ComparisonSearched(task, forward))
-            else:
-                task.tell(ComparisonRead(task, around(comparison, found, reading), found))
-
-        return self._begin(Task(screen, "Searching for the next difference"), subject, work)
 
     def whole_record(
         self, screen: Screen[Any], subject: Subject, offset: int, schemas: Schemas | None

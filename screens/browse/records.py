@@ -90,7 +90,7 @@ class RecordsScreen(PagedRecords):
         if query is not None:
             self._begin(self._reader.match(self, subject, query, at, forward=forward))
         else:
-            self._begin(self._reader.differing(self, subject, at, forward=forward))
+            self._begin(self._reader.search(self, subject, at, forward=forward))
 
     def action_search(self) -> None:
         query = self._found.query

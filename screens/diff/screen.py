@@ -29,6 +29,7 @@ from screens.diff.rows import about, marks_of
 from screens.diff.sides import Sides
 from screens.diff.summary import counted_from, prefix_text, titles_of, totals_text
 from screens.diff.task import SOON_SECONDS, Task
+from screens.diff.waiting import SENTENCE_LENGTH, Waiting
 from screens.page import Page
 from screens.widgets.told import Told
 from services.divergence.align import Kind
@@ -37,8 +38,6 @@ from services.divergence.replicas import Facing
 from services.model import TopicPartition, Unknown
 from services.words.inert import bounded
 from themes.roles import Role, role_style
-
-SENTENCE_LENGTH = 400
 
 
 class DiffScreen(Page):
@@ -86,21 +85,15 @@ class DiffScreen(Page):
         self._sides = Sides(partition, left, right)
         self._facing: Facing | None = None
         """What is compared now; None until two replicas are known that can be."""
-        self._awaited: Task | None = None
-        """What the list waits for."""
-        self._counting: Task | None = None
-        self._reached: int | None = None
-        """How far the search or the count has come."""
+        self._waiting = Waiting()
         self._totals: Totals | None = None
-        self._said = ""
-        """The answer to the last key; empty: nothing had to be said."""
         self._reread = False
         """The operator asked for everything anew: what is known next is compared again."""
 
     @property
     def busy(self) -> bool:
         """Something is being read."""
-        return self._awaited is not None or self._counting is not None
+        return self._waiting.busy
 
     def body(self) -> Iterator[Widget]:
         yield Told(id="diff-summary")
@@ -118,7 +111,7 @@ class DiffScreen(Page):
         self.query_one(PairList).focus()
 
     def on_unmount(self) -> None:
-        self._abandon()
+        self._waiting.abandon()
         self._reader.close()
 
     def show_known(self) -> None:
@@ -129,7 +122,9 @@ class DiffScreen(Page):
         elif self._facing is None or self._reread:
             self._compare(found)
         elif found != self._facing:
-            self._said = "The logs have changed since they were read: ctrl+r reads them again."
+            self._waiting.say(
+                "The logs have changed since they were read: ctrl+r reads them again."
+            )
         self._draw()
 
     def action_ask_refresh(self) -> None:
@@ -140,7 +135,7 @@ class DiffScreen(Page):
         if self._field.has_class("shown"):
             self._hide_field()
         elif self.busy:
-            self._abandon()
+            self._waiting.abandon()
             self._say("Given up.")
         else:
             self.dismiss()
@@ -189,10 +184,9 @@ class DiffScreen(Page):
         self._change_sides()
 
     def action_count(self) -> None:
-        if self._facing is not None and self._counting is None:
-            self._reached, self._said = None, ""
+        if self._facing is not None and not self._waiting.of_beside:
             start = counted_from(self._facing)
-            self._counting = self._reader.count(self, self._facing, start)
+            self._waiting.begin_beside(self._reader.count(self, self._facing, start))
             self._draw()
 
     @on(Input.Submitted, "#diff-offset")
@@ -206,7 +200,7 @@ class DiffScreen(Page):
     def _read_on(self, message: PairList.EdgeNear) -> None:
         """Read more where there is more, unless something is being read."""
         facing, window = self._facing, self._pairs.window
-        if facing is None or self._awaited is not None:
+        if facing is None or self._waiting.of_list:
             return
         if message.top and window.start > facing.extent.start:
             self._begin(self._reader.above(self, facing, window))
@@ -214,7 +208,7 @@ class DiffScreen(Page):
             self._begin(self._reader.below(self, facing, window))
 
     def _moved(self) -> None:
-        self._said = ""
+        self._waiting.say("")
         self._draw_doing()
 
     @on(PairList.Chosen)
@@ -227,9 +221,9 @@ class DiffScreen(Page):
 
     @on(ComparisonRead)
     def _read(self, message: ComparisonRead) -> None:
-        if message.task is not self._awaited or self._facing is None:
+        if not self._waiting.is_awaited(message.task) or self._facing is None:
             return
-        self._awaited = self._reached = None
+        self._waiting.end(message.task)
         empty = "Both logs are empty."
         self._pairs.set_window(message.window, message.goal, empty)
         start, end = counted_from(self._facing), self._facing.extent.end
@@ -239,25 +233,25 @@ class DiffScreen(Page):
 
     @on(ComparisonSearched)
     def _found_none(self, message: ComparisonSearched) -> None:
-        if message.task is self._awaited:
+        if self._waiting.is_awaited(message.task):
             where = "after" if message.forward else "before"
             self._say(f"No difference {where} this one.")
 
     @on(ComparisonProgress)
     def _progressed(self, message: ComparisonProgress) -> None:
-        if message.task in (self._awaited, self._counting):
-            self._reached = message.offset
+        if self._waiting.concerns(message.task):
+            self._waiting.reached(message.offset)
             self._draw_doing()
 
     @on(ComparisonCounted)
     def _counted(self, message: ComparisonCounted) -> None:
-        if message.task is self._counting:
+        if self._waiting.is_beside(message.task):
             self._take(message.totals)
             self._draw()
 
     @on(ComparisonFailed)
     def _failed(self, message: ComparisonFailed) -> None:
-        if message.task in (self._awaited, self._counting):
+        if self._waiting.concerns(message.task):
             self._say(str(message.error))
             if not self._pairs.window.pairs:
                 empty = bounded(str(message.error), SENTENCE_LENGTH)
@@ -265,17 +259,14 @@ class DiffScreen(Page):
 
     @on(TaskEnded)
     def _task_ended(self, message: TaskEnded) -> None:
-        if message.task is self._awaited:
-            self._awaited = self._reached = None
-        elif message.task is self._counting:
-            self._counting = self._reached = None
+        self._waiting.end(message.task)
         self._draw_doing()
 
     def _take(self, totals: Totals) -> None:
         """Show *totals*, unless they know less than those of the same logs before."""
         before = self._totals
         if before is not None and totals.kinds[Kind.UNREAD] > before.kinds[Kind.UNREAD]:
-            self._said = "Not all of it could be read now: the totals are those of before."
+            self._waiting.say("Not all of it could be read now: the totals are those of before.")
         else:
             self._totals = totals
 
@@ -297,7 +288,7 @@ class DiffScreen(Page):
         """Compare these two from now on: at the divergence, or where the cursor was before."""
         same = self._facing is not None and facing.partition == self._facing.partition
         kept = self._offset if self._reread and same and self._pairs.current else facing.begin
-        self._abandon()
+        self._waiting.abandon()
         self._reread, self._totals, self._facing = False, None, facing
         titles = titles_of(facing, self._sides.best)
         self._pairs.set_sides(titles, tuple(marks_of(facing)))
@@ -326,23 +317,15 @@ class DiffScreen(Page):
 
     def _begin(self, task: Task) -> None:
         """Wait for *task* and for none before it."""
-        if self._awaited is not None:
-            self._awaited.abandon()
-        self._awaited, self._reached, self._said = task, None, ""
+        self._waiting.begin(task)
         self.set_timer(SOON_SECONDS, self._draw_doing)
-
-    def _abandon(self) -> None:
-        for task in (self._awaited, self._counting):
-            if task is not None:
-                task.abandon()
-        self._awaited = self._counting = self._reached = None
 
     def _hide_field(self) -> None:
         self._field.remove_class("shown")
         self._pairs.focus()
 
     def _say(self, text: str) -> None:
-        self._said = text
+        self._waiting.say(text)
         self._draw_doing()
 
     def _draw(self) -> None:
@@ -370,13 +353,8 @@ class DiffScreen(Page):
 
     def _status(self) -> tuple[str, Role | None]:
         """What is being done, else what was answered, else what the cursor is on."""
-        task = self._awaited or self._counting
-        if task is not None:
-            reached = "" if self._reached is None else f": at offset {self._reached:,}"
-            return f"{task.doing}{reached}. Esc ends it.", Role.RUNNING
-        if self._said:
-            return bounded(self._said, SENTENCE_LENGTH), Role.UNKNOWN
+        told, role = self._waiting.told()
         current = self._pairs.current
-        if current is None or self._facing is None:
-            return "", None
+        if told or current is None or self._facing is None:
+            return told, role
         return bounded(about(current, self._facing), SENTENCE_LENGTH), None

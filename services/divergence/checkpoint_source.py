@@ -7,7 +7,8 @@ from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.layout import contents
 from services.checkpoint.store.stored import StoredPartition
 from services.divergence.address import Address
-from services.divergence.backup_source import BackupSource, open_backup
+from services.divergence.backup_opening import open_backup
+from services.divergence.backup_source import BackupSource
 from services.errors import UsageError
 from services.topic_backup.folder import Folder
 

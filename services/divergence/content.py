@@ -31,6 +31,9 @@ ROWS = Keep(value=512, headers=8)
 DETAIL = Keep(value=64 * 1024, headers=100)
 """For one record that is looked at."""
 
+NOTHING = Keep(value=0, headers=0)
+"""For what counts and places records, and shows none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Content:

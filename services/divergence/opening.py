@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from services.divergence.address import Address, Kind
-from services.divergence.backup_source import open_backup
+from services.divergence.backup_opening import open_backup
 from services.divergence.checkpoint_source import open_checkpoint
 from services.divergence.log_source import open_log
 from services.divergence.metastore_source import open_metastore

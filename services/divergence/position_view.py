@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from services.divergence.content import Content, Keep
+from services.divergence.content import NOTHING, Content
 from services.divergence.entry import Entry, Item, Unreadable
 from services.divergence.metastore_source import MARK_EVERY, command
 from services.divergence.source import Extent, Reading, Source
-
-NOTHING = Keep(value=0, headers=0)
 
 
 @dataclass(frozen=True, slots=True)

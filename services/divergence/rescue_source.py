@@ -10,7 +10,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from services.divergence.backup_source import BackupSource, open_backup
+from services.divergence.backup_opening import open_backup
+from services.divergence.backup_source import BackupSource
 from services.divergence.backup_tape import BackupTape
 from services.divergence.content import NO_HEADERS
 from services.divergence.entry import Entry, Item, address

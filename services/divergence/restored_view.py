@@ -10,12 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from services.divergence.content import Keep
+from services.divergence.content import NOTHING
 from services.divergence.entry import Entry, Item, Unreadable
 from services.divergence.source import Extent, Reading, Source
 from services.topic_backup.record import TimestampType
-
-NOTHING = Keep(value=0, headers=0)
 
 
 class Stretch(Protocol):

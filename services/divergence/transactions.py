@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from services.divergence.content import Keep
+from services.divergence.content import NOTHING
 from services.divergence.entry import Entry
 from services.divergence.source import Reading, Source
 from services.divergence.tape import Form
@@ -18,7 +18,6 @@ from services.errors import MalformedMessage
 from services.topic_backup.batch_header import read_headers
 from services.topic_backup.batches import ControlType, decode_batch
 
-NOTHING = Keep(value=0, headers=0)
 FOREVER = 2**63
 
 Spans = dict[int, list[tuple[int, int]]]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from services.browse.export import export, runs
-from services.divergence.backup_source import BackupSource, open_backup
+from services.divergence.backup_opening import open_backup
+from services.divergence.backup_source import BackupSource
 from services.divergence.source import Reading
 from services.errors import UsageError
 from services.model import TopicPartition

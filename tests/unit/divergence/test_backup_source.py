@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.divergence.align import Kind, Pair
-from services.divergence.backup_source import BackupSource, open_backup
+from services.divergence.backup_opening import open_backup
+from services.divergence.backup_source import BackupSource
 from services.divergence.comparison import Comparison
 from services.divergence.content import Keep
 from services.divergence.entry import Entry, Item, Unreadable, address
