@@ -318,7 +318,7 @@ async def test_logs_that_changed_meanwhile_are_told_and_read_again_on_request() 
         await shown.press("down")
         shown.app.context.known.incident = then
         shown.screen.show_known()
-        await shown.until(lambda: "The logs have changed since then" in shown.told, "the warning")
+        await shown.until(lambda: "The logs have changed since" in shown.told, "the warning")
         assert "0..125" in shown.told
         await shown.press("ctrl+r")
         await shown.until(lambda: "0..130" in shown.told, "the new ends")
