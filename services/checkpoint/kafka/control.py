@@ -5,7 +5,8 @@ One compacted partition beside the topics themselves. It is small, and always re
 ::
 
     take/N                       {"at_ms"}                      the coordinator, before any marker
-    created/GROUP/TOPIC-ID/P     {"id", "position", "state"}    the owner of P, before it processes
+    created/GROUP/TOPIC-ID/P     {"id", "position", "state",    the owner of P, before it processes
+                                  "known"}
     restored/TOPIC-ID            {"id", "moved"}                a restore, after everything else
     held/TOPIC-ID/REQUEST        {"topic", "settings"}          a take that holds retention back
 """
@@ -15,13 +16,26 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from services.checkpoint.kafka.stamps import Place
 
 CONTROL_TOPIC = "breakglass-checkpoints"
 SETTINGS = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
+
+
+@dataclass(frozen=True, slots=True)
+class LastOf:
+    """The last record of one writer in a partition; what does not lie behind it is there twice."""
+
+    topic_id: str
+    """With the partition: the writer's input."""
+    partition: int
+    group: str
+    """That the writer is a member of."""
+    offset: int
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +50,16 @@ class Created:
     """Of the first record that it has not processed when it did."""
     state: bytes | None = None
     """What it had saved then; None: it saves nothing."""
+    known: tuple[LastOf, ...] | None = None
+    """What it had seen then of each writer; None: it is read off the log before the position."""
 
     @property
     def record(self) -> tuple[bytes, bytes]:
         """Key and value."""
         key = f"created/{self.topic_id}/{self.partition}/{self.group}"
         saved = None if self.state is None else base64.b64encode(self.state).decode()
-        body = {"id": self.id, "position": self.position, "state": saved}
+        known = None if self.known is None else [astuple(one) for one in self.known]
+        body = {"id": self.id, "position": self.position, "state": saved, "known": known}
         return key.encode(), json.dumps(body).encode()
 
 
@@ -171,7 +188,15 @@ def _created(rest: str, body: Any) -> Created:
     topic_id, number, group = rest.split("/", 2)
     saved = body["state"]
     state = None if saved is None else base64.b64decode(saved, validate=True)
-    return Created(group, topic_id, int(number), _id(body["id"]), int(body["position"]), state)
+    told = body.get("known")
+    known = None if told is None else tuple(map(_last_of, told))
+    position = int(body["position"])
+    return Created(group, topic_id, int(number), _id(body["id"]), position, state, known)
+
+
+def _last_of(told: Any) -> LastOf:
+    topic_id, partition, group, offset, index = told
+    return LastOf(str(topic_id), int(partition), str(group), int(offset), int(index))
 
 
 def _restored(rest: str, body: Any) -> Restored:

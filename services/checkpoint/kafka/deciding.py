@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from services.checkpoint.kafka.compaction import require_uncompacted
-from services.checkpoint.kafka.control import CONTROL_TOPIC
+from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
+from services.checkpoint.kafka.control_log import read_control
 from services.checkpoint.kafka.groups import drained, read_by, read_standing
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
 from services.checkpoint.kafka.owners import await_owners
@@ -146,7 +147,9 @@ class _Task:
         await_owners(how.client, self.take, read, how.control_topic, deadline, how.wait)
         records = self._records(self.floors, deadline)
         processed = {name: self._numbers(read_by(standing[name], cut)) for name in self.take.groups}
-        return self._document(self._numbers(cut), processed, records)
+        found = self._document(self._numbers(cut), processed, records)
+        self._require_states(found)
+        return found
 
     def verified(self) -> CutDocument:
         deadline = Deadline.after(self.how.drain_seconds)
@@ -164,7 +167,36 @@ class _Task:
             for name, offsets in committed.items()
         }
         found = self._document(cut, processed, records)
+        self._require_states(found)
         return replace(found, rolled_back={one: ends[one] - end for one, end in cut.items()})
+
+    def _require_states(self, found: CutDocument) -> None:
+        """Return if every owner can have its state at the offset where it goes on.
+
+        A state that was saved at the checkpoint counts from the cut on. Before that, as where it
+        goes on lower, or without a marker, it is replayed: from a log that has to be there.
+
+        Raises:
+            Refused: retention has removed what it would be replayed from.
+        """
+        deadline = Deadline.after(ASK_SECONDS)
+        how, ids = self.how, {one.partition: one.topic_id.hex for one in self.logs.states}
+        control = read_control(how.client, how.control_topic, deadline) or Control()
+        starts = self.logs.starts(deadline)
+        for name, group in found.groups.items():
+            for partition, number in self.numbered.items():
+                saved = control.created.get((name, ids[partition], partition.partition))
+                if saved is None or saved.state is None or not starts[partition]:
+                    continue
+                offset = group.offsets.get(number, saved.position)
+                if self.take.level is Level.COORDINATED and saved.position <= offset:
+                    continue
+                raise Refused(
+                    f"unverifiable: group {name} goes on at {offset} in {partition}, before the "
+                    f"state that it saved at {saved.position}, and retention has removed what it "
+                    f"would be replayed from: take a coordinated one with --group {name}="
+                    "exactly-once"
+                )
 
     def _drained(
         self, groups: Collection[str], cut: Ends, deadline: Deadline

@@ -143,13 +143,15 @@ class Participant:
     def _come_to(self, id: int, position: Position) -> None:
         """Finish what is before the checkpoint, save, and note that, before going on."""
         self._commit()
+        state = self._application.save(position.partition)
         created = Created(
             self._as.group,
             position.topic_id,
             position.partition.partition,
             id,
             position.next_offset,
-            self._application.save(position.partition),
+            state,
+            None if state is None else position.known.lasts,
         )
         self._note(created)
         position.sn = id

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from services.checkpoint.kafka.control import LastOf
 from services.checkpoint.kafka.stamps import Cause, Stamp
 
 Writer = tuple[str, int, str]
@@ -15,8 +18,16 @@ class Known:
     gap. So what does not lie behind the last record of a writer was there before.
     """
 
-    def __init__(self) -> None:
-        self._last: dict[Writer, tuple[int, int]] = {}
+    def __init__(self, lasts: Iterable[LastOf] = ()) -> None:
+        """Begin with the *lasts* that were noted before."""
+        self._last: dict[Writer, tuple[int, int]] = {
+            (one.topic_id, one.partition, one.group): (one.offset, one.index) for one in lasts
+        }
+
+    @property
+    def lasts(self) -> tuple[LastOf, ...]:
+        """The last record of each writer, to be noted beside a state that is saved."""
+        return tuple(LastOf(*writer, *at) for writer, at in self._last.items())
 
     def take(self, stamp: Stamp) -> bool:
         """Note a record; whether it is there for the first time."""

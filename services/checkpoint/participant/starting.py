@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from services.checkpoint.kafka.control import Control, Created, control_of
 from services.checkpoint.kafka.stamps import stamp_of
-from services.checkpoint.participant.application import Application, Guarantee
+from services.checkpoint.participant.application import Application
 from services.checkpoint.participant.clients import LOG, SECONDS, input_of, read_stretch
+from services.checkpoint.participant.passing_over import Known
 from services.checkpoint.participant.positions import Position, sn_of
 from services.errors import Unreachable, UsageError
 from services.model import TopicPartition
@@ -43,29 +44,34 @@ class Starting:
     def replay(self, member: Membership, application: Application, position: Position) -> None:
         """Have the application as it was at *position*: from what it saved, or from the log.
 
+        What stands in the log before a saved state is read for its writers alone, and only where
+        they were not noted beside it, as after a restore: whoever writes at least once may write
+        again what lies there.
+
         Raises:
             Unreachable, ClusterError: the log cannot be read.
         """
-        saved = self._saved(member, position)
+        saved = self._saved(member.group, position)
         application.begin(position.partition, None if saved is None else saved.state)
-        start = None if saved is None else saved.position
+        start = None
+        if saved is not None and saved.known is not None:
+            position.known, start = Known(saved.known), saved.position
         end = position.next_offset
         if end <= (start or 0):
             return
+        since = 0 if saved is None else saved.position
         for message in read_stretch(member.connection, position.partition, start, end):
             record = input_of(message)
             stamp = stamp_of(record.headers)
-            if stamp is None or (not stamp.marker and position.known.take(stamp)):
+            new = stamp is None or (not stamp.marker and position.known.take(stamp))
+            if new and record.offset >= since:
                 application.replay(record)
 
-    def _saved(self, member: Membership, position: Position) -> Created | None:
-        """The last state that was saved at or before *position*.
-
-        One that processes at least once has to know all that was there before, so it reads it all.
-        """
-        key = (member.group, position.topic_id, position.partition.partition)
+    def _saved(self, group: str, position: Position) -> Created | None:
+        """The last state that was saved at or before *position*."""
+        key = (group, position.topic_id, position.partition.partition)
         found = self.control.created.get(key)
-        if found is None or found.state is None or member.guarantee is Guarantee.AT_LEAST_ONCE:
+        if found is None or found.state is None:
             return None
         return found if found.position <= position.next_offset else None
 

@@ -8,6 +8,7 @@ from services.checkpoint.kafka.control import (
     Control,
     Created,
     Held,
+    LastOf,
     Moved,
     Restored,
     control_of,
@@ -37,6 +38,12 @@ def test_what_is_held_is_known_until_it_is_let_go() -> None:
     found = control_of([HELD.record, other.record, let_go.record])
     assert found.held == {(OLD, "request/2"): other}
     assert found.latest_id == 0
+
+
+def test_what_an_owner_had_seen_is_read_back_beside_its_state() -> None:
+    seen = (LastOf(NEW, 2, "bank", 17, 1), LastOf(NEW, 3, "other/group", 5, 0))
+    created = Created("bank", OLD, 3, 5, 120, b"state", seen)
+    assert control_of([created.record]).created == {("bank", OLD, 3): created}
 
 
 def test_h04_an_id_that_anybody_came_to_counts_as_taken() -> None:

@@ -39,3 +39,13 @@ def test_h07_writers_are_told_apart_by_partition_group_and_timeline() -> None:
 
 def test_what_comes_from_outside_is_always_new() -> None:
     assert taken(Stamp(0, None), Stamp(0, None)) == [True, True]
+
+
+def test_what_was_seen_can_be_noted_and_gone_on_with() -> None:
+    before = Known()
+    for one in (record(1), record(5, 2), record(3, partition=1)):
+        before.take(one)
+    known = Known(before.lasts)
+    again = (record(5, 2), record(3, partition=1), record(5, 3))
+    assert [known.take(one) for one in again] == [False, False, True]
+    assert known.lasts[1:] == before.lasts[1:]

@@ -1,0 +1,98 @@
+"""Saved states, and what is written twice: after a restart, a restore, and retention (H2)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.checkpoint.kafka.stamps import Cause, Place, stamped
+from services.checkpoint.participant.application import Guarantee
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.store.documents import Level, Policy
+from services.errors import Refused
+from services.lab.cluster import Cluster
+from tests.lab.checkpoint.bank import Bank, Books, books, deposit
+from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
+from tests.lab.checkpoint.taking import Taking
+
+OTHERS = Cause(Place("ab" * 16, 0, 7), 0, "others")
+"""A record of another group's input, which it may process twice."""
+
+
+@pytest.fixture
+def bank(broker: Cluster, guarantee: Guarantee, tmp_path: Path) -> Branch:
+    """Three accounts whose owners save their states."""
+    name = f"states-{tmp_path.name.replace('_', '-')[-60:]}"
+    return Branch(broker, name, guarantee, 3, f"control-{name}").open()
+
+
+def write(bank: Branch, value: bytes, cause: Cause) -> None:
+    """Write into the first account as the output of *cause*."""
+    from confluent_kafka import Producer
+
+    producer = Producer({**bank.connection, "enable.idempotence": True}, logger=LOG)
+    producer.produce(bank.topic, value, partition=0, headers=[*stamped(0, cause)])
+    assert producer.flush(SECONDS) == 0
+
+
+def forget(bank: Branch, taking: Taking, id: int) -> None:
+    """Have retention remove all that is before checkpoint *id*."""
+    found = taking.store.read(id)
+    assert found is not None
+    assert found.cut is not None
+    bank.delete_before({one - 1: at for one, at in found.cut.positions.items()})
+
+
+def test_h02_what_another_group_writes_twice_is_taken_once_across_a_restart(
+    bank: Branch, taking: Taking
+) -> None:
+    with bank.at_work(Bank(3, saves=True)):
+        write(bank, deposit("others", 5), OTHERS)
+        assert taking.take(bank).status is Status.COMPLETED
+    write(bank, deposit("others", 5), OTHERS)
+    assert books(bank.settle(saves=True)) == Books(bank.total + 5, (), ())
+
+
+def test_h02_a_member_begins_with_what_it_saved_where_its_records_are_gone(
+    bank: Branch, taking: Taking
+) -> None:
+    with bank.at_work(Bank(3, saves=True)):
+        bank.order(30, hops=5)
+        taking.take(bank)
+    forget(bank, taking, 1)
+    bank.order(10)
+    assert books(bank.settle(saves=True)) == Books(bank.total, (), ())
+
+
+def test_h10_a_state_that_nobody_could_replay_any_more_is_refused(
+    bank: Branch, taking: Taking
+) -> None:
+    with bank.at_work(Bank(3, saves=True)):
+        bank.order(30, hops=5)
+        taking.take(bank)
+        forget(bank, taking, 1)
+        with pytest.raises(Refused, match="retention has removed what it would be replayed from"):
+            taking.take(bank, Level.VERIFIED)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_h02_after_a_restore_a_state_and_its_records_are_taken_once(
+    bank: Branch, taking: Taking, tmp_path: Path
+) -> None:
+    """With either guarantee, where what is in transit is restored behind the cut."""
+    groups = {bank.group: Policy.EXACTLY_ONCE}
+    with bank.at_work(Bank(3, saves=True)):
+        write(bank, deposit("others", 5), OTHERS)
+        bank.order(60, hops=10)
+        assert taking.take(bank).status is Status.COMPLETED
+        forget(bank, taking, 1)
+        bank.order(60, hops=10)
+        with taking.parts(bank, groups=groups) as (coordinator, finisher):
+            id = coordinator.take()
+            assert isinstance(id, int)
+            assert finisher.finish(id).status is Status.COMPLETED
+    restored = taking.restore(bank, id, f"{bank.topic}-2", tmp_path / "restoring")
+    restored.order(10)
+    assert books(restored.settle(saves=True)) == Books(bank.total + 5, (), ())
