@@ -68,6 +68,7 @@ class CommittedLog:
 
         Raises:
             EvidenceChanged: the log begins after *start* by now.
+            TimedOut: its stable end is before *end* by now, and stays there.
             ClusterError, Unreachable: the leader does not answer with records.
             MalformedMessage: bytes that are no batches of message format 2.
         """
@@ -86,14 +87,13 @@ class CommittedLog:
                 return
 
     def _fetch(self, position: int, size: int) -> tuple[bytes, list[tuple[int, int]]]:
-        deadline = Deadline.after(REQUEST_SECONDS)
-        return until(deadline, lambda: self._ask(position, size, deadline))
+        return until(Deadline.after(REQUEST_SECONDS), lambda: self._ask(position, size))
 
-    def _ask(
-        self, position: int, size: int, deadline: Deadline
-    ) -> tuple[bytes, list[tuple[int, int]]]:
+    def _ask(self, position: int, size: int) -> tuple[bytes, list[tuple[int, int]]]:
         from kafka.protocol.consumer import FetchResponse
 
+        # Each time anew: a request that the last moment cuts off would hide what was answered.
+        deadline = Deadline.after(REQUEST_SECONDS)
         answer = self.sender.call(
             self.leader,
             _request(self.partition, position, size),
@@ -112,6 +112,13 @@ class CommittedLog:
         if code or not told:
             raise TimedOut(f"{self.where} does not answer with records: try again", "no records")
         data = bytes(told[0].records or b"")
+        if not data and told[0].last_stable_offset <= position:
+            # As a new leader, which does not know yet how far its followers are.
+            raise TimedOut(
+                f"{self.where} is stable as far as {told[0].last_stable_offset}, and was further: "
+                "try again",
+                "its stable end went back",
+            )
         self.read_bytes += len(data)
         aborted = told[0].aborted_transactions or ()
         return data, [(one.first_offset, one.producer_id) for one in aborted]

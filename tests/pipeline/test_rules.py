@@ -9,12 +9,14 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from services.errors import TimedOut
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.produce import Pattern
 from services.lab.produce import produce as produce_many
 from services.lab.topics import create_topic
+from services.pipeline import committed_log
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.report import Progress
 from services.pipeline.session import Spark
@@ -123,6 +125,28 @@ def test_b3_an_open_transaction_is_left_out_said_and_taken_up_once_it_is_decided
     back_up.await_decided(topic)
     assert back_up.topic(topic).partitions[0].records == 8
     assert back_up.bytes(topic) == committed_bytes(broker, topic)
+
+
+def test_b3_a_log_whose_stable_end_went_back_is_waited_for_and_never_taken_for_read(
+    broker: Cluster, client: ReadClient, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a new leader, here behind a transaction: what was promised is not served yet."""
+    make(broker, topic)
+    produce(broker, topic, numbered(3))
+    open_one = producer(broker, transactional_id=topic)
+    open_one.init_transactions(SECONDS)
+    open_one.begin_transaction()
+    put(open_one, topic, numbered(2, start=3))
+    monkeypatch.setattr(committed_log, "REQUEST_SECONDS", 2.0)
+    (source,) = read_sources(client, Wanted((topic,)), Deadline.after(SECONDS))
+    log = CommittedLog(client.sender, 1, source.partitions[0].partition)
+    with pytest.raises(TimedOut, match="is stable as far as 3, and was further"):
+        list(log.batches(0, 5))
+    monkeypatch.undo()
+    batches = log.batches(0, 5)
+    assert next(batches).header.next_offset == 3
+    open_one.commit_transaction(SECONDS)
+    assert [one.header.next_offset for one in batches] == [5]
 
 
 def test_b3_records_deleted_before_they_are_read_are_a_gap(
