@@ -1,0 +1,132 @@
+"""Partitions of a checkpoint copied from a broker: at a rate, and by two nodes alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.copying import take_copy
+from services.checkpoint.finishing import Finisher
+from services.checkpoint.kafka.deciding import Decider
+from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.spark.partition_copy import SMALL
+from services.checkpoint.spark.sources import KafkaSources
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.kafka.read_client import ReadClient
+from services.lab.cluster import Cluster
+from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.session import Spark
+from services.topic_backup.store.store import LocalStore
+from tests.pipeline.producing import Values, make, produce
+
+PARTITIONS = 2
+BOTH_WAYS = [pytest.param(SMALL // 2, id="read here"), pytest.param(3 * SMALL, id="read by Spark")]
+SEGMENT_BYTES = 1_000_000
+VALUE = b"v" * 500
+SECONDS = 6.0
+"""That copying is to take, at the rate."""
+SLACK_SECONDS = 2.0
+"""Beside what looks at the cluster, plans and commits take without a rate."""
+
+
+def filled(broker: Cluster, topic: str, records: int) -> None:
+    """A topic with so many *records* in each partition."""
+
+    def values() -> Iterator[Values]:
+        return ({"value": VALUE} for _ in range(records))
+
+    make(broker, topic, partitions=PARTITIONS)
+    for partition in range(PARTITIONS):
+        produce(broker, topic, values(), partition)
+
+
+@pytest.fixture
+def run(client: ReadClient, spark: Spark, broker: Cluster, tmp_path: Path) -> Run:
+    """Copies as fast as it goes."""
+    connection = {"bootstrap.servers": broker.bootstrap_servers}
+    return Run(
+        client, spark, connection, BackupSettings(LocalStore(tmp_path)), Meter(lambda _: None)
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BackupStore:
+    return BackupStore(str(tmp_path / "store"))
+
+
+def begun(store: BackupStore, run: Run, topic: str) -> int:
+    """A checkpoint of *topic*, acknowledged."""
+    wanted = Wanted(Level.VECTOR, (topic,))
+    id = Coordinator(store, KafkaTopics(run.client, None, wanted)).take()
+    assert isinstance(id, int)
+    return id
+
+
+def finished(store: BackupStore, run: Run, id: int, node: int = 0) -> StoredCheckpoint:
+    """It, copied one partition at a time, as with a rate."""
+    finisher = Finisher(store, Decider(run.client), KafkaSources(run), node, side_by_side=1)
+    return finisher.finish(id)
+
+
+def timed(store: BackupStore, run: Run, topic: str) -> tuple[StoredCheckpoint, float]:
+    """A checkpoint of *topic*, and the seconds it was copied in."""
+    id = begun(store, run, topic)
+    began = time.monotonic()
+    return finished(store, run, id), time.monotonic() - began
+
+
+def copied_bytes(found: StoredCheckpoint) -> int:
+    manifests = [one.counting.manifest for one in found.partitions if one.counting is not None]
+    files = [file for one in manifests if one is not None for file in one.files]
+    return sum(one.size for one in files if one.name.endswith("_records"))
+
+
+@pytest.mark.parametrize("records", BOTH_WAYS)
+def test_copying_keeps_to_its_rate_and_reaches_it(
+    broker: Cluster, store: BackupStore, run: Run, topic: str, records: int
+) -> None:
+    filled(broker, topic, records)
+    size = copied_bytes(finished(store, run, begun(store, run, topic)))
+    assert size > PARTITIONS * records * len(VALUE)
+    _, unbounded = timed(store, run, topic)
+    slow = replace(run, settings=replace(run.settings, bytes_per_second=size / SECONDS))
+    found, bounded = timed(store, slow, topic)
+    assert (found.status, copied_bytes(found)) == (Status.COMPLETED, size)
+    assert SECONDS <= bounded < SECONDS + unbounded + SLACK_SECONDS
+
+
+@pytest.mark.parametrize("records", BOTH_WAYS)
+def test_s3_nodes_that_cut_their_segments_elsewhere_hold_the_same_records(
+    broker: Cluster, store: BackupStore, run: Run, topic: str, records: int
+) -> None:
+    filled(broker, topic, records)
+    id = begun(store, run, topic)
+    # Node 1 has begun as well, so that its copy is asked for though that of node 0 is whole.
+    for number in range(1, PARTITIONS + 1):
+        store.copies.begin(CopyId(id, number, 1), None)
+    finished(store, run, id)
+    small = replace(run, settings=replace(run.settings, max_segment_bytes=SEGMENT_BYTES))
+    found = store.read(id)
+    assert found is not None
+    assert found.take is not None
+    assert found.cut is not None
+    for number, source in KafkaSources(small).open(found.take, found.cut).items():
+        copy = CopyId(id, number, 1)
+        assert take_copy(store.copies, copy, None, source, time.sleep) is Status.COMPLETED
+    found = store.read(id)
+    assert found is not None
+    assert found.status is Status.COMPLETED
+    for part in found.partitions:
+        one, other = (each.manifest for each in part.copies)
+        assert one is not None
+        assert other is not None
+        assert one.records_digest == other.records_digest
+        assert len(one.files) < len(other.files)
