@@ -1,4 +1,4 @@
-"""Keeps a task below a number of bytes a second."""
+"""Keeps tasks, and jobs one after the other, below a number of bytes a second."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 LONGEST_SECONDS = 1.0
 """Of one wait: a task that is to end does not hang for longer."""
+CREDIT_SECONDS = 5.0
+"""What was not written for longer than that is not made up for: it would come as a flood."""
 
 
 @dataclass(slots=True)
@@ -15,6 +17,8 @@ class Pace:
     """How fast one task may go; without a rate, as fast as it can."""
 
     bytes_per_second: float | None
+    credit: float = 0.0
+    """Bytes that may be written at once, before the rate counts."""
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
     _began: float | None = field(default=None, init=False)
@@ -28,6 +32,34 @@ class Pace:
         if self._began is None:
             self._began = now
         self._spent += size
-        due = self._began + self._spent / self.bytes_per_second
+        due = self._began + (self._spent - self.credit) / self.bytes_per_second
         while (left := due - self.clock()) > 0:
             self.wait(min(left, LONGEST_SECONDS))
+
+
+@dataclass(slots=True)
+class Budget:
+    """What jobs, one after the other, may write at their rate.
+
+    Between them nothing is written: looks at the cluster, plans, commits. The next one makes up
+    for that, so that all of them together reach the rate, and never pass it.
+    """
+
+    bytes_per_second: float
+    clock: Callable[[], float] = time.monotonic
+    _began: float | None = field(default=None, init=False)
+    _spent: float = field(default=0.0, init=False)
+
+    def credit(self) -> float:
+        """Bytes that a job which begins now may write at once."""
+        now = self.clock()
+        if self._began is None:
+            self._began = now
+        due = (now - self._began) * self.bytes_per_second
+        most = CREDIT_SECONDS * self.bytes_per_second
+        self._spent = max(self._spent, due - most)
+        return max(0.0, due - self._spent)
+
+    def spend(self, size: int) -> None:
+        """Note what a job has written."""
+        self._spent += size

@@ -71,6 +71,8 @@ class PartTarget:
     max_segment_bytes: int
     bytes_per_second: float | None = None
     """At most, of each task; None: as fast as it can."""
+    credit: float = 0.0
+    """Bytes that each task may write at once, before the rate counts."""
     records_crc: bool = False
     """Whether parts tell the CRC of their records, too."""
 
@@ -137,7 +139,7 @@ class PartTask:
         self._attempt = attempt
         self._number = 0
         self._open: _OpenPart | None = None
-        self._pace = Pace(target.bytes_per_second)
+        self._pace = Pace(target.bytes_per_second, target.credit)
 
     def __enter__(self) -> PartTask:
         return self

@@ -124,8 +124,9 @@ class RangeCopy:
         """Where the parts of one more job go, of so many *tasks* at a time."""
         how = self.run.settings
         share = None if how.bytes_per_second is None else how.bytes_per_second / tasks
+        credit = 0.0 if self.run.budget is None else self.run.budget.credit() / tasks
         folder, run = self.assembler.folder, self.assembler.run
-        return PartTarget(folder, run, how.max_segment_bytes, share, how.records_crc)
+        return PartTarget(folder, run, how.max_segment_bytes, share, credit, how.records_crc)
 
     def _overtaken(self, job: Sequence[Stretch]) -> list[Stretch]:
         """The same *job* from where the logs begin by now (B3)."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from services.kafka.read_client import ReadClient
+from services.pipeline.pace import Budget
 from services.pipeline.report import Progress
 from services.pipeline.session import Spark
 from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
@@ -80,6 +81,8 @@ class Run:
     """Kafka's own keys, for the clients within the JVM."""
     settings: BackupSettings
     meter: Meter
+    budget: Budget | None = None
+    """Of jobs that keep to a rate together, one after the other."""
     side_by_side: int | None = None
     """Among so many runs its jobs share the cores; each has a session, and settings, of its own.
     None: nothing runs beside it."""

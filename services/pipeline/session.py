@@ -45,6 +45,9 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
     "spark.sql.streaming.numRecentProgressUpdates": "1",
+    # What each batch of a stream has polled last would stay in memory for five minutes.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
 }
 LOGGING = """\
 status = off

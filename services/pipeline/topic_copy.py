@@ -82,6 +82,8 @@ class TopicCopy:
         for one in copied:
             self._report(one)
         size = sum(part.records_bytes for part in parts)
+        if self._run.budget is not None:
+            self._run.budget.spend(size)
         self._run.meter.count(self._source.name, sum(one.offsets for one in stretches), size)
 
     def target(self) -> PartTarget:

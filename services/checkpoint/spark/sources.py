@@ -14,6 +14,7 @@ from services.checkpoint.spark.partition_copy import PartitionCopy
 from services.checkpoint.store.documents import CutDocument, Subject, TakeDocument
 from services.errors import ClusterError, EvidenceChanged
 from services.kafka.wire.deadline import Deadline
+from services.pipeline.pace import Budget
 from services.pipeline.running import Run
 from services.pipeline.source import TopicSource, Wanted, read_sources
 
@@ -52,16 +53,22 @@ class KafkaSources:
             for one in take.partitions
         }
         whole = sum(one.offsets for one in sources.values())
+        rate = self.run.settings.bytes_per_second
+        budget = None if rate is None else Budget(rate)
         return {
-            number: replace(one, run=self._run(one.offsets, whole))
+            number: replace(one, run=self._run(one.offsets, whole, budget))
             for number, one in sources.items()
         }
 
-    def _run(self, offsets: int, whole: int) -> Run:
+    def _run(self, offsets: int, whole: int, budget: Budget | None) -> Run:
         """What copies so many *offsets* of the *whole*: most of it takes every core."""
-        alone = 2 * offsets > whole or self.run.settings.bytes_per_second is not None
-        settings = replace(self.run.settings, records_crc=True)
-        return replace(self.run, settings=settings, side_by_side=1 if alone else JOBS)
+        alone = 2 * offsets > whole or budget is not None
+        return replace(
+            self.run,
+            settings=replace(self.run.settings, records_crc=True),
+            budget=budget,
+            side_by_side=1 if alone else JOBS,
+        )
 
     def _source(
         self,

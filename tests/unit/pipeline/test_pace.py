@@ -1,8 +1,8 @@
-"""A task that is kept below a number of bytes a second."""
+"""Tasks, and jobs one after the other, that are kept below a number of bytes a second."""
 
 from __future__ import annotations
 
-from services.pipeline.pace import Pace
+from services.pipeline.pace import CREDIT_SECONDS, Budget, Pace
 
 
 class Time:
@@ -21,7 +21,7 @@ class Time:
 
 def test_it_takes_as_long_as_the_rate_says() -> None:
     time = Time()
-    pace = Pace(1000.0, time.clock, time.wait)
+    pace = Pace(1000.0, clock=time.clock, wait=time.wait)
     for _ in range(10):
         pace.spend(500)
     assert time.now == 105.0
@@ -29,7 +29,7 @@ def test_it_takes_as_long_as_the_rate_says() -> None:
 
 def test_time_that_was_spent_elsewhere_counts() -> None:
     time = Time()
-    pace = Pace(1000.0, time.clock, time.wait)
+    pace = Pace(1000.0, clock=time.clock, wait=time.wait)
     pace.spend(1000)
     time.now += 10
     before = time.now
@@ -39,5 +39,39 @@ def test_time_that_was_spent_elsewhere_counts() -> None:
 
 def test_without_a_rate_it_never_waits() -> None:
     time = Time()
-    Pace(None, time.clock, time.wait).spend(10**12)
+    Pace(None, clock=time.clock, wait=time.wait).spend(10**12)
     assert time.now == 100.0
+
+
+def test_a_credit_is_written_at_once_and_the_rest_at_the_rate() -> None:
+    time = Time()
+    pace = Pace(1000.0, 2000.0, time.clock, time.wait)
+    pace.spend(2000)
+    assert time.now == 100.0
+    pace.spend(500)
+    assert time.now == 100.5
+
+
+def test_jobs_make_up_for_the_time_between_them_and_never_pass_their_rate_together() -> None:
+    time = Time()
+    budget = Budget(1000.0, time.clock)
+    written = 0
+    for idle in (0.0, 0.5, 2.0):
+        time.now += idle
+        pace = Pace(1000.0, budget.credit(), time.clock, time.wait)
+        for _ in range(6):
+            pace.spend(500)
+        budget.spend(3000)
+        written += 3000
+        assert written <= 1000.0 * (time.now - 100.0)
+    assert time.now == 109.0
+
+
+def test_a_long_pause_is_not_made_up_for() -> None:
+    time = Time()
+    budget = Budget(1000.0, time.clock)
+    assert budget.credit() == 0
+    time.now += 3600
+    assert budget.credit() == CREDIT_SECONDS * 1000
+    budget.spend(int(CREDIT_SECONDS * 1000))
+    assert budget.credit() == 0
