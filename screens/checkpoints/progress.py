@@ -64,14 +64,14 @@ class Progress:
         self._underway = ""
 
     def say(self, told: str, role: Role | None = None, label: str = "") -> None:
-        """Add a line."""
+        """Add a line; what was under way before it is over."""
+        self._underway = ""
         self._lines.append((label, Part(told, role)))
 
     def take(self, event: Event) -> None:
         """Fold *event* in."""
         self.begun = True
         if isinstance(event, Step):
-            self._underway = ""
             self.say(event.told)
         elif isinstance(event, Outcome):
             role = ROLES[event.result]
@@ -82,7 +82,6 @@ class Progress:
 
     def end(self, result: Result | None, told: str) -> None:
         """It is over; None: nothing was done."""
-        self._underway = ""
         if result is None:
             self.say(told, Role.FAILED)
         else:

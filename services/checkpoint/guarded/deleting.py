@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from services.checkpoint.guarded.act import Frozen, Outcome, Result, Tell, announced, journalled
+from services.checkpoint.guarded.steps import DELETE
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.stored import StoredCheckpoint
@@ -58,7 +59,7 @@ class Deleting:
         items = {one: {"checkpoint": self.id} for one in _partitions(frozen.plan)}
         with (
             journalled(frozen, self.state_folder, tell) as journal,
-            announced(journal, "delete checkpoint", items, tell, store=self.store.address),
+            announced(journal, DELETE, items, tell, store=self.store.address),
         ):
             self.store.delete(self.id)
         for one in items:

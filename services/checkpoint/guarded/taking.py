@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -24,11 +25,12 @@ from services.checkpoint.guarded.act import (
     announced,
     journalled,
 )
+from services.checkpoint.guarded.steps import TAKE
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level
-from services.errors import EvidenceChanged
+from services.errors import EvidenceChanged, Refused
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 
@@ -95,7 +97,7 @@ class Taking:
                 markers = stack.enter_context(power.markers(frozen.cluster_id))
             coordinator = coordinator_of(client, markers, self.store, self._wanted, self._how)
             details = {"store": self.store.address, "level": scope.level}
-            with announced(journal, "take checkpoint", items, tell, **details):
+            with announced(journal, TAKE, items, tell, **details):
                 taken = coordinator.take(id, uuid4().hex)
                 if isinstance(taken, NotHigher):
                     raise EvidenceChanged(taken.message)
@@ -140,12 +142,19 @@ class Taking:
     def _remarks(self, client: ReadClient, scope: Scope) -> Iterator[str]:
         """The groups that lag: a checkpoint waits for them no longer than it is told to."""
         from services.checkpoint.kafka.groups import lags, read_standing
+        from services.checkpoint.kafka.log_ends import read_logs
+        from services.checkpoint.kafka.scanning import nothing_to_process
         from services.checkpoint.kafka.topics import of
 
         ends = {of(one): scope.floors[one.number] for one in scope.partitions}
         deadline = Deadline.after(ASK_SECONDS)
-        for late in lags(read_standing(client, scope.groups, ends, deadline), ends):
-            yield f"{late}; it has {self.asked.drain_seconds:g} s"
+        standing = read_standing(client, scope.groups, ends, deadline)
+        logs = read_logs(client, self.asked.topics, deadline)
+        try:
+            for late in lags(standing, ends, partial(nothing_to_process, logs)):
+                yield f"{late}; it has {self.asked.drain_seconds:g} s"
+        except Refused as error:
+            yield str(error)
         if not scope.groups and scope.level is not Level.VECTOR:
             yield "without a group nothing is known of what is in transit"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from services.checkpoint.guarded.steps import DELETE, TAKE
 from services.journal_view import UNKNOWN, Details, JournalView, Outcome, Step
 from services.model import TopicPartition
 from services.recovery.execution.preferred import STEP as PREFERRED
@@ -22,7 +23,7 @@ NOTHING_SENT = "nothing sent"
 NOT_ELECTED = "order written, not elected"
 ACCEPTED = "accepted"
 
-_DECIDING = (REORDER, ELECT, DESIGNATE, PREFERRED, UNDO, COMMIT)
+_DECIDING = (REORDER, ELECT, DESIGNATE, PREFERRED, UNDO, COMMIT, TAKE, DELETE)
 _WORDS = {(REORDER, ACCEPTED): NOT_ELECTED, (UNDO, ACCEPTED): str(Result.UNDONE)}
 """What the journal's word for a step means for its partition, where that differs."""
 

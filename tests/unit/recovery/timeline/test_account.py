@@ -6,6 +6,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
+from services.checkpoint.guarded.steps import TAKE
 from services.cluster_lock import operator
 from services.journal import Journal, UnreadableJournal
 from services.model import TopicPartition
@@ -221,3 +222,14 @@ def test_a_price_that_no_journal_names_is_not_zero() -> None:
 )
 def test_partitions_are_named_in_ranges(numbers: list[int], expected: str) -> None:
     assert partition_numbers(numbers) == expected
+
+
+def test_what_came_of_a_checkpoint_is_told_by_partition(tmp_path: Path) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        request = journal.request(TAKE, {LEDGER: {}, ORDERS[0]: {}})
+        journal.outcome(request, {LEDGER: {"result": "done"}, ORDERS[0]: {"result": "unknown"}})
+        journal.finish("unknown")
+    brief = account_of(journal.path).brief
+    assert (brief.what, brief.result) == (TAKE, "unknown")
+    assert words_of(brief.counts) == "1 done, 1 unknown"
+    assert not brief.resumable

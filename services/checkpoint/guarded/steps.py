@@ -1,0 +1,6 @@
+"""The steps of checkpoints, as journals name them."""
+
+from __future__ import annotations
+
+TAKE = "take checkpoint"
+DELETE = "delete checkpoint"
