@@ -87,8 +87,11 @@ class RecordsScreen(PagedRecords):
     def action_next(self, forward: bool) -> None:
         """To the next find of the search; without one, to the next difference or damage."""
         subject, at, query = self._subject, self._offset, self._found.query
+        held = self._pairs.next_run() if forward else self._pairs.previous_run()
         if query is not None:
             self._begin(self._reader.match(self, subject, query, at, forward=forward))
+        elif held is not None:
+            self._go(held)
         else:
             self._begin(self._reader.search(self, subject, at, forward=forward))
 
