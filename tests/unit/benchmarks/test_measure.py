@@ -75,6 +75,7 @@ def test_every_module_but_the_private_ones_is_a_benchmark() -> None:
         "browse",
         "checkpoint",
         "checkpoint-copy",
+        "checkpoint-live",
         "comparison",
         "continuous",
         "first-frame",
