@@ -313,6 +313,7 @@ async def test_a_store_that_does_not_answer_leaves_a_deletion_unknown(
     async with console.run_test(size=SIZE) as pilot:
         await shown(pilot, "▸1")
         await pilot.press("end", "x")
+        await shown(pilot, "delete checkpoint 1 completed")
         await agree(pilot, "delete checkpoint 1 completed")
         await shown(pilot, "no answer; delete it again")
         assert sum("unknown: s3://far" in line for line in lines(console)) == 3
