@@ -105,7 +105,9 @@ def _die_while_copying(finisher: Finisher, id: int) -> None:
 def _round(store: BackupStore, id: int, bank: Branch) -> Round:
     found = store.read(id)
     assert found is not None
-    reason = "" if found.failed is None else found.failed.reason
+    failures = (one.failure for one in found.partitions)
+    of_partition = next((one for one in failures if one is not None), "")
+    reason = of_partition if found.failed is None else found.failed.reason
     least_once = bank.guarantee is Guarantee.AT_LEAST_ONCE
     made = None
     if found.status is Status.COMPLETED:
