@@ -128,6 +128,8 @@ class _Task:
         return sorted({one.topic for one in self.take.partitions})
 
     def vector(self) -> CutDocument:
+        # What is copied is committed: a transaction that was open then has to be decided.
+        settled(self.how.client, self.topics, Deadline.after(self.how.drain_seconds))
         standing = self._standing()
         groups = {
             name: GroupCut(policy, self._numbers(standing[name]))

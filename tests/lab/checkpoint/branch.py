@@ -122,6 +122,7 @@ class Branch:
             producer.begin_transaction()
             for partition in (0, 1):
                 producer.produce(self.topic, nothing(), partition=partition)
+                producer.flush(SECONDS)
             producer.commit_transaction(SECONDS)
 
     def membership(self, member: str) -> Membership:

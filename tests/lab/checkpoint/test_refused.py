@@ -16,9 +16,12 @@ from services.checkpoint.store.documents import Level
 from services.errors import BreakglassError
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
+from tests.lab.checkpoint.audit import held
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch, wait_until
 from tests.lab.checkpoint.taking import Taking
 
+VECTORS = 30
+"""One of them at least is to tear a transaction; it was 69 of 100."""
 MARKED = (Level.COORDINATED, Level.VERIFIED)
 
 
@@ -66,6 +69,21 @@ def test_h10_transactions_without_headers_are_refused(
         with pytest.raises(BreakglassError, match="unverifiable"):
             finisher.finish(1)
     assert "says nothing of what led to it" in why_failed(taking)
+
+
+def test_h10_a_vector_tears_transactions_without_headers(bank: Branch, taking: Taking) -> None:
+    """Each transaction writes one record into the first two accounts."""
+    counts = []
+    with torn(bank), taking.parts(bank, Level.VECTOR, groups={}) as (coordinator, finisher):
+        for _ in range(VECTORS):
+            id = coordinator.take()
+            assert isinstance(id, int)
+            assert finisher.finish(id).status is Status.COMPLETED
+            content = held(taking.store, id).prefixes
+            counts.append((len(content[0]), len(content[1])))
+            if counts[-1][0] != counts[-1][1]:
+                return
+    pytest.fail(f"no transaction was torn: {counts}")
 
 
 def _behind(taking: Taking) -> int:
