@@ -34,7 +34,7 @@ class KeyBar(Widget):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        if self.is_attached:
+        if self.size.width:
             self._bindings_updated(self.screen)
 
     def render(self) -> Text:
@@ -42,7 +42,7 @@ class KeyBar(Widget):
 
     def _bindings_updated(self, _: Screen[Any]) -> None:
         """Told with each change of the focus, which seldom changes what is to be seen."""
-        line = self._made()
+        line = self._made() if self.size.width else self._line
         if line != self._line:
             self._line = line
             self.refresh()
