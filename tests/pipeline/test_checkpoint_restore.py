@@ -19,6 +19,7 @@ from services.pipeline.session import Spark
 from services.session import Power, ReadAccess
 from tests.lab.checkpoint.bank import Bank, books
 from tests.lab.checkpoint.branch import SECONDS, Branch
+from tests.lab.checkpoint.conftest import GUARANTEES
 from tests.lab.checkpoint.taking import Taking
 
 
@@ -29,7 +30,7 @@ def taking(broker: Cluster, client: ReadClient, spark: Spark, tmp_path: Path) ->
     return Taking(client, power, BackupStore(str(tmp_path / "store")), spark)
 
 
-@pytest.fixture(params=list(Guarantee))
+@pytest.fixture(params=GUARANTEES)
 def bank(request: pytest.FixtureRequest, broker: Cluster, topic: str) -> Branch:
     """Three accounts in logs that begin at offset 50; once with each guarantee."""
     made = Branch(broker, topic, request.param, 3, f"control-{topic}")

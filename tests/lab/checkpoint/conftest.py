@@ -20,6 +20,12 @@ from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
 
+GUARANTEES = [
+    Guarantee.EXACTLY_ONCE,
+    pytest.param(Guarantee.AT_LEAST_ONCE, marks=pytest.mark.slow),
+]
+"""Both, of which the main job has the one that is harder to keep."""
+
 
 @pytest.fixture(scope="package")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
@@ -47,7 +53,7 @@ def client(access: ReadAccess) -> Iterator[ReadClient]:
         yield found
 
 
-@pytest.fixture(params=list(Guarantee))
+@pytest.fixture(params=GUARANTEES)
 def guarantee(request: pytest.FixtureRequest) -> Guarantee:
     found: Guarantee = request.param
     return found
