@@ -187,6 +187,8 @@ _WIDE = re.compile(r"long overflow|overflows when converting to Spark")
 _WIDE_AT = re.compile(r"Record at topic \S+ partition (\d+) offset \d+ has timestamp value")
 _OURS = re.compile(r"services(?:\.\w+)+\.[A-Z]\w+: ([^\n]+)")
 """An error of ours, raised in a task: it says what to do by itself."""
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)")
+"""What a Python worker has ended with: the last of what led to one another."""
 _KEPT = 300
 """Characters of Spark's own words that a message holds."""
 _KEPT_OF_OURS = 2000
@@ -207,7 +209,8 @@ def job_error(text: str, doing: str) -> PipelineError | StorageError:
         return StorageError(f"{doing}: {found[2]}; free space or check rights, then run it again.")
     if found := _OURS.search(text):
         return PipelineError(f"{doing}: {found[1][:_KEPT_OF_OURS]}")
-    cause = next((line for line in text.splitlines() if line.strip()), "no reason given")
+    raised = _RAISED.findall(text) or [line for line in text.splitlines() if line.strip()][:1]
+    cause = raised[-1] if raised else "no reason given"
     return PipelineError(
         f"{doing} failed in Spark ({cause[:_KEPT]}): see its log, then run it again."
     )

@@ -123,3 +123,25 @@ def test_an_error_of_ours_in_a_worker_keeps_its_words() -> None:
         "An exception was thrown from the Python worker:\nservices.errors.PipelineError: try it.\n"
     )
     assert str(job_error(text, "restoring topic t")) == "restoring topic t: try it."
+
+
+def test_what_a_worker_has_raised_is_told_and_not_that_it_has() -> None:
+    text = (
+        "An exception was thrown from the Python worker:\n"
+        "Traceback (most recent call last):\n"
+        '  File "worker.py", line 1, in main\n'
+        "    process()\n"
+        "KeyError: 'x'\n"
+        "\n"
+        "During handling of the above exception, another exception occurred:\n"
+        "\n"
+        "Traceback (most recent call last):\n"
+        '  File "worker.py", line 2, in main\n'
+        "MemoryError: too much\n"
+        "\n"
+        "\tat org.apache.spark.api.python.BasePythonRunner.run(PythonRunner.scala:1)\n"
+    )
+    assert str(job_error(text, "copying topic t")) == (
+        "copying topic t failed in Spark (MemoryError: too much): see its log, then run it again."
+    )
+    assert "(no reason given)" in str(job_error("", "copying topic t"))
