@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -59,11 +59,11 @@ class RangeCopy:
                 stretches = self._overtaken(stretches)
         return stretches, self._parts(stretches)
 
-    def now(self) -> TopicSource | None:
-        """The topic as it is now; None when it is gone."""
-        deadline = Deadline.after(ASK_SECONDS)
+    def now(self, stretches: Iterable[Stretch]) -> TopicSource | None:
+        """The topic and the partitions of *stretches* as they are now; None when it is gone."""
+        deadline, numbers = Deadline.after(ASK_SECONDS), {one.number for one in stretches}
         try:
-            return read_sources(self.run.client, Wanted((self.topic,)), deadline)[0]
+            return read_sources(self.run.client, Wanted((self.topic,)), deadline, numbers)[0]
         except UsageError:
             return None
 
@@ -130,7 +130,7 @@ class RangeCopy:
 
     def _overtaken(self, job: Sequence[Stretch]) -> list[Stretch]:
         """The same *job* from where the logs begin by now (B3)."""
-        topic = self.now()
+        topic = self.now(job)
         now = {one.partition: one for one in topic.partitions} if topic else {}
         return [_begun_later(one, now.get(one.source.partition)) for one in job]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -97,8 +97,13 @@ class TopicSource:
         return "compact" in self.identity.config.get("cleanup.policy", "")
 
 
-def read_sources(client: ReadClient, wanted: Wanted, deadline: Deadline) -> tuple[TopicSource, ...]:
-    """The topics that are *wanted*, as they are now.
+def read_sources(
+    client: ReadClient,
+    wanted: Wanted,
+    deadline: Deadline,
+    numbers: Container[int] | None = None,
+) -> tuple[TopicSource, ...]:
+    """The topics that are *wanted*, as they are now; only partitions of *numbers*, or all.
 
     Raises:
         UsageError: as `Wanted.choose`.
@@ -109,8 +114,9 @@ def read_sources(client: ReadClient, wanted: Wanted, deadline: Deadline) -> tupl
     states = client.partitions(() if wanted.pattern else wanted.names, deadline)
     topics = wanted.choose({one.partition.topic for one in states})
     held = [one for one in states if one.partition.topic in set(topics)]
+    asked = [one for one in held if numbers is None or one.partition.partition in numbers]
     configs = read_topic_configs(client.sender, topics, deadline) if topics else {}
-    read = _Reading(client, held, deadline)
+    read = _Reading(client, asked, deadline)
     return tuple(_topic(cluster_id, topic, held, configs[topic], read) for topic in topics)
 
 
@@ -122,7 +128,7 @@ def _topic(
     read: _Reading,
 ) -> TopicSource:
     own = [one for one in states if one.partition.topic == topic]
-    found = {one.partition.partition: read.of(one) for one in own}
+    found = {one.partition.partition: read.of(one) for one in own if read.asked(one)}
     identity = TopicIdentity(
         topic=topic,
         cluster_id=cluster_id,
@@ -141,8 +147,9 @@ class _Reading:
     """What the leaders tell of all partitions, a few requests for each leader."""
 
     def __init__(
-        self, client: ReadClient, states: Iterable[PartitionState], deadline: Deadline
+        self, client: ReadClient, states: Sequence[PartitionState], deadline: Deadline
     ) -> None:
+        self._asked = {one.partition for one in states}
         led: dict[int, dict[TopicPartition, UUID]] = {}
         for one in states:
             if one.leader is not None:
@@ -150,6 +157,10 @@ class _Reading:
         self._answers: dict[TopicPartition, PartitionSource | str] = {}
         for leader, partitions in led.items():
             self._ask(client, leader, partitions, deadline)
+
+    def asked(self, state: PartitionState) -> bool:
+        """Whether it is among the partitions that are read."""
+        return state.partition in self._asked
 
     def of(self, state: PartitionState) -> PartitionSource | str:
         """What is known of a partition, or why nothing is."""

@@ -106,7 +106,7 @@ class TopicCopy:
         Raises:
             ClusterError: the topic was deleted or created anew, or its log was cut.
         """
-        now = self._ranges.now()
+        now = self._ranges.now(one.stretch for one in copied)
         if now is None or now.identity.topic_id != self._source.identity.topic_id:
             raise ClusterError(
                 f"topic {self._source.name} was deleted or created anew while it was copied, so "

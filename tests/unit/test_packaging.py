@@ -72,6 +72,7 @@ APART = {
     "console/web": {"core", "web"},
     "services/browse/schemas.py": {"core", "schemas"},
     "services/lab": {"core", "lab"},
+    "services/maven": {"core", "lab", "pipeline"},
     "services/pipeline": {"core", "pipeline"},
 }
 """Folders and files whose imports an extra brings."""

@@ -96,7 +96,7 @@ class PartitionCopy:
     def _read_again(self) -> None:
         deadline = Deadline.after(ASK_SECONDS)
         wanted = Wanted((self.topic.name,))
-        (self.topic,) = read_sources(self.run.client, wanted, deadline)
+        (self.topic,) = read_sources(self.run.client, wanted, deadline, {self.number})
         found = (one for one in self.topic.partitions if one.partition == self.partition.partition)
         partition = next(found, None)
         if partition is None:
