@@ -185,10 +185,13 @@ def test_another_process_with_a_recorded_pid_is_never_signalled(tmp_path: Path) 
 
 
 STARTER = """
+import signal
 import sys
 from pathlib import Path
 from services.lab.cluster import Cluster
 
+# As on a terminal: what runs the tests may have been started with interrupts ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 cluster = Cluster.plan(Path(sys.argv[1]), brokers=1, tethered=sys.argv[2] == "tethered")
 cluster.start()
 print("up", flush=True)
