@@ -7,8 +7,6 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 from services.errors import LabError
 from services.lab import jvm, process
 from services.lab.distribution import Distribution
@@ -24,6 +22,7 @@ from services.lab.security import security_settings
 from services.lab.storage import format_controller, format_folder
 
 STOP_SECONDS = 30
+PAUSE_SECONDS = 10
 TAIL_LINES = 15
 
 
@@ -66,8 +65,7 @@ class Node:
     def paused(self) -> bool:
         """The process was stopped by SIGSTOP."""
         record = self._record()
-        found = process.find(record) if record else None
-        return found is not None and found.status() == psutil.STATUS_STOPPED
+        return record is not None and process.stopped(record)
 
     @property
     def awake(self) -> bool:
@@ -129,10 +127,13 @@ class Node:
         """SIGSTOP: the process hangs with its connections open.
 
         Raises:
-            LabError: the node is down.
+            LabError: the node is down, or goes on.
         """
-        if not self._signal(signal.SIGSTOP):
+        record = self._record()
+        if record is None or not process.send(record, signal.SIGSTOP):
             raise LabError(f"Node {self.id} is down: start it before pausing it.")
+        if not process.wait_stopped(record, PAUSE_SECONDS):
+            raise LabError(f"Node {self.id} goes on in spite of SIGSTOP: look at its process.")
 
     def resume(self) -> None:
         """SIGCONT after a pause.

@@ -112,6 +112,22 @@ def wait_ended(record: ProcessRecord, seconds: float) -> bool:
     return True
 
 
+def stopped(record: ProcessRecord) -> bool:
+    """Whether the process was stopped by SIGSTOP."""
+    found = find(record)
+    return found is not None and found.status() == psutil.STATUS_STOPPED
+
+
+def wait_stopped(record: ProcessRecord, seconds: float) -> bool:
+    """Whether the process was stopped within *seconds*: all of its threads have to notice."""
+    give_up = time.monotonic() + seconds
+    while not stopped(record):
+        if time.monotonic() >= give_up:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
 def any_recorded(folders: Iterable[Path]) -> bool:
     """Whether a process with a record in one of *folders* runs."""
     return any(find(record) for record in _records(folders))
