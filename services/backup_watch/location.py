@@ -1,14 +1,19 @@
-"""What a folder of backups holds, topic by topic: one that cannot be read hides no other."""
+"""What a folder of backups holds, topic by topic: one that cannot be read hides no other.
+
+What reads backups is imported when one is read: who watches none does not wait for it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from services.errors import BreakglassError
-from services.topic_backup.catalog import HeldTopic, held_topics
-from services.topic_backup.status import PartitionStatus, TopicStatus, topic_status
-from services.topic_backup.store.store import open_store
+
+if TYPE_CHECKING:
+    from services.topic_backup.catalog import HeldTopic
+    from services.topic_backup.status import PartitionStatus, TopicStatus
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,8 @@ def full_address(url: str) -> str:
     Raises:
         UsageError: it is no address of backups.
     """
+    from services.topic_backup.store.store import open_store
+
     return open_store(url).where()
 
 
@@ -78,12 +85,17 @@ def read_location(url: str) -> LocationHeld:
         UsageError: there is no such folder, or no backup in it.
         StorageError: it cannot be listed.
     """
+    from services.topic_backup.catalog import held_topics
+    from services.topic_backup.store.store import open_store
+
     held = held_topics(open_store(url))
     last = {one.topic: one.generation for one in sorted(held)}
     return LocationHeld(tuple(_topic(one, last[one.topic] == one.generation) for one in held))
 
 
 def _topic(held: HeldTopic, newest: bool) -> TopicHeld:
+    from services.topic_backup.status import topic_status
+
     try:
         status = topic_status(held)
     except BreakglassError as error:

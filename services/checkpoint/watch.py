@@ -1,17 +1,20 @@
-"""Stores of checkpoints looked at again and again, for whoever shows them; nothing is changed."""
+"""Stores of checkpoints looked at again and again, for whoever shows them; nothing is changed.
+
+What reads them is imported when one is read: who watches none does not wait for it.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.files import now_ms
-from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 from services.errors import BreakglassError
 from services.model import Unknown
+
+if TYPE_CHECKING:
+    from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 
 SIDE_BY_SIDE = 4
 
@@ -85,17 +88,21 @@ class CheckpointWatch:
     """Looks at the stores at these addresses."""
 
     urls: tuple[str, ...] = ()
-    clock: Callable[[], int] = now_ms
+    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     """Milliseconds since the epoch."""
 
     def look(self) -> tuple[SeenStore, ...]:
         """What is there now; a store that does not answer keeps no other from being seen."""
         if not self.urls:
             return ()
+        from concurrent.futures import ThreadPoolExecutor
+
         with ThreadPoolExecutor(SIDE_BY_SIDE, "checkpoints") as pool:
             return tuple(pool.map(self._seen, self.urls))
 
     def _seen(self, url: str) -> SeenStore:
+        from services.checkpoint.store.backup_store import BackupStore
+
         try:
             return SeenStore(url, BackupStore(url).all(), self.clock())
         except BreakglassError as error:

@@ -28,7 +28,10 @@ from services.topic_backup.store.store import LocalStore
 from tests.pipeline.producing import Values, make, produce
 
 PARTITIONS = 2
-BOTH_WAYS = [pytest.param(SMALL // 2, id="read here"), pytest.param(3 * SMALL, id="read by Spark")]
+BOTH_WAYS = [
+    pytest.param(SMALL // 2, id="read here"),
+    pytest.param(3 * SMALL, id="read by Spark", marks=pytest.mark.slow),
+]
 SEGMENT_BYTES = 1_000_000
 VALUE = b"v" * 500
 SECONDS = 6.0

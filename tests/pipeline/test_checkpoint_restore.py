@@ -82,6 +82,7 @@ def test_topics_that_hold_records_are_refused(bank: Branch, taking: Taking, tmp_
         taking.restore(bank, 1, bank.topic, tmp_path / "state")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_state_that_was_saved_is_restored_where_its_records_are_gone(
     broker: Cluster, taking: Taking, topic: str, tmp_path: Path
