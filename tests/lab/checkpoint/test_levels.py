@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
+import pytest
+
 from services.checkpoint.kafka.log_ends import read_logs
 from services.checkpoint.kafka.scanning import committed_log
 from services.checkpoint.participant.application import Guarantee
@@ -18,6 +20,8 @@ from tests.lab.checkpoint.bank import Books
 from tests.lab.checkpoint.branch import SECONDS, Branch, wait_until
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.conftest import OfBank
+
+pytestmark = pytest.mark.slow
 
 PAUSE = 0.3
 """Seconds between two partitions that are read a moment apart."""

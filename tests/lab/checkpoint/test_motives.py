@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from services.checkpoint.participant.application import Application, Guarantee, Input, Output
 from services.checkpoint.protocol.values import Status
 from services.model import TopicPartition
 from tests.lab.checkpoint.audit import held, work
 from tests.lab.checkpoint.branch import Branch, wait_until
 from tests.lab.checkpoint.taking import Taking
+
+pytestmark = pytest.mark.slow
 
 TIMES = 3
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
+
 from services.checkpoint.kafka.control_log import read_control
 from services.checkpoint.kafka.groups import read_standing
 from services.checkpoint.kafka.owners import read_ids
@@ -13,6 +15,8 @@ from services.model import TopicPartition
 from tests.lab.checkpoint.bank import books
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
 from tests.lab.checkpoint.taking import Taking
+
+pytestmark = pytest.mark.slow
 
 
 def test_money_is_neither_lost_nor_doubled_while_members_come_and_go(bank: Branch) -> None:

@@ -24,6 +24,8 @@ from tests.lab.checkpoint.branch import SECONDS, Branch, wait_until
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
 
+pytestmark = pytest.mark.slow
+
 COMPACTED = {"cleanup.policy": "compact"}
 OFTEN = {"log.retention.check.interval.ms": "200", "log.initial.task.delay.ms": "200"}
 
@@ -133,7 +135,6 @@ def sweeping(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_i10_while_it_is_held_retention_removes_nothing_and_afterwards_it_does(
     sweeping: Cluster, tmp_path: Path

@@ -16,6 +16,8 @@ from tests.lab.checkpoint.bank import Bank, Books, books, deposit
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
 from tests.lab.checkpoint.taking import Taking
 
+pytestmark = pytest.mark.slow
+
 OTHERS = Cause(Place("ab" * 16, 0, 7), 0, "others")
 """A record of another group's input, which it may process twice."""
 
@@ -76,7 +78,6 @@ def test_h10_a_state_that_nobody_could_replay_any_more_is_refused(
             taking.take(bank, Level.VERIFIED)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_h02_after_a_restore_a_state_and_its_records_are_taken_once(
     bank: Branch, taking: Taking, tmp_path: Path
