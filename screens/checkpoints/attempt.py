@@ -38,12 +38,8 @@ class Attempt:
 
     def freeze(self) -> None:
         """Find out what would be done."""
-        try:
-            with self.context.reading() as client:
-                frozen = self.act.freeze(client)
-        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            self._send(ActEnded(None, f"Nothing was done: {_expected(error)}"))
-        else:
+        frozen = self._frozen()
+        if frozen is not None:
             self._send(ActFrozen(frozen))
 
     def carry_out(self, power: Power, agreed: Frozen) -> None:
@@ -54,16 +50,22 @@ class Attempt:
         try:
             done = self._carried_out(power, agreed)
         finally:
-            self._to_app(MutationEnded())
+            self._post(self.post_app, MutationEnded())
         if done:
             self._follow(agreed)
 
-    def _carried_out(self, power: Power, agreed: Frozen) -> bool:
+    def _frozen(self) -> Frozen | None:
+        """What would be done now; None, and the screen told why, where it cannot be."""
         try:
             with self.context.reading() as client:
-                fresh = self.act.freeze(client)
-        except Exception as error:  # noqa: BLE001 -- as above
+                return self.act.freeze(client)
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
             self._send(ActEnded(None, f"Nothing was done: {_expected(error)}"))
+            return None
+
+    def _carried_out(self, power: Power, agreed: Frozen) -> bool:
+        fresh = self._frozen()
+        if fresh is None:
             return False
         changed = changes(agreed, fresh)
         if self.given_up.is_set() or self.context.stopping.is_set():
@@ -99,15 +101,12 @@ class Attempt:
         self._send(ActTold(event))
 
     def _send(self, message: Message) -> None:
-        """Post *message*; once the screen is gone nobody looks any more."""
-        try:
-            self.post(message)
-        except RuntimeError:
-            self.given_up.set()
+        self._post(self.post, message)
 
-    def _to_app(self, message: Message) -> None:
+    def _post(self, post: Callable[[Message], object], message: Message) -> None:
+        """Post *message*; once nobody is there any more, nothing new begins."""
         try:
-            self.post_app(message)
+            post(message)
         except RuntimeError:
             self.given_up.set()
 
