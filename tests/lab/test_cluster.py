@@ -21,6 +21,7 @@ from services.lab.tools import TOPICS, run_tool
 from services.lab.topics import create_topic, elect_unclean, reassign
 from services.model import TopicPartition, known
 from tests.lab.conftest import FreshCluster
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -210,10 +211,12 @@ def start_elsewhere(state_dir: Path, how: str) -> subprocess.Popen[str]:
 
 
 def wait_for_no_process(state_dir: Path) -> None:
-    give_up = time.monotonic() + 10
-    while processes_of(state_dir):
-        assert time.monotonic() < give_up, processes_of(state_dir)
-        time.sleep(0.05)
+    wait_until(
+        lambda: not processes_of(state_dir),
+        "every process to end",
+        every=0.05,
+        instead=lambda: processes_of(state_dir),
+    )
 
 
 def test_tethered_nodes_die_with_their_starter(tmp_path: Path) -> None:
@@ -228,10 +231,7 @@ def test_tethered_nodes_die_with_their_starter(tmp_path: Path) -> None:
 def test_ctrl_c_during_up_leaves_no_process(tmp_path: Path) -> None:
     state_dir = tmp_path / "lab"
     with start_elsewhere(state_dir, "free") as starter:
-        give_up = time.monotonic() + 30
-        while not (state_dir / "broker-1" / "process.json").exists():
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
+        wait_until((state_dir / "broker-1" / "process.json").exists, "b1 to be begun")
         starter.send_signal(signal.SIGINT)
         starter.wait(timeout=90)
     assert starter.returncode != 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from services.topic_backup.layout import listing, records_name
 from services.topic_backup.manifest import TopicManifest, read_manifest
 from services.topic_backup.record import Record
 from services.topic_backup.store.store import LocalStore, Store
+from tests.waiting import wait_until
 
 SECONDS = 30.0
 
@@ -58,10 +58,11 @@ class BackUp:
 
     def await_decided(self, topic: str) -> None:
         """Wait until no transaction of the topic is open: commit markers come a little later."""
-        give_up = time.monotonic() + SECONDS
-        while any(one.held_back for one in self.sources(topic).partitions):
-            assert time.monotonic() < give_up
-            time.sleep(0.01)
+
+        def decided() -> bool:
+            return not any(one.held_back for one in self.sources(topic).partitions)
+
+        wait_until(decided, f"the transactions of {topic} to end")
 
     def sources(self, topic: str) -> TopicSource:
         """The topic as it is now."""

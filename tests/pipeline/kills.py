@@ -21,6 +21,7 @@ from services.lab.cluster import Cluster
 from tests.pipeline.independent import Content
 from tests.pipeline.spark_cluster import SparkCluster
 from tests.pipeline.watching import jvms, python_workers
+from tests.waiting import wait_until
 
 COMMAND_SECONDS = 240.0
 ATTEMPTS = 4
@@ -164,7 +165,11 @@ class Siege:
         whole, at = self.job.whole, self.job.reached()
         # Past the whole size, for the end of the copy is not the end of the run.
         upto = min(at + self.chance.uniform(0, 1.1) * (whole - at) / kills, whole)
-        await_true(lambda: process.poll() is not None or self.job.reached() >= upto)
+        wait_until(
+            lambda: process.poll() is not None or self.job.reached() >= upto,
+            f"it to come to {upto:,.0f}",
+            COMMAND_SECONDS,
+        )
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(self.chance.uniform(0, 0.3))
         return process.poll() is None
@@ -203,11 +208,3 @@ def end_of(process: subprocess.Popen[str]) -> Ended:
     """Wait for the end of a command."""
     out, err = process.communicate(timeout=COMMAND_SECONDS)
     return Ended(process.returncode, out, err)
-
-
-def await_true(condition: Callable[[], bool]) -> None:
-    """Wait until *condition* holds."""
-    give_up = time.monotonic() + COMMAND_SECONDS
-    while not condition():
-        assert time.monotonic() < give_up, "it does not come so far"
-        time.sleep(0.005)

@@ -11,7 +11,6 @@ import http.client
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from services.lab.ports import free_ports
+from tests.waiting import wait_until
 
 LOOPBACK = "127.0.0.1"
 SECONDS = 60.0
@@ -107,16 +107,16 @@ def write_client_files(folder: Path, s3: S3) -> None:
 
 
 def _await_bucket(port: int) -> None:
-    give_up = time.monotonic() + SECONDS
-    while True:
+    def made() -> bool:
         with contextlib.suppress(OSError):
             connection = http.client.HTTPConnection(LOOPBACK, port, timeout=SECONDS)
             with contextlib.closing(connection):
                 connection.request("PUT", f"/{BUCKET}")
                 assert connection.getresponse().status == http.client.OK
-                return
-        assert time.monotonic() < give_up
-        time.sleep(0.05)
+                return True
+        return False
+
+    wait_until(made, "the bucket", SECONDS)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 
@@ -16,6 +15,7 @@ import pyspark
 
 from services.lab.ports import free_ports
 from services.pipeline.java import java_home
+from tests.waiting import wait_until
 
 LOOPBACK = "127.0.0.1"
 WORKERS = {1: LOOPBACK, 2: "127.0.0.2"}
@@ -81,10 +81,11 @@ class SparkCluster:
 
     def _await_registered(self) -> None:
         log = self._folder / "master.log"
-        give_up = time.monotonic() + SECONDS
-        while log.read_text().count("Registering worker") < self._workers:
-            assert time.monotonic() < give_up, log.read_text()
-            time.sleep(0.1)
+
+        def registered() -> bool:
+            return log.read_text().count("Registering worker") >= self._workers
+
+        wait_until(registered, "the workers to register", SECONDS, instead=log.read_text)
 
     def _start(self, name: str, *words: str, host: str = LOOPBACK) -> None:
         """A process in a group of its own."""

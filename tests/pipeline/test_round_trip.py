@@ -37,6 +37,7 @@ from tests.pipeline.producing import (
 )
 from tests.pipeline.restores import Restore
 from tests.pipeline.test_restore import commit
+from tests.waiting import wait_until
 
 RECORDS = int(os.environ.get("BREAKGLASS_ROUND_TRIP_RECORDS", "6000"))
 RARE = 997
@@ -161,9 +162,11 @@ def _compact(broker: Cluster, topic: str, count: int) -> None:
     for _, batch in itertools.groupby(keyed(count), lambda one: one["timestamp"]):
         last = list(batch)
         put(writer, topic, iter(last))
-    give_up = time.monotonic() + 4 * SECONDS
-    while len(read(broker, topic, 0, kind=True)) > len(last) + COMPACTED_KEYS:
-        assert time.monotonic() < give_up
+    wait_until(
+        lambda: len(read(broker, topic, 0, kind=True)) <= len(last) + COMPACTED_KEYS,
+        f"{topic} to be compacted",
+        4 * SECONDS,
+    )
     # Its copy would be compacted as soon as it is there.
     configure_topic(broker, topic, {"min.compaction.lag.ms": str(2**63 - 1)})
 
@@ -202,9 +205,7 @@ def test_everything_comes_back_and_groups_go_on_at_the_right_record(
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for deleted in admin.delete_topics(list(before)).values():
         deleted.result(SECONDS)
-    give_up = time.monotonic() + SECONDS
-    while any(restore.exists(topic) for topic in before):
-        assert time.monotonic() < give_up
+    wait_until(lambda: not any(restore.exists(topic) for topic in before), "the topics to go")
     restored = time.monotonic()
     done = [_restored(restore, topic) for topic in before]
     ended = time.monotonic()

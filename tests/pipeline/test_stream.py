@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from tests.pipeline.producing import (
 )
 from tests.pipeline.test_restore import commit
 from tests.pipeline.test_rules import LONGEST_MS, delete
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -73,11 +73,7 @@ class Following:
 
     def await_true(self, condition: Callable[[], bool]) -> float:
         """Wait until *condition* holds; returns the seconds that it took."""
-        began = time.monotonic()
-        while not condition():
-            assert time.monotonic() < began + 4 * SECONDS, self.reports[-1:]
-            time.sleep(0.01)
-        return time.monotonic() - began
+        return wait_until(condition, "the stream", 4 * SECONDS, instead=lambda: self.reports[-1:])
 
     def await_end(self, topic: str, end: int, partition: int = 0) -> float:
         """Wait until everything before *end* is committed; returns the seconds that it took."""

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, Thread
@@ -217,14 +217,6 @@ class Member:
                 self.process.wait(SECONDS)
             except subprocess.TimeoutExpired:
                 self.kill()
-
-
-def wait_until(done: Callable[[], bool], what: str, seconds: float = SECONDS) -> None:
-    """Return when *done*; fail naming *what* did not come."""
-    give_up = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < give_up, f"waited {seconds:g} s for {what}"
-        time.sleep(0.02)
 
 
 def _main() -> None:

@@ -14,9 +14,10 @@ from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.store.backup_store import BackupStore
 from services.lab.cluster import Cluster
 from tests.lab.checkpoint.audit import audited, held
-from tests.lab.checkpoint.branch import Branch, wait_until
+from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.conftest import OfBank
+from tests.waiting import wait_until
 
 TOKEN = "a-token-of-the-tests"
 

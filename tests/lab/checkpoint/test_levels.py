@@ -17,9 +17,10 @@ from services.model import TopicPartition
 from services.topic_backup.record import Record
 from tests.lab.checkpoint.audit import Logs, audited, held, worked
 from tests.lab.checkpoint.bank import Books
-from tests.lab.checkpoint.branch import SECONDS, Branch, wait_until
+from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.conftest import OfBank
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,9 @@ from services.checkpoint.participant.application import Application, Guarantee, 
 from services.checkpoint.protocol.values import Status
 from services.model import TopicPartition
 from tests.lab.checkpoint.audit import held, work
-from tests.lab.checkpoint.branch import Branch, wait_until
+from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.taking import Taking
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

@@ -18,8 +18,9 @@ from services.errors import BreakglassError
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from tests.lab.checkpoint.audit import held
-from tests.lab.checkpoint.branch import LOG, SECONDS, Branch, wait_until
+from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
 from tests.lab.checkpoint.taking import Taking
+from tests.waiting import wait_until
 
 TEARING_SECONDS = 120.0
 """Within which a vector is to tear a transaction: by how quick brokers are, most do, or few."""

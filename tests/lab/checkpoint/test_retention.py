@@ -20,9 +20,10 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.session import Power, ReadAccess
-from tests.lab.checkpoint.branch import SECONDS, Branch, wait_until
+from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 

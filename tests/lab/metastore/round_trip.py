@@ -12,8 +12,7 @@ from services.metastore.records import CommandRecord
 from tests.lab.metastore.commands import following, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.test_live_backup import stored
-
-GONE_SECONDS = 30.0
+from tests.waiting import wait_until
 
 
 @dataclass(frozen=True)
@@ -71,18 +70,12 @@ def round_trip(
 
 def wait_whole(file: Path, written: Sequence[CommandRecord]) -> None:
     """Until the backup has all of it, offsets, times and headers as well."""
-    give_up = time.monotonic() + GONE_SECONDS
-    while stored(file) != list(written):
-        assert time.monotonic() < give_up, file
-        time.sleep(0.2)
+    wait_until(lambda: stored(file) == list(written), f"all of it in {file}", every=0.2)
 
 
 def wait_gone(topic: CommandTopic) -> None:
     """Until the broker has deleted every command."""
-    give_up = time.monotonic() + GONE_SECONDS
-    while topic.read():
-        assert time.monotonic() < give_up, topic.name
-        time.sleep(0.2)
+    wait_until(lambda: not topic.read(), f"{topic.name} to be empty", every=0.2)
 
 
 def restored(topic: CommandTopic, file: Path) -> None:

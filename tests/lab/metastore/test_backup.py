@@ -13,6 +13,7 @@ from tests.lab.metastore.commands import Follower, backed_up, following, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import content, stored
+from tests.waiting import wait_until
 
 WITHIN_SECONDS = 2.0
 
@@ -27,11 +28,8 @@ def files(folder: Path) -> list[Path]:
 
 def wait_for(file: Path, records: list[CommandRecord]) -> None:
     """Wait until the backup holds *records*."""
-    give_up = time.monotonic() + 30
     wanted = content(records)
-    while not file.exists() or file.read_bytes() != wanted:
-        assert time.monotonic() < give_up, file
-        time.sleep(0.02)
+    wait_until(lambda: file.exists() and file.read_bytes() == wanted, f"the records in {file}")
 
 
 @pytest.fixture

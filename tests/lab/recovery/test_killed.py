@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -32,10 +31,13 @@ from tests.lab.product.session import (
     watched,
 )
 from tests.lab.scenarios.damaged import Damaged
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(300)
 
 PROGRAM_SECONDS = 60.0
+AT_ONCE = 0.002
+"""Seconds between two looks at a program that does not wait to be killed."""
 DESIGNEE = 1
 TOGETHER = 3
 """Partitions of one recovery: the canary, and a batch behind it."""
@@ -143,7 +145,7 @@ class Interrupted:
                 for one in view.steps
             )
 
-        wait_until(announced, f"{step} to be announced")
+        wait_until(announced, f"{step} to be announced", every=AT_ONCE)
 
     def _wait_carried_out(self, step: str) -> None:
         """The brokers' metadata show what the controller did."""
@@ -157,14 +159,6 @@ class Interrupted:
             ),
             f"{step} to be carried out",
         )
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """As `Cluster.wait_until`, and quicker: the program does not wait."""
-    give_up = time.monotonic() + PROGRAM_SECONDS
-    while not condition():
-        assert time.monotonic() < give_up, f"waited in vain for {what}"
-        time.sleep(0.002)
 
 
 def swallow(watched: Watched, api_key: int) -> None:

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from tests.pipeline.independent import Content, committed, delivered, stored
 from tests.pipeline.producing import make, numbered, produce
 from tests.pipeline.test_restore import without_offsets
 from tests.pipeline.watching import jvms
+from tests.waiting import wait_until
 
 DEADLINE_SECONDS = 150.0
 
@@ -62,12 +62,13 @@ def last_line(out: str) -> Any:
 
 def kill_when(broker: Cluster, *words: str, condition: Callable[[], bool]) -> None:
     """Run it until *condition* holds, then kill it with -9."""
-    give_up = time.monotonic() + DEADLINE_SECONDS
     with started(broker, *words) as process:
-        while not condition():
+
+        def reached() -> bool:
             assert process.poll() is None, process.communicate()
-            assert time.monotonic() < give_up
-            time.sleep(0.002)
+            return condition()
+
+        wait_until(reached, "the moment to kill it", DEADLINE_SECONDS, every=0.002)
         process.send_signal(signal.SIGKILL)
 
 
@@ -119,12 +120,12 @@ def test_a_stream_that_is_killed_is_gone_on_with_and_ends_well_when_asked_to(
         return committed(tmp_path / topic, 0)
 
     def wait(process: subprocess.Popen[str], condition: Callable[[], bool]) -> None:
-        give_up = time.monotonic() + DEADLINE_SECONDS
-        while not condition():
+        def reached() -> bool:
             assert process.poll() is None, process.communicate()
-            assert time.monotonic() < give_up
             produce(broker, topic, numbered(20))
-            time.sleep(0.5)
+            return condition()
+
+        wait_until(reached, "the stream to come so far", DEADLINE_SECONDS, every=0.5)
 
     with started(broker, *words) as process:
         wait(process, lambda: len(held()) > 100)
@@ -141,10 +142,7 @@ def test_a_stream_that_is_killed_is_gone_on_with_and_ends_well_when_asked_to(
     with started(broker, *words) as process:
         wait(process, lambda: len(held()) > len(before) + 100)
         truth = delivered(broker, topic, 0)
-        give_up = time.monotonic() + DEADLINE_SECONDS
-        while len(held()) < len(truth):
-            assert time.monotonic() < give_up
-            time.sleep(0.1)
+        wait_until(lambda: len(held()) >= len(truth), "the rest", DEADLINE_SECONDS, every=0.1)
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=DEADLINE_SECONDS)
     assert (process.returncode, last_line(out)["whole"]) == (0, True), err

@@ -26,10 +26,19 @@ from services.pipeline.java import find_java
 from tests.pipeline.failing.test_commands import finish
 from tests.pipeline.independent import delivered, stored
 from tests.pipeline.killed_jobs import PARTITIONS, KilledBackup, KilledRestore
-from tests.pipeline.kills import VICTIMS, Place, Scene, Siege, Victim, await_true, end_of
+from tests.pipeline.kills import (
+    COMMAND_SECONDS,
+    VICTIMS,
+    Place,
+    Scene,
+    Siege,
+    Victim,
+    end_of,
+)
 from tests.pipeline.producing import SECONDS, make, numbered, producer, put, shapes
 from tests.pipeline.spark_cluster import SparkCluster
 from tests.pipeline.watching import python_workers
+from tests.waiting import wait_until
 
 KILL_SECONDS = 600.0
 SOAK_KILLS = int(os.environ.get("SOAK_KILLS", "0"))
@@ -131,7 +140,7 @@ def test_a_second_attempt_of_a_task_leaves_one_copy(
     root = scene.folder / "speculated"
     words = ["run", "--topics", TOPICS[0], "--to", str(root), "--json"]
     with scene.started(words) as process:
-        await_true(stop_one)
+        wait_until(stop_one, "a task to be stopped", COMMAND_SECONDS)
         ended = end_of(process)
     for one in stopped:
         with contextlib.suppress(psutil.NoSuchProcess):

@@ -15,6 +15,7 @@ import pytest
 from services.backup_watch import job as jobs
 from services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
 from services.pipeline.report import Progress
+from tests.waiting import wait_until
 
 SECONDS = 10.0
 HALF = Progress("orders", 50, 100, 5_000, 2.0)
@@ -49,9 +50,7 @@ def test_a_job_is_seen_with_its_progress_and_is_gone_after_its_end(tmp_path: Pat
         (begun,) = read_jobs(now_ms(), tmp_path)
         assert (begun.job.topic, begun.job.total) == ("", 0)
         tell(HALF)
-        end = time.monotonic() + SECONDS
-        while read_jobs(now_ms(), tmp_path)[0].job.done != 50:
-            assert time.monotonic() < end, "the progress was never told"
+        wait_until(lambda: read_jobs(now_ms(), tmp_path)[0].job.done == 50, "the progress")
         (seen,) = read_jobs(now_ms(), tmp_path)
         assert (seen.life, seen.job.kind, seen.job.url) == (Life.RUNNING, "backup", "/b")
         assert (seen.job.pid, seen.job.bytes_a_second) == (os.getpid(), 2_500.0)

@@ -19,6 +19,7 @@ from services.topic_backup.layout import MANIFEST
 from tests.screens.backups.held import FAR, MAIN, CannedBackups, Places, every_state, job, seen
 from tests.unit.topic_backup.backups import as_the_originals, back_up
 from tests.unit.topic_backup.shapes import run
+from tests.waiting import wait_until
 
 SECONDS = 10.0
 
@@ -26,9 +27,10 @@ SECONDS = 10.0
 def looked(watch: BackupWatch, *, now: bool = False) -> Standing:
     """What is known once every look that was begun has ended."""
     watch.look(now=now)
-    end = time.monotonic() + SECONDS
-    while any(one.reading_since_ms is not None for one in watch.standing.places):
-        assert time.monotonic() < end, "a look never ended"
+    wait_until(
+        lambda: all(one.reading_since_ms is None for one in watch.standing.places),
+        "every look to end",
+    )
     return watch.standing
 
 
@@ -116,9 +118,7 @@ def test_a_place_that_hangs_keeps_nobody() -> None:
         assert places.reads.count(FAR) == 1
     finally:
         released.set()
-    end = time.monotonic() + SECONDS
-    while not watch.standing.places[0].topics:
-        assert time.monotonic() < end, "what the place held was not taken in"
+    wait_until(lambda: watch.standing.places[0].topics, "what the place held to be taken in")
 
 
 def test_the_glance_tells_jobs_what_is_verified_and_what_is_wrong() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
@@ -30,6 +30,7 @@ from services.recovery.judgement.assessment import Verdict
 from services.session import ReadAccess
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster, partitions_of
+from tests.waiting import wait_until
 
 PATIENCE = 10.0
 ORDERS = partitions_of("orders", 4)
@@ -78,13 +79,6 @@ def asked(cluster: FakeCluster, broker: int = 1) -> list[TopicPartition]:
         for topic in request.topics
         for one in topic.partitions
     ]
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < give_up, f"waited in vain for {what}"
-        threading.Event().wait(0.01)
 
 
 class TestWhatIsTold:
@@ -217,7 +211,7 @@ class TestWhatIsReadAgain:
         before = last(watched)
         (ticking,) = before.bombs
         assert (ticking.partition, str(ticking.action)) == (bomb, "stop b1")
-        until(lambda: int(time.time() * 1000) > before.read_at_ms + 5, "the clock to go on")
+        wait_until(lambda: int(time.time() * 1000) > before.read_at_ms + 5, "the clock to go on")
         after = last(watched, before, everything=True)
         assert after.bombs[0] is not ticking
         assert after.bombs[0].deadline_ms == ticking.deadline_ms

@@ -18,6 +18,7 @@ from services.kafka.wire import api_keys
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import Sender
 from tests.fake_broker import FakeBroker
+from tests.waiting import wait_until
 
 PATIENCE = 10.0
 AT_ONCE = 1.0
@@ -85,9 +86,6 @@ def wait_for_connection(sender: Sender, ended: list[BreakglassError]) -> None:
 
 
 def wait_until_opening(sender: Sender) -> None:
-    give_up = time.monotonic() + PATIENCE
-    while not sender._opening._sockets:
-        assert time.monotonic() < give_up, "nothing is being opened"
-        threading.Event().wait(0.005)
+    wait_until(lambda: sender._opening._sockets, "a connection to be begun", every=0.005)
     # What is known to be begun is in its wait a moment later.
     threading.Event().wait(0.05)

@@ -1,0 +1,31 @@
+"""Waiting for what another thread or process does: a condition, what it is, and a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+DEADLINE_SECONDS = 60.0
+LOOK_SECONDS = 0.01
+
+
+def wait_until(
+    so: Callable[[], object],
+    what: str,
+    seconds: float = DEADLINE_SECONDS,
+    *,
+    every: float = LOOK_SECONDS,
+    instead: Callable[[], object] = str,
+) -> float:
+    """Return once *so*, with the seconds that it took; it is looked at again *every* so many.
+
+    Raises:
+        AssertionError: it was not so within *seconds*; *what* was waited for and what *instead*
+            there is are named.
+    """
+    began = time.monotonic()
+    while not so():
+        waited = time.monotonic() - began
+        assert waited < seconds, f"waited {seconds:g} s in vain for {what} {instead()}".rstrip()
+        time.sleep(every)
+    return time.monotonic() - began
