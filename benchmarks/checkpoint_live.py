@@ -38,7 +38,7 @@ from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
 from services.pipeline.running import BackupSettings, Meter, Run
-from services.pipeline.session import Spark
+from services.pipeline.session import BEHIND_OTHERS, Spark
 from services.pipeline.source import Wanted as Topics
 from services.pipeline.source import read_sources
 from services.session import ReadAccess
@@ -176,6 +176,6 @@ def _copying(cluster: Cluster, folder: Path) -> Iterator[_Copying]:
     produce(cluster, TOPIC, int(COPIED / RECORD_BYTES), RECORD_BYTES)
     given = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
     access = ReadAccess(connection_settings(given))
-    with access.reading() as client, Spark() as spark:
+    with access.reading() as client, Spark(niceness=BEHIND_OTHERS) as spark:
         spark.session()
         yield _Copying(cluster, client, spark, folder)

@@ -53,11 +53,13 @@ def finisher_of(
     from services.checkpoint.spark.sources import KafkaSources
     from services.pipeline.kafka_options import java_properties
     from services.pipeline.running import BackupSettings, Meter, Run
-    from services.pipeline.session import Spark
+    from services.pipeline.session import BEHIND_OTHERS, Spark
     from services.topic_backup.store.store import open_store
 
     version = tool_version()
-    with Spark(how.master) as spark:
+    # Who names a rate copies beside live traffic.
+    niceness = 0 if how.rate is None else BEHIND_OTHERS
+    with Spark(how.master, niceness=niceness) as spark:
         settings = BackupSettings(open_store(store.address), bytes_per_second=how.rate)
         properties = java_properties(access.settings)
         run = Run(client, spark, properties, settings, Meter(lambda _: None))

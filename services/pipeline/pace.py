@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+CATCH_UP = 2.0
+"""Times the rate, at most, where something is made up for."""
 LONGEST_SECONDS = 1.0
 """Of one wait: a task that is to end does not hang for longer."""
 CREDIT_SECONDS = 5.0
@@ -18,21 +20,27 @@ class Pace:
 
     bytes_per_second: float | None
     credit: float = 0.0
-    """Bytes that may be written at once, before the rate counts."""
+    """Bytes that are made up for, before the rate counts."""
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
     _began: float | None = field(default=None, init=False)
     _spent: int = field(default=0, init=False)
+    _before: float = field(default=0.0, init=False)
+    """When the last bytes were written."""
 
     def spend(self, size: int) -> None:
         """Return when so many bytes more may have been written since it began."""
         if self.bytes_per_second is None:
             return
-        now = self.clock()
         if self._began is None:
-            self._began = now
+            self._began = self._before = self.clock()
         self._spent += size
-        due = self._began + (self._spent - self.credit) / self.bytes_per_second
+        by_rate = self._began + (self._spent - self.credit) / self.bytes_per_second
+        soonest = self._before + size / (CATCH_UP * self.bytes_per_second)
+        self._wait_until(max(by_rate, soonest))
+        self._before = self.clock()
+
+    def _wait_until(self, due: float) -> None:
         while (left := due - self.clock()) > 0:
             self.wait(min(left, LONGEST_SECONDS))
 
@@ -51,7 +59,7 @@ class Budget:
     _spent: float = field(default=0.0, init=False)
 
     def credit(self) -> float:
-        """Bytes that a job which begins now may write at once."""
+        """Bytes that a job which begins now may write beside its rate."""
         now = self.clock()
         if self._began is None:
             self._began = now

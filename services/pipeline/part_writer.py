@@ -72,7 +72,7 @@ class PartTarget:
     bytes_per_second: float | None = None
     """At most, of each task; None: as fast as it can."""
     credit: float = 0.0
-    """Bytes that each task may write at once, before the rate counts."""
+    """Bytes that each task makes up for, before the rate counts."""
     records_crc: bool = False
     """Whether parts tell the CRC of their records, too."""
 

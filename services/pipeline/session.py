@@ -17,7 +17,7 @@ from platformdirs import user_state_path
 
 from services.errors import PipelineError
 from services.pipeline.jars import kafka_jars
-from services.pipeline.java import java_home
+from services.pipeline.java import NICENESS, java_home
 from services.topic_backup.folder import storage_errors
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MASTER = "local[*,4]"
 """Every core of this machine, and four attempts of a task: `local[*]` would have one."""
 LOOPBACK = "127.0.0.1"
+BEHIND_OTHERS = 10
+"""The niceness of what is to leave the machine to brokers and clients that run on it, too."""
 STDERR = 2
 """The file descriptor, which every process started here inherits."""
 
@@ -70,9 +72,14 @@ class Spark:
         master: str = MASTER,
         settings: Mapping[str, str] | None = None,
         log: Path | None = None,
+        niceness: int = 0,
     ) -> None:
-        """Choose where it runs; *settings* are Spark's own, and win. *log* is its driver's."""
+        """Choose where it runs; *settings* are Spark's own, and win. *log* is its driver's.
+
+        *niceness* is that of its JVM and Python workers on this machine.
+        """
         self._master = master
+        self._niceness = niceness
         self._settings = settings or {}
         self._log = log
         self._session: SparkSession | None = None
@@ -103,9 +110,12 @@ class Spark:
         with self._starting:
             if self._session is None:
                 began, self._shared = time.monotonic(), _running()
-                self._session = _start(self._master, self._settings, self._log or log_file())
+                self._session = self._started()
                 self.seconds_to_start = time.monotonic() - began
             return self._session
+
+    def _started(self) -> SparkSession:
+        return _start(self._master, self._settings, self._log or log_file(), self._niceness)
 
 
 @contextmanager
@@ -131,7 +141,7 @@ def _running() -> bool:
     return SparkContext._active_spark_context is not None
 
 
-def _start(master: str, settings: Mapping[str, str], log: Path) -> SparkSession:
+def _start(master: str, settings: Mapping[str, str], log: Path, niceness: int) -> SparkSession:
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -147,7 +157,7 @@ def _start(master: str, settings: Mapping[str, str], log: Path) -> SparkSession:
     try:
         local = master.startswith("local")
         with (
-            _environment(java_home(), local=local),
+            _environment(_wanted(java_home(), niceness, local=local)),
             _stderr_to(log.with_suffix(".err")),
             _interrupts_as_before(),
         ):
@@ -197,12 +207,15 @@ def _java_options(log: Path) -> str:
     return f'-XX:+UseParallelGC "-Dlog4j2.configurationFile=file:{configuration}"'
 
 
+def _wanted(java: Path, niceness: int, *, local: bool) -> dict[str, str]:
+    """What the JVM and the Python workers are to find in their environment."""
+    found = {"JAVA_HOME": str(java), "PYSPARK_PYTHON": sys.executable, NICENESS: str(niceness)}
+    return {**found, "SPARK_LOCAL_IP": LOOPBACK} if local else found
+
+
 @contextmanager
-def _environment(java: Path, *, local: bool) -> Iterator[None]:
-    """What the JVM and the Python workers find in their environment when they are started."""
-    wanted = {"JAVA_HOME": str(java), "PYSPARK_PYTHON": sys.executable}
-    if local:
-        wanted["SPARK_LOCAL_IP"] = LOOPBACK
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Let what is started meanwhile find *wanted* in its environment."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:

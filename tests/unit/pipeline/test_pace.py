@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.pipeline.pace import CREDIT_SECONDS, Budget, Pace
+from services.pipeline.pace import CATCH_UP, CREDIT_SECONDS, Budget, Pace
 
 
 class Time:
@@ -35,6 +35,16 @@ def test_time_that_was_spent_elsewhere_counts() -> None:
     before = time.now
     pace.spend(1000)
     assert time.now == before
+    pace.spend(1000)
+    assert time.now == before + 1 / CATCH_UP
+
+
+def test_what_is_made_up_for_does_not_come_as_a_flood() -> None:
+    time = Time()
+    pace = Pace(1000.0, 5000.0, time.clock, time.wait)
+    for _ in range(4):
+        pace.spend(500)
+    assert time.now == 100.0 + 2000 / (CATCH_UP * 1000)
 
 
 def test_without_a_rate_it_never_waits() -> None:
@@ -43,20 +53,20 @@ def test_without_a_rate_it_never_waits() -> None:
     assert time.now == 100.0
 
 
-def test_a_credit_is_written_at_once_and_the_rest_at_the_rate() -> None:
+def test_a_credit_is_made_up_for_and_the_rest_comes_at_the_rate() -> None:
     time = Time()
     pace = Pace(1000.0, 2000.0, time.clock, time.wait)
-    pace.spend(2000)
-    assert time.now == 100.0
+    pace.spend(4000)
+    assert time.now == 102.0
     pace.spend(500)
-    assert time.now == 100.5
+    assert time.now == 102.5
 
 
 def test_jobs_make_up_for_the_time_between_them_and_never_pass_their_rate_together() -> None:
     time = Time()
     budget = Budget(1000.0, time.clock)
     written = 0
-    for idle in (0.0, 0.5, 2.0):
+    for idle in (0.0, 0.5, 1.0):
         time.now += idle
         pace = Pace(1000.0, budget.credit(), time.clock, time.wait)
         for _ in range(6):
