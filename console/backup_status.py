@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +12,7 @@ from console.option_values import names_in
 from console.options import connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
+from services.clock import now_ms
 from services.words.moments import time_text
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ def status(
     named = names_in(topics)
     held = read_status(place(source, encrypt_key), named)
     ends = _ends(connection, held) if live else None
-    now_ms = time.time_ns() // 1_000_000
+    now = now_ms()
     if as_json:
-        print_json({"schema": 1, "topics": [_document(one, ends, now_ms) for one in held]})
+        print_json({"schema": 1, "topics": [_document(one, ends, now) for one in held]})
         return
     print_table(COLUMNS, (row for one in held for row in _rows(one, ends)))
     for one in held:

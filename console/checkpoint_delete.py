@@ -54,8 +54,8 @@ def retain(
 
     Without a limit none goes. The newest completed one never goes, nor one that is being copied.
     """
-    from services.checkpoint.store.files import now_ms
     from services.checkpoint.store.retention import Candidate, Retention, expired
+    from services.clock import now_ms
 
     opened = store_at(store)
     limits = Retention(keep, milliseconds(older_than, "--older-than"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import typer
 from console.options import connected
 from console.output import print_json, say
 from console.wiring import Connection
+from services.clock import now_ms
 from services.errors import EvidenceChanged, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def approve(
             f"{path} has digest {plan.spoken_digest}, not {digest}: compare the plans before you "
             "agree."
         )
-    after = agree(plan, who, time.time_ns() // 1_000_000)
+    after = agree(plan, who, now_ms())
     _save(before, after, out)
     if after is plan:
         say(f"{who} approved it already, and counts once: digest {plan.spoken_digest}")

@@ -6,7 +6,6 @@ import fcntl
 import json
 import os
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 from uuid import UUID
 
+from services.clock import now_ms
 from services.cluster_lock import ClusterLock, file_name, operator, private_folder
 from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
 from services.journal_view import SCHEMA, UNKNOWN, Items, JournalView, Kind, missing_field, read
@@ -107,7 +107,7 @@ class Journal:
             raise ValueError(f"a {kind} entry needs {missing}")
         with self._writing:
             seq = self._written[1] + 1
-            frame = {"schema": SCHEMA, "seq": seq, "kind": kind, "at_ms": _now_ms()}
+            frame = {"schema": SCHEMA, "seq": seq, "kind": kind, "at_ms": now_ms()}
             held = {} if items is None else {"items": list(map(_item, items.items()))}
             document = {**frame, **payload, **held, **frame}
             line = json.dumps(document, default=_jsonable, allow_nan=False)
@@ -273,10 +273,6 @@ def _sync_folder(folder: Path) -> None:
         raise StorageError(
             f"{folder} cannot be put on disk ({error.strerror}): check that file system"
         ) from error
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _item(pair: tuple[TopicPartition, Mapping[str, Any]]) -> dict[str, Any]:

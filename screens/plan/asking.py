@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from screens.plan.leader_dialog import LeaderDialog
 from screens.plan.notes_dialog import NotesDialog
 from screens.plan.rules_dialog import RENEW, BrokersDialog, Group, Needs, Rule, RulesDialog
 from screens.widgets.prompt import Prompt, Question
+from services.clock import now_ms
 from services.words.figures import partitions_text
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ async def approve(screen: Editing) -> None:
         ApproveDialog(view.spoken, str(view.totals), view.approved, view.void, name)
     )
     if given is not None:
-        now_ms = time.time_ns() // 1_000_000
-        screen.desk.change(lambda draft: acts.agree(draft, given.name, given.heard, now_ms))
+        now = now_ms()
+        screen.desk.change(lambda draft: acts.agree(draft, given.name, given.heard, now))
 
 
 async def write_notes(screen: Editing) -> None:

@@ -12,7 +12,6 @@ import os
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -20,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from services.clock import now_ms
 from services.cluster_lock import operator, private_folder
 from services.errors import StorageError
 from services.state_folder import state_folder
@@ -134,7 +134,7 @@ class Announcement:
             self._write()
 
     def _write(self) -> None:
-        job = replace(self._job, told_at_ms=_now_ms())
+        job = replace(self._job, told_at_ms=now_ms())
         content = json.dumps({"schema": SCHEMA, **asdict(job)}).encode()
         new = self._path.with_suffix(".new")
         with suppress(OSError):
@@ -148,7 +148,7 @@ def announced(kind: str, url: str, folder: Path | None = None) -> Iterator[Annou
 
     *folder* is the state folder, the user's own by default.
     """
-    now = _now_ms()
+    now = now_ms()
     job = Job(kind, url, operator(), socket.gethostname(), os.getpid(), now, now)
     try:
         home = private_folder((folder or state_folder()) / FOLDER)
@@ -240,7 +240,3 @@ def _forget(home: Path, job: Job) -> None:
         if (again or old) and not _locked(path.with_suffix(_LOCK)):
             path.unlink(missing_ok=True)
             path.with_suffix(_LOCK).unlink(missing_ok=True)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -15,6 +15,7 @@ from operator import is_
 from services.backup_watch.job import Life, SeenJob, read_jobs
 from services.backup_watch.location import LocationHeld, TopicHeld, full_address, read_location
 from services.backup_watch.states import State, state_of
+from services.clock import now_ms
 from services.errors import BreakglassError
 from services.health.backups import BackupGlance
 from services.health.figure import Figure
@@ -72,7 +73,7 @@ class BackupWatch:
         *,
         read: Callable[[str], LocationHeld] = read_location,
         jobs: Callable[[int], Sequence[SeenJob]] = read_jobs,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = now_ms,
     ) -> None:
         """Look at nothing yet."""
         self._read, self._read_jobs = read, jobs

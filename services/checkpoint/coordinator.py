@@ -18,9 +18,9 @@ from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
-from services.checkpoint.store.files import now_ms
 from services.checkpoint.store.retention import Candidate, Retention, expired
 from services.checkpoint.store.stored import StoredCheckpoint
+from services.clock import now_ms
 from services.errors import Refused, TimedOut
 
 START_SECONDS = 30.0

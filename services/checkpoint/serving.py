@@ -16,9 +16,9 @@ from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher, unfinished
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.files import now_ms
 from services.checkpoint.store.retention import Retention
 from services.checkpoint.store.stored import StoredCheckpoint
+from services.clock import now_ms
 from services.errors import BreakglassError
 
 LOOK_SECONDS = 1.0

@@ -5,11 +5,11 @@ What reads them is imported when one is read: who watches none does not wait for
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from services.clock import now_ms
 from services.errors import BreakglassError
 from services.model import Unknown
 
@@ -88,7 +88,7 @@ class CheckpointWatch:
     """Looks at the stores at these addresses."""
 
     urls: tuple[str, ...] = ()
-    clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000
+    clock: Callable[[], int] = now_ms
     """Milliseconds since the epoch."""
 
     def look(self) -> tuple[SeenStore, ...]:

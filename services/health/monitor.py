@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from services.clock import now_ms
 from services.errors import BreakglassError
 from services.health.backups import BackupGlance, BackupSource
 from services.health.brokers import BrokerHealth, Voice, brokers_of
@@ -55,7 +55,7 @@ class Monitor:
     def __init__(
         self,
         backups: Sequence[BackupSource] = (),
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = now_ms,
     ) -> None:
         self._sources = tuple(backups)
         self.now_ms = now_ms

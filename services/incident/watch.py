@@ -12,6 +12,7 @@ import time
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from services.clock import now_ms
 from services.errors import BreakglassError, Unreachable, WrongCluster
 from services.incident.changes import changes
 from services.incident.forfeits import Forfeits
@@ -224,11 +225,11 @@ class Watch:
     def _take(self, rows: list[Row], places: list[int], go: Go, snapshot: ClusterSnapshot) -> None:
         """Put the rows of one go in their places, which come first in *places*."""
         circumstances = self._incident(snapshot, (), go.evidence.awaited).circumstances
-        now_ms = int(time.time() * 1000)
+        now = now_ms()
         held = [rows[place] for place in places[: len(go.states)]]
         evidence = [self._forfeits.applied(one) for one in go.evidence.partitions]
-        fresh = list(judged_rows(evidence, circumstances, now_ms, held, self._pending.turn))
-        self._forfeits.note(fresh, now_ms)
+        fresh = list(judged_rows(evidence, circumstances, now, held, self._pending.turn))
+        self._forfeits.note(fresh, now)
         for place, row in zip(places, fresh, strict=False):
             rows[place] = row
 

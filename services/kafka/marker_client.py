@@ -5,13 +5,13 @@ All partitions of one broker are written by one request: librdkafka takes one fo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
+from services.clock import now_ms
 from services.errors import Unreachable
 from services.kafka.topic_client import TopicClient
 from services.kafka.wire.broker_errors import cluster_error, retriable
@@ -126,6 +126,5 @@ def _batch(record: Small) -> bytes:
         base_sequence=-1,
         batch_size=BATCH_BYTES,
     )
-    now_ms = int(time.time() * 1000)
-    builder.append(0, now_ms, record.key, record.value, list(record.headers))
+    builder.append(0, now_ms(), record.key, record.value, list(record.headers))
     return bytes(builder.build())

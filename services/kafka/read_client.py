@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from services.clock import now_ms
 from services.kafka.cluster.describe_cluster import describe_cluster, describe_quorum
 from services.kafka.cluster.listeners import read_listener
 from services.kafka.cluster.partitions import read_partitions
@@ -89,7 +89,7 @@ class ReadClient:
                 description=description,
                 quorum=quorum.result(),
                 partitions=held.moving.of((partitions, moving.result()), _with_reassignments),
-                observed_at_ms=int(time.time() * 1000),
+                observed_at_ms=now_ms(),
                 settings=settings,
             )
 

@@ -6,11 +6,11 @@ again: minutes, where one request with all partitions takes a second.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from services.clock import now_ms
 from services.errors import LabError
 from services.lab.cluster import Cluster
 from services.lab.layout import Address, Listener
@@ -113,7 +113,7 @@ def _request(led: Sequence[PartitionState], batch: bytes) -> Any:
 def _batch(records: Sequence[bytes]) -> bytes:
     from kafka.record.default_records import DefaultRecordBatchBuilder
 
-    now_ms = int(time.time() * 1000)
+    now = now_ms()
     builder = DefaultRecordBatchBuilder(
         magic=MAGIC,
         compression_type=0,
@@ -124,6 +124,6 @@ def _batch(records: Sequence[bytes]) -> bytes:
         batch_size=BATCH_BYTES,
     )
     for number, record in enumerate(records):
-        if builder.append(number, now_ms, record, record, []) is None:
+        if builder.append(number, now, record, record, []) is None:
             raise LabError(f"{len(records)} records are more than one batch takes: write fewer.")
     return bytes(builder.build())

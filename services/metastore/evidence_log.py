@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 
+from services.clock import now_ms
 from services.metastore.alarms import Alarm
 from services.metastore.private_files import FILE_MODE
 from services.topic_backup.folder import storage_errors
@@ -24,7 +24,7 @@ def note_alarm(location: Path, topic: str, alarm: Alarm) -> None:
     """Add *alarm*, and wait until it is on disk. Raises: StorageError."""
     path = alarm_file(location, topic)
     document = {
-        "at_ms": time.time_ns() // 1_000_000,
+        "at_ms": now_ms(),
         "danger": alarm.danger.value,
         "message": alarm.message,
         **alarm.evidence,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.clock import now_ms
 from services.health.backups import BackupGlance
 from services.kafka.wire.deadline import Deadline
 from services.metastore.evidence_log import alarm_file
@@ -118,5 +118,5 @@ def _last_alarm(path: Path) -> str:
         at_ms, message = int(told["at_ms"]), str(told["message"])
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return ""
-    recent = time.time_ns() // 1_000_000 - at_ms < ALARM_MS
+    recent = now_ms() - at_ms < ALARM_MS
     return f"alarm at {time_text(at_ms)}: {bounded(message, SHOWN)}" if recent else ""

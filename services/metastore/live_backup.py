@@ -7,7 +7,6 @@ topic when the backup is continued.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Self
 
+from services.clock import now_ms
 from services.errors import ConflictingRecord, StorageError
 from services.metastore.events import (
     Begun,
@@ -59,10 +59,6 @@ class Origin:
     cluster_id: str
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class LiveBackup:
     """Holds the backups of one service in a folder; made by `open_backup`, under its lock."""
 
@@ -74,7 +70,7 @@ class LiveBackup:
         *,
         style: Style = Style.KLIP,
         fail_on_difference: bool = False,
-        now_ms: Callable[[], int] = _now_ms,
+        now_ms: Callable[[], int] = now_ms,
     ) -> None:
         self._folder = folder
         self.origin = origin
@@ -344,7 +340,7 @@ def open_backup(
     *,
     style: Style = Style.KLIP,
     fail_on_difference: bool = False,
-    now_ms: Callable[[], int] = _now_ms,
+    now_ms: Callable[[], int] = now_ms,
 ) -> Iterator[LiveBackup]:
     """The backup of *origin* in the folder *location*, to be fed the topic from its beginning.
 

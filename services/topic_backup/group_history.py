@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Mapping
 
+from services.clock import now_ms
 from services.errors import MalformedInput
 from services.topic_backup import consumer_offsets
 from services.topic_backup.folder import Folder, storage_errors
@@ -51,13 +51,13 @@ def read_state(folder: Folder, at_ms: int) -> dict[int, dict[str, int]]:
         ) from None
 
 
-def update(folder: Folder, offsets: GroupsByPartition, now_ms: int | None = None) -> bool:
+def update(folder: Folder, offsets: GroupsByPartition, at_ms: int | None = None) -> bool:
     """Write *offsets* where they differ from the last state; returns whether they did."""
     taken = times(folder.names())
     wanted = {number: dict(groups) for number, groups in sorted(offsets.items()) if groups}
     if (read_state(folder, taken[-1]) if taken else {}) == wanted:
         return False
-    at_ms = max(now_ms or time.time_ns() // 1_000_000, taken[-1] + 1 if taken else 0)
+    at_ms = max(at_ms or now_ms(), taken[-1] + 1 if taken else 0)
     for number, groups in wanted.items():
         consumer_offsets.update(folder, number, groups)
     # Last: a state that is there says that the files of the original were written.

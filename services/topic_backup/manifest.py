@@ -7,7 +7,6 @@ last and atomically: what it does not name was not backed up.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,6 +14,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, ClassVar
 from uuid import UUID
 
+from services.clock import now_ms
 from services.errors import MalformedInput, UnsupportedSchema
 from services.topic_backup.folder import Folder, storage_errors
 from services.topic_backup.summary import PartitionSummary
@@ -138,7 +138,7 @@ def next_manifest(
         schema=SCHEMA,
         tool_version=tool_version(),
         commit=before.commit + 1 if before else 1,
-        committed_at_ms=time.time_ns() // 1_000_000,
+        committed_at_ms=now_ms(),
         identity=identity,
         partitions=tuple(partitions[number] for number in sorted(partitions)),
     )

@@ -6,10 +6,10 @@ backup goes on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
+from services.clock import now_ms
 from services.errors import UsageError
 from services.topic_backup import pending
 from services.topic_backup.folder import Folder, LocalFolder
@@ -42,15 +42,15 @@ class Prunable:
     max_timestamp: int | None
 
 
-def prunable(folder: Folder, limits: Limits, now_ms: int | None = None) -> tuple[Prunable, ...]:
-    """The segments of the topic in *folder* that *limits* let go, oldest first.
+def prunable(folder: Folder, limits: Limits, at_ms: int | None = None) -> tuple[Prunable, ...]:
+    """The segments of the topic in *folder* that *limits* let go at *at_ms*, or now; oldest first.
 
     Raises:
         UsageError: the folder has no manifest, so what it holds is not known.
         MalformedInput, UnsupportedSchema: the manifest cannot be read.
     """
     manifest = _manifest(folder)
-    now = now_ms if now_ms is not None else time.time_ns() // 1_000_000
+    now = now_ms() if at_ms is None else at_ms
     names = set(folder.names())
     return tuple(
         _prunable(part.partition, segment)
@@ -59,7 +59,7 @@ def prunable(folder: Folder, limits: Limits, now_ms: int | None = None) -> tuple
     )
 
 
-def prune(folder: Folder, limits: Limits, now_ms: int | None = None) -> tuple[Prunable, ...]:
+def prune(folder: Folder, limits: Limits, at_ms: int | None = None) -> tuple[Prunable, ...]:
     """Remove the segments that `prunable` names; returns them.
 
     The manifest forgets them first: a run that is killed leaves files that no commit names, never
@@ -74,7 +74,7 @@ def prune(folder: Folder, limits: Limits, now_ms: int | None = None) -> tuple[Pr
         manifest = _manifest(folder)
         if isinstance(folder, LocalFolder):
             pending.take_back(folder, manifest.commit)
-        gone = prunable(folder, limits, now_ms)
+        gone = prunable(folder, limits, at_ms)
         names = {one.prefix for one in gone}
         partitions = tuple(_without(part, names) for part in manifest.partitions)
         if gone:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict, dataclass
 
+from services.clock import now_ms
 from services.errors import MalformedInput
 from services.topic_backup.folder import Folder, storage_errors
 
@@ -31,7 +31,7 @@ def note(folder: Folder, commit: int, how: str, against: str | None, *, whole: b
     Raises:
         StorageError: the folder cannot be written.
     """
-    verified = Verified(time.time_ns() // 1_000_000, commit, how, against, whole)
+    verified = Verified(now_ms(), commit, how, against, whole)
     folder.replace(NAME, [json.dumps(asdict(verified)).encode(), b"\n"])
     return verified
 

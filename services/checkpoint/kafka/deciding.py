@@ -35,7 +35,7 @@ from services.checkpoint.store.documents import (
     StartedDocument,
     TakeDocument,
 )
-from services.checkpoint.store.files import now_ms
+from services.clock import now_ms
 from services.errors import EvidenceChanged, Refused
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline

@@ -15,7 +15,7 @@ from services.checkpoint.kafka.scanning import committed_log
 from services.checkpoint.kafka.stamps import marker_headers, stamp_of
 from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from services.checkpoint.store.documents import Level, Policy, Subject
-from services.checkpoint.store.files import now_ms
+from services.clock import now_ms
 from services.errors import EvidenceChanged, ReadOnly, UsageError
 from services.kafka.marker_client import MarkerClient, Small
 from services.kafka.read_client import ReadClient

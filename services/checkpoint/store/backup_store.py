@@ -17,9 +17,10 @@ from services.checkpoint.store.documents import (
     StartedDocument,
     TakeDocument,
 )
-from services.checkpoint.store.files import Files, now_ms
+from services.checkpoint.store.files import Files
 from services.checkpoint.store.layout import CONTENTS, Entry, Name, of_checkpoint
 from services.checkpoint.store.stored import StoredCheckpoint, put_together
+from services.clock import now_ms
 
 
 class BackupStore:

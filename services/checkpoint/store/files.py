@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -42,11 +41,6 @@ KINDS: Mapping[Entry, type[Document]] = {
     Entry.ONGOING: OngoingDocument,
     Entry.MANIFEST: ManifestDocument,
 }
-
-
-def now_ms() -> int:
-    """The time, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 def blobs_at(address: str) -> Blobs:

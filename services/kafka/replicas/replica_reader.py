@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from services.clock import now_ms
 from services.kafka.replicas.epoch_ends import EpochAnswer, read_epoch_ends
 from services.kafka.replicas.epoch_walk import EpochWalk
 from services.kafka.replicas.list_offsets import (
@@ -64,7 +64,7 @@ class ReplicaReading:
         unknown = Unknown(reason)
         online = unknown if log_dir_online is None else log_dir_online
         return cls(
-            unknown, unknown, unknown, unknown, unknown, unknown, online, Source.NONE, _now_ms()
+            unknown, unknown, unknown, unknown, unknown, unknown, online, Source.NONE, now_ms()
         )
 
 
@@ -199,7 +199,7 @@ class ReplicaReader:
             newest_ms=None if start == end.offset else _newest(newest[one]),
             log_dir_online=True,
             source=Source.STOCK if self._log_info is None else Source.NATIVE,
-            observed_at_ms=_now_ms(),
+            observed_at_ms=now_ms(),
         )
 
     def _log_start(
@@ -230,7 +230,3 @@ def _newest(answer: ListedOffset | OffsetError) -> int | Unknown | None:
     if isinstance(answer, OffsetError):
         return answer
     return answer.timestamp_ms if answer.offset >= 0 else None
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -6,8 +6,7 @@ half of what b1 lacks, but under each of its keys b1 has a newer record, so noth
 
 from __future__ import annotations
 
-import time
-
+from services.clock import now_ms
 from services.lab.produce import Pattern, produce
 from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST
 from services.lab.scenarios.logs import wait_records
@@ -30,8 +29,8 @@ LEADER = 3
 
 def _script(stage: Stage) -> Script:
     (partition,) = stage.create(TOPIC, [(LEADER, 1, 2)], CONFIGS)
-    now_ms = int(time.time() * 1000)
-    first, second, third, fourth = (now_ms - age * 2 * SEGMENT_MS for age in (3, 2, 1, 0))
+    now = now_ms()
+    first, second, third, fourth = (now - age * 2 * SEGMENT_MS for age in (3, 2, 1, 0))
     _update(stage, partition, range(75), first)
     _update(stage, partition, range(50, 75), first)
     yield B2_LOST

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from services.clock import now_ms
 from services.errors import BreakglassError, ClusterError, EvidenceChanged, OutcomeUnknown, TimedOut
 from services.kafka.command_topic_client import CommandTopicClient
 from services.kafka.read_client import ReadClient
@@ -164,7 +165,7 @@ class _Restore:
         if present is None:
             return
         self._tell("backing up the present topic")
-        folder = self._work.snapshots / f"{time.time_ns() // 1_000_000}"
+        folder = self._work.snapshots / str(now_ms())
         job = BackupJob(self._plan.topic, folder)
         outcome = run_backup(self._work.access, self._work.connection, job, lambda _: None)
         if outcome.commands != present.commands or outcome.next_offset < present.next_offset:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from services.clock import now_ms
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.restore.group_choice import groups_of, require_no_members
@@ -84,9 +84,7 @@ def _topic(
         partition_count=held.partition_count,
         settings=settings,
         partitions=partitions,
-        expired_at_once=sum(
-            expired_at_once(settings, part.segments, int(time.time() * 1000)) for part in chosen
-        ),
+        expired_at_once=sum(expired_at_once(settings, part.segments, now_ms()) for part in chosen),
         groups=groups_of(held, chosen, options.groups_at_ms) if options.groups else {},
         state_folder=str(state_folder.absolute()),
         resumed=options.resume,

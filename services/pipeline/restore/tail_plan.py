@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.clock import now_ms
 from services.errors import Refused, UsageError, WrongCluster
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
@@ -284,7 +284,7 @@ class _TopicTail:
             settings=settings,
             partitions=tuple(partitions),
             expired_at_once=sum(
-                expired_at_once(settings, part.segments, int(time.time() * 1000))
+                expired_at_once(settings, part.segments, now_ms())
                 for part in source.held.partitions
                 if part.partition in {one.partition for one in partitions}
             ),

@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from services.backup_watch import job as jobs
 from services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
+from services.clock import now_ms
 from services.pipeline.report import Progress
 from tests.waiting import wait_until
 
@@ -27,10 +27,6 @@ with announced("backup", "/b", Path(sys.argv[1])):
     print("told", flush=True)
     time.sleep(60)
 """
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def run(path: Path, end: int) -> None:
         parts = written(path, 0, start, end)
         assembler.add([Addition(0, [NewSegment(one) for one in parts], Missing(), end)])
         assembler.commit()
-        group_history.update(assembler.folder, {0: {"group": end}}, now_ms=10**13 + end)
+        group_history.update(assembler.folder, {0: {"group": end}}, at_ms=10**13 + end)
 
 
 def committed(folder: LocalFolder) -> int:

@@ -38,7 +38,7 @@ def offsets(folder: LocalFolder) -> list[int]:
 
 
 def test_segments_all_of_whose_records_are_old_can_go(folder: LocalFolder) -> None:
-    gone = prunable(folder, Limits(older_than_ms=5000), now_ms=9000)
+    gone = prunable(folder, Limits(older_than_ms=5000), at_ms=9000)
     assert [(one.first_offset, one.last_offset) for one in gone] == [(0, 1), (2, 3)]
 
 
