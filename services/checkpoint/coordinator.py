@@ -58,6 +58,11 @@ class Topics(Protocol):
         no record behind it is in the checkpoint.
         """
 
+    def epochs(
+        self, partitions: Sequence[Subject], positions: Mapping[int, int]
+    ) -> Mapping[int, int]:
+        """Leader epochs that wrote the offsets before *positions*, by number, where known."""
+
 
 class Checkpoints(Protocol):
     """What can be done about checkpoints: the seam of the HTTP API, the commands and the screen."""
@@ -152,7 +157,7 @@ class Coordinator:
         if take.refusal is not None:
             self._store.fail_checkpoint(found.id, take.refusal.message)
             return take.refusal
-        self._store.start(found.id, positions)
+        self._store.start(found.id, positions, self._topics.epochs(subjects, positions))
         return found.id
 
     def _started(

@@ -14,11 +14,13 @@ from functools import partial
 from services.checkpoint.kafka.compaction import require_uncompacted
 from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
 from services.checkpoint.kafka.control_log import read_control
+from services.checkpoint.kafka.epochs import Histories, epoch_at, read_histories, told
 from services.checkpoint.kafka.groups import drained, read_by, read_standing
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
 from services.checkpoint.kafka.owners import await_owners
 from services.checkpoint.kafka.scanning import Seen, nothing_to_process, read_cut, scan_all
 from services.checkpoint.kafka.topics import incarnation, of, subjects
+from services.checkpoint.protocol.epochs import diverged
 from services.checkpoint.protocol.lineage import (
     Lineage,
     Offsets,
@@ -36,11 +38,12 @@ from services.checkpoint.store.documents import (
     TakeDocument,
 )
 from services.clock import now_ms
-from services.errors import EvidenceChanged, Refused
+from services.errors import ClusterError, EvidenceChanged, Refused
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.model import TopicPartition
+from services.topic_backup.summary import EpochStart
 
 DRAIN_SECONDS = 60.0
 ASK_SECONDS = 30.0
@@ -84,9 +87,12 @@ class Decider:
         self.require_kept(take)
         numbered = {of(one): one.number for one in take.partitions}
         logs = self._logs(take)
-        told = {partition: started.positions[number] for partition, number in numbered.items()}
+        ends = {partition: started.positions[number] for partition, number in numbered.items()}
         floors = {partition: take.floors[number] for partition, number in numbered.items()}
-        task = _Task(self, take, logs, numbered, floors, told)
+        # Before any record is read: a log that is another one afterwards is noticed by that.
+        histories = _histories(logs, ends)
+        _require_same(started, numbered, histories)
+        task = _Task(self, take, logs, numbered, floors, ends, histories)
         match take.level:
             case Level.VECTOR:
                 return task.vector()
@@ -111,6 +117,38 @@ class Decider:
         return logs
 
 
+def _histories(logs: Logs, ends: Ends) -> Histories:
+    offsets = {one: end - 1 for one, end in ends.items()}
+    return read_histories(logs, offsets, Deadline.after(ASK_SECONDS))
+
+
+def _require_same(
+    started: StartedDocument, numbered: Mapping[TopicPartition, int], histories: Histories
+) -> None:
+    """Return if the logs are those in which the checkpoint was started (H10).
+
+    Raises:
+        ClusterError: one was cut and written anew.
+        TimedOut: a leader does not tell.
+    """
+    for partition, number in numbered.items():
+        if number in started.epochs:
+            last = EpochStart(started.epochs[number], started.positions[number] - 1)
+            reason = diverged(partition, [last], told(partition, histories))
+            if reason:
+                raise ClusterError(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What led to the records behind the floors."""
+
+    records: Mapping[str, Sequence[Lineage]]
+    """By the group that wrote them."""
+    histories: Histories
+    """Leader epochs, read before the records."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Task:
     """One decision."""
@@ -122,6 +160,8 @@ class _Task:
     floors: Ends
     told: Ends
     """Markers, or ends."""
+    histories: Histories
+    """Leader epochs, read before any record."""
 
     @property
     def topics(self) -> list[str]:
@@ -135,7 +175,8 @@ class _Task:
             name: GroupCut(policy, self._numbers(standing[name]))
             for name, policy in self.take.groups.items()
         }
-        return CutDocument(now_ms(), self._numbers(self.told), groups)
+        cut = self._numbers(self.told)
+        return CutDocument(now_ms(), cut, groups, epochs=self._epochs(cut, self.histories))
 
     def coordinated(self) -> CutDocument:
         cut = {
@@ -144,12 +185,12 @@ class _Task:
         }
         deadline = Deadline.after(self.how.drain_seconds)
         standing = self._drained(list(self.take.groups), cut, deadline)
-        read = {name: read_by(one, cut) for name, one in standing.items()}
+        owned = {name: read_by(one, cut) for name, one in standing.items()}
         how = self.how
-        await_owners(how.client, self.take, read, how.control_topic, deadline, how.wait)
-        records = self._records(self.floors, deadline)
+        await_owners(how.client, self.take, owned, how.control_topic, deadline, how.wait)
+        read = self._read(deadline)
         processed = {name: self._numbers(read_by(standing[name], cut)) for name in self.take.groups}
-        found = self._document(self._numbers(cut), processed, records)
+        found = self._document(self._numbers(cut), processed, read)
         self._require_states(found)
         return found
 
@@ -160,15 +201,15 @@ class _Task:
             # Their outputs come before their commits: below the floors they could not be trusted.
             self._drained(slow, self.told, deadline)
         standing = self._standing()
-        records = self._records(self.floors, deadline)
+        read = self._read(deadline)
         ends = self._numbers(self.told)
         committed = {name: self._numbers(one) for name, one in standing.items()}
-        cut = greatest_common_cut(self._numbers(self.floors), ends, committed, records)
+        cut = greatest_common_cut(self._numbers(self.floors), ends, committed, read.records)
         processed = {
             name: {one: min(offset, cut[one]) for one, offset in offsets.items()}
             for name, offsets in committed.items()
         }
-        found = self._document(cut, processed, records)
+        found = self._document(cut, processed, read)
         self._require_states(found)
         return replace(found, rolled_back={one: ends[one] - end for one, end in cut.items()})
 
@@ -210,18 +251,19 @@ class _Task:
         deadline = Deadline.after(ASK_SECONDS)
         return read_standing(self.how.client, self.take.groups, self.numbered, deadline)
 
-    def _records(self, starts: Ends, deadline: Deadline) -> dict[str, list[Lineage]]:
-        """The records from *starts* to where the logs end now, by the group that wrote them."""
+    def _read(self, deadline: Deadline) -> _Read:
+        """The records from the floors to where the logs end now."""
         logs, ends = settled(self.how.client, self.topics, deadline)
+        histories = _histories(logs, ends)
         ids = {one.partition: one.topic_id.hex for one in self.logs.states}
         numbers = {
             (ids[partition], partition.partition): number
             for partition, number in self.numbered.items()
         }
         found: dict[str, list[Lineage]] = {name: [] for name in self.take.groups}
-        for one in scan_all(logs, starts, ends):
+        for one in scan_all(logs, self.floors, ends):
             self._sort(one, numbers, found)
-        return found
+        return _Read(found, histories)
 
     def _sort(
         self,
@@ -248,20 +290,37 @@ class _Task:
         self,
         cut: Offsets,
         processed: Mapping[str, Offsets],
-        records: Mapping[str, Sequence[Lineage]],
+        read: _Read,
     ) -> CutDocument:
         groups: dict[str, GroupCut] = {}
         waiting: dict[int, list[int]] = {}
         for name, policy in self.take.groups.items():
             offsets = dict(processed[name])
             if policy is Policy.AT_LEAST_ONCE:
-                offsets = lowered_offsets(cut, offsets, records[name])
+                offsets = lowered_offsets(cut, offsets, read.records[name])
             else:
-                for one in channel_state(cut, offsets, records[name]):
+                for one in channel_state(cut, offsets, read.records[name]):
                     waiting.setdefault(one.partition, []).append(one.offset)
             groups[name] = GroupCut(policy, offsets)
         in_transit = {number: tuple(sorted(some)) for number, some in sorted(waiting.items())}
-        return CutDocument(now_ms(), dict(cut), groups, in_transit)
+        last = {number: some[-1] + 1 for number, some in in_transit.items()}
+        return CutDocument(
+            now_ms(),
+            dict(cut),
+            groups,
+            in_transit,
+            epochs=self._epochs(cut, self.histories),
+            in_transit_epochs=self._epochs(last, read.histories),
+        )
+
+    def _epochs(self, ends: Offsets, histories: Histories) -> dict[int, int]:
+        """What wrote the offsets before *ends*, by number, where known."""
+        found = {
+            number: epoch_at(one, ends[number], histories)
+            for one, number in self.numbered.items()
+            if number in ends
+        }
+        return {number: epoch for number, epoch in found.items() if epoch is not None}
 
     def _numbers(self, ends: Mapping[TopicPartition, int]) -> dict[int, int]:
         return {self.numbered[one]: end for one, end in ends.items()}

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 from services.checkpoint.coordinator import Scope
 from services.checkpoint.kafka.control import CONTROL_TOPIC, take_record
 from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
+from services.checkpoint.kafka.epochs import Histories, epoch_at, read_histories
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, read_logs
 from services.checkpoint.kafka.scanning import committed_log
 from services.checkpoint.kafka.stamps import marker_headers, stamp_of
@@ -111,6 +112,26 @@ class KafkaTopics:
             wanted[one]: Acknowledge(id, CheckpointState(id, position), started=True)
             for one, position in positions.items()
         }
+
+    def epochs(
+        self, partitions: Sequence[Subject], positions: Mapping[int, int]
+    ) -> Mapping[int, int]:
+        """Leader epochs that wrote the offsets before *positions*, by number, where known (H10).
+
+        Raises:
+            ClusterError, Unreachable: the leaders cannot be asked.
+        """
+        deadline = Deadline.after(ASK_SECONDS)
+        wanted = {of(one): positions[one.number] - 1 for one in partitions}
+        histories = until(deadline, lambda: self._histories(wanted, deadline))
+        found = {
+            one.number: epoch_at(of(one), positions[one.number], histories) for one in partitions
+        }
+        return {number: epoch for number, epoch in found.items() if epoch is not None}
+
+    def _histories(self, wanted: Ends, deadline: Deadline) -> Histories:
+        logs = read_logs(self._client, self._wanted.topics, deadline)
+        return read_histories(logs, wanted, deadline)
 
     def _armed(self) -> MarkerClient:
         if self._markers is None:

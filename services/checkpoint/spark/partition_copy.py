@@ -10,10 +10,13 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
+from services.checkpoint.protocol.epochs import diverged
 from services.checkpoint.spark.copied_files import channel_store, manifest_of, segments_store
 from services.checkpoint.store.documents import ManifestDocument
 from services.errors import ClusterError, EvidenceChanged, TimedOut
 from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.model import Unknown
 from services.pipeline.backup import jobs
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.continuing import Stretch
@@ -27,8 +30,11 @@ from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.assembling import assembling
 from services.topic_backup.part import Part
 from services.topic_backup.store.store import Store
+from services.topic_backup.summary import EpochStart
 
 ASK_SECONDS = 60.0
+MOVING_SECONDS = 10.0
+"""For a partition to have a leader again."""
 SMALL = 10_000
 """Offsets that are copied without Spark."""
 
@@ -48,6 +54,8 @@ class PartitionCopy:
     """The first offset that a restore cannot do without: where the first group goes on."""
     incarnation: str | None = None
     tool_version: str = "unknown"
+    written: tuple[EpochStart, ...] = ()
+    """Offsets that are copied, with the leader epochs that wrote them when the cut was decided."""
     states: Mapping[str, bytes] = field(default_factory=dict)
     """What each group's owner has saved at the cut."""
     spark: AbstractContextManager[object] = field(default_factory=nullcontext)
@@ -67,15 +75,22 @@ class PartitionCopy:
             self._read_again()
         self._tried = True
         self._require()
-        parts = self._copy_prefix(segments_store(where))
-        if self.in_transit:
-            self._copy_channel(channel_store(where))
+        start = self.partition.log_start
+        try:
+            parts = self._copy_prefix(segments_store(where))
+            if self.in_transit:
+                self._copy_channel(channel_store(where))
+        except ClusterError:
+            # A log that is another one by now is the reason, whatever has shown it.
+            self._require_same()
+            raise
+        self._require_same()
         return manifest_of(
             where,
             self.topic.name,
             self.number,
             self.position,
-            start=self.partition.log_start,
+            start=start,
             cluster_id=self.topic.identity.cluster_id,
             incarnation=self.incarnation,
             tool_version=self.tool_version,
@@ -94,6 +109,10 @@ class PartitionCopy:
         return max(0, self.position - self.partition.log_start)
 
     def _read_again(self) -> None:
+        # A leader that moves just now, as with a broker that is killed, is found a moment later.
+        until(Deadline.after(MOVING_SECONDS), self._read_once)
+
+    def _read_once(self) -> None:
         deadline = Deadline.after(ASK_SECONDS)
         wanted = Wanted((self.topic.name,))
         (self.topic,) = read_sources(self.run.client, wanted, deadline, {self.number})
@@ -103,13 +122,34 @@ class PartitionCopy:
             raise TimedOut(f"{self.partition.partition} has no leader: try again", "no leader")
         self.partition = partition
 
+    def _require_same(self) -> None:
+        if self.written:
+            self._read_again()
+            self._require_written()
+
     def _require(self) -> None:
+        self._require_written()
         if self.partition.stable_end < self.position:
             raise ClusterError(
                 f"{self.partition.partition} ends at {self.partition.stable_end}, before the cut "
                 f"at {self.position}: its log was cut; take a checkpoint with a new id"
             )
         self._require_kept(self.partition.log_start)
+
+    def _require_written(self) -> None:
+        """Return if the log is still the one that the cut was decided on (H10)."""
+        if not self.written:
+            return
+        history = self.partition.epochs
+        if isinstance(history, Unknown):
+            raise TimedOut(
+                f"the leader epochs of {self.partition.partition} cannot be read "
+                f"({history.reason}): try again",
+                history.reason,
+            )
+        reason = diverged(self.partition.partition, self.written, history)
+        if reason:
+            raise ClusterError(reason)
 
     def _require_kept(self, start: int) -> None:
         if start > self.needed:

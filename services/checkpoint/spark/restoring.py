@@ -162,10 +162,31 @@ class Copied:
         return self.one.counting.id
 
     def require_whole(self) -> None:
-        """Raises StorageError where a file is not what was committed."""
+        """Return if every file is what was committed, of the log that the cut was decided on.
+
+        Raises:
+            StorageError: a file is not.
+            Refused: it holds another log (H10).
+        """
         damage = self.store.copies.damaged(self._id)
         if damage is not None:
             raise StorageError(f"{damage}: bring it back from another copy of the store.")
+        reason = self._other_log()
+        if reason:
+            raise Refused(f"{reason}: choose another checkpoint")
+
+    def _other_log(self) -> str:
+        """Why the copy is of another log than the cut; empty where nothing says so."""
+        assert self.found.cut is not None
+        wanted = self.found.cut.epochs.get(self.one.number)
+        summary = summary_of(segments_store(self.where).folder(self.topic), self.number)
+        copied = summary.end_epoch
+        if wanted is None or copied is None or copied == wanted:
+            return ""
+        return (
+            f"leader epoch diverged: offset {self.position - 1} of {self.topic}-{self.number} was "
+            f"of epoch {wanted} when the checkpoint was cut, and what was copied is of {copied}"
+        )
 
     def identity(self) -> TopicIdentity:
         """Of the topic that was copied."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from services.checkpoint.copying import Source
@@ -14,9 +14,11 @@ from services.checkpoint.spark.partition_copy import PartitionCopy
 from services.checkpoint.store.documents import CutDocument, Subject, TakeDocument
 from services.errors import ClusterError, EvidenceChanged
 from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
 from services.pipeline.pace import Budget
 from services.pipeline.running import Run
 from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.topic_backup.summary import EpochStart
 
 ASK_SECONDS = 60.0
 JOBS = 2
@@ -40,6 +42,11 @@ class KafkaSources:
             ClusterError: a partition cannot be read.
         """
         deadline = Deadline.after(ASK_SECONDS)
+        return until(deadline, lambda: self._open(take, cut, deadline))
+
+    def _open(
+        self, take: TakeDocument, cut: CutDocument, deadline: Deadline
+    ) -> Mapping[int, Source]:
         topics = tuple(sorted({one.topic for one in take.partitions}))
         found = {one.name: one for one in read_sources(self.run.client, Wanted(topics), deadline)}
         if take.incarnation != incarnation(self.run.client.partitions(topics, deadline)):
@@ -96,9 +103,18 @@ class KafkaSources:
             needed=needed,
             incarnation=take.incarnation,
             tool_version=self.tool_version,
+            written=tuple(_written(subject.number, cut)),
             states=_states(subject, topic, take.id, control),
             spark=self._spark,
         )
+
+
+def _written(number: int, cut: CutDocument) -> Iterator[EpochStart]:
+    """Offsets of the partition that are copied, with the leader epochs that wrote them."""
+    if number in cut.epochs:
+        yield EpochStart(cut.epochs[number], cut.positions[number] - 1)
+    if number in cut.in_transit_epochs:
+        yield EpochStart(cut.in_transit_epochs[number], cut.in_transit[number][-1])
 
 
 def _states(subject: Subject, topic: TopicSource, id: int, control: Control) -> dict[str, bytes]:

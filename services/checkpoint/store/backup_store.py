@@ -81,9 +81,14 @@ class BackupStore:
         found = (self.read(id) for id in reversed(self.ids()))
         return tuple(one for one in found if one is not None)
 
-    def start(self, id: int, positions: Mapping[int, int]) -> None:
-        """Note that the checkpoint was acknowledged, and its marker's offset by partition."""
-        document = StartedDocument(self._files.clock(), dict(positions))
+    def start(
+        self, id: int, positions: Mapping[int, int], epochs: Mapping[int, int] | None = None
+    ) -> None:
+        """Note that the checkpoint was acknowledged, and its marker's offset by partition.
+
+        *epochs* are the leader epochs that wrote the offsets before them, where known.
+        """
+        document = StartedDocument(self._files.clock(), dict(positions), dict(epochs or {}))
         self._files.create(of_checkpoint(id, Entry.STARTED), document)
 
     def decide(self, id: int, cut: CutDocument) -> CutDocument:

@@ -88,6 +88,8 @@ class StartedDocument:
     positions: Mapping[int, int] = field(default_factory=dict)
     """By the partition's number: no record behind it is in the checkpoint. Of a coordinated one
     that of the marker, else the end of the log."""
+    epochs: Mapping[int, int] = field(default_factory=dict)
+    """Leader epoch that wrote the offset before it, by the partition's number, where known."""
     schema: int = SCHEMA
 
 
@@ -116,6 +118,10 @@ class CutDocument:
     """Offsets of records behind the cut that are restored behind it, by the partition's number."""
     rolled_back: Mapping[int, int] = field(default_factory=dict)
     """By how many offsets a vector was lowered to be consistent."""
+    epochs: Mapping[int, int] = field(default_factory=dict)
+    """Leader epoch that wrote the offset before the cut, by the partition's number, where known."""
+    in_transit_epochs: Mapping[int, int] = field(default_factory=dict)
+    """That which wrote the last record in transit."""
     schema: int = SCHEMA
 
 

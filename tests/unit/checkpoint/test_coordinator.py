@@ -20,7 +20,7 @@ from services.checkpoint.store.retention import Retention
 from services.errors import Refused, StorageError, TimedOut
 from services.topic_backup.store.local_blobs import LocalBlobs
 from tests.unit.checkpoint.store.stores import SUBJECTS, copied, manifest
-from tests.unit.checkpoint.topics import Logs
+from tests.unit.checkpoint.topics import EPOCH, Logs
 
 
 @pytest.fixture
@@ -62,6 +62,7 @@ def test_h04_a_take_is_acknowledged_when_markers_and_manifests_are_there(
     assert found.status is Status.ONGOING
     assert found.started is not None
     assert found.started.positions == {1: 5, 2: 5, 3: 5}
+    assert found.started.epochs == dict.fromkeys((1, 2, 3), EPOCH)
     assert found.take is not None
     assert (found.take.partitions, found.take.groups) == (
         SUBJECTS,

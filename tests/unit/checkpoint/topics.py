@@ -10,6 +10,9 @@ from services.checkpoint.protocol.participant import Acknowledge, CheckpointStat
 from services.checkpoint.store.documents import Level, Policy, Subject
 from tests.unit.checkpoint.store.stores import SUBJECTS
 
+EPOCH = 7
+"""Leader epoch of all records."""
+
 
 class Logs:
     """One log for each partition: the checkpoint id that each record carries."""
@@ -29,6 +32,12 @@ class Logs:
 
     def latest_id(self) -> int:
         return max((id for log in self.records.values() for id in log), default=0)
+
+    def epochs(
+        self, partitions: Sequence[Subject], positions: Mapping[int, int]
+    ) -> Mapping[int, int]:
+        assert {one.number for one in partitions} == set(positions)
+        return dict.fromkeys(positions, EPOCH)
 
     def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
         self.asked.append([one.number for one in partitions])

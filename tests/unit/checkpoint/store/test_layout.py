@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.checkpoint.store.documents import (
+    CutDocument,
     DeletedDocument,
     Document,
     FailureDocument,
@@ -40,7 +41,8 @@ NAMES = st.one_of(
 )
 DOCUMENTS: tuple[Document, ...] = (
     take(5),
-    StartedDocument(7, {1: 100, 2: 0}),
+    StartedDocument(7, {1: 100, 2: 0}, {1: 3}),
+    CutDocument(7, {1: 100}, in_transit={1: (105,)}, epochs={1: 3}, in_transit_epochs={1: 4}),
     FailureDocument(7, "no space\x1b[2J \U0001f525", 100),
     DeletedDocument(7),
     OngoingDocument(7),
