@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from screens.messages import ClusterRead, ReadEnded, ReadFailed
-from services.errors import BreakglassError, ClusterError
+from screens.unforeseen import as_ours
+from services.errors import BreakglassError
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -117,10 +118,7 @@ class Refresher:
             health.missed(str(error))
             self._app.post_message(ReadFailed(generation, error))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            unreadable = ClusterError(
-                f"the cluster's answers cannot be read ({type(error).__name__}: {error}): "
-                "please report it"
-            )
+            unreadable = as_ours(error, "the cluster's answers cannot be read")
             self._app.post_message(ReadFailed(generation, unreadable))
         finally:
             self._app.post_message(ReadEnded())

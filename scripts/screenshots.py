@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 from console.app import BreakglassApp
 from console.look import colors_left_to_the_theme
-from screens.checkpoints.guarded import GuardedPage
+from screens.checkpoints.guarded import ActPage
 from screens.context import REFRESH_SECONDS
 from screens.elect.phase import Phase
 from screens.messages import Seen
@@ -239,7 +239,7 @@ async def checkpoint_take() -> AsyncIterator[BreakglassApp]:
     """A checkpoint is about to be taken, its phrase half typed."""
     console = guarding.armed_on(stores.canned(), clock=stopped_clock)
     async with console.run_test(size=SIZE) as pilot:
-        await console.push_screen(GuardedPage(console.context, guarding.CannedAct()))
+        await console.push_screen(ActPage(console.context, guarding.CannedAct()))
         await until(pilot, lambda: guarding.FROZEN.phrase in text(console), "the phrase")
         await pilot.press(*"take checkpoint")
         await at_rest(pilot)

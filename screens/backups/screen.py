@@ -23,6 +23,7 @@ from screens.backups.messages import BackupEndsRead, BackupsSurveyed
 from screens.context import Context
 from screens.messages import BrowseAsked, CopyAsked
 from screens.page import Page
+from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
 from screens.widgets.status_bar import Part
@@ -41,7 +42,6 @@ from services.backup_watch.lines import (
 from services.backup_watch.live_ends import NOT_ASKED, LiveEnds
 from services.backup_watch.watch import Standing
 from services.divergence.address import Address, Kind
-from services.errors import BreakglassError
 from services.health.figure import Figure
 from services.kafka.wire.deadline import Deadline
 from services.model import Unknown
@@ -274,10 +274,8 @@ class BackupsScreen(Page):
         try:
             with self.context.reading() as client:
                 ends = read_ends(client, topics, Deadline.after(ASK_SECONDS))
-        except BreakglassError as error:
-            ends = Unknown(str(error))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            ends = Unknown(f"the cluster's answer cannot be read ({type(error).__name__}: {error})")
+            ends = Unknown(in_words(error, "the cluster's answer cannot be read"))
         self.post_message(BackupEndsRead(ends))
 
 

@@ -22,6 +22,7 @@ from screens.browse.notes import branch_facts
 from screens.context import Context
 from screens.messages import BrowseAsked, CopyAsked
 from screens.page import Page
+from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
 from screens.widgets.prompt import Prompt
@@ -29,7 +30,7 @@ from screens.widgets.status_bar import Part
 from services.browse.tree import TopicNode, partitions_in, topics_at
 from services.divergence.address import FORMS, Address, parse_address
 from services.divergence.pairing import refusal
-from services.errors import BreakglassError, UsageError
+from services.errors import UsageError
 from services.model import Unknown
 from themes.roles import Role
 
@@ -150,10 +151,8 @@ class BrowseScreen(Page):
         found: object
         try:
             found = topics_at(key[0]) if len(key) == 1 else partitions_in(TopicNode(*key))
-        except BreakglassError as error:
-            found = Unknown(str(error))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            found = Unknown(f"it cannot be read ({type(error).__name__}: {error})")
+            found = Unknown(in_words(error, "it cannot be read"))
         self.post_message(BranchRead(key, found))
 
     @on(BranchRead)

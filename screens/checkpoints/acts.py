@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from screens.checkpoints.guarded import GuardedPage
+from screens.checkpoints.guarded import ActPage
 from screens.context import Context
 from services.checkpoint.asked import RestoreAsked, TakeAsked
 from services.checkpoint.guarded.deleting import Deleting
@@ -11,7 +11,7 @@ from services.checkpoint.guarded.taking import Taking
 from services.checkpoint.store.backup_store import BackupStore
 
 
-class TakePage(GuardedPage):
+class TakePage(ActPage):
     """The next checkpoint of a store."""
 
     TITLE = "Take a checkpoint"
@@ -26,7 +26,7 @@ class TakePage(GuardedPage):
         super().__init__(context, Taking(store, asked, context.access, context.state_folder))
 
 
-class DeletePage(GuardedPage):
+class DeletePage(ActPage):
     """One checkpoint goes."""
 
     TITLE = "Delete a checkpoint"
@@ -39,7 +39,7 @@ class DeletePage(GuardedPage):
         super().__init__(context, Deleting(BackupStore(url), id, context.state_folder))
 
 
-class RestorePage(GuardedPage):
+class RestorePage(ActPage):
     """One checkpoint into new or empty topics."""
 
     TITLE = "Restore a checkpoint"

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from screens.checkpoints.messages import ActEnded, ActFrozen, ActTold, FollowEnded
 from screens.context import Context
 from screens.messages import MutationEnded
+from screens.unforeseen import of_step
 from services.checkpoint.guarded.act import Act, Event, Frozen, Result, changes, result_of
-from services.errors import AlreadyRunning, BreakglassError, ClusterError
+from services.errors import AlreadyRunning
 
 if TYPE_CHECKING:
     from textual.message import Message
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from services.session import Power
 
 GIVEN_UP = "Given up: nothing was done."
+CHANGED = "checkpoint"
+"""What an error that nobody expected says to look at."""
 
 
 @dataclass
@@ -60,7 +63,7 @@ class Attempt:
             with self.context.reading() as client:
                 return self.act.freeze(client)
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            self._send(ActEnded(None, f"Nothing was done: {_expected(error)}"))
+            self._send(ActEnded(None, f"Nothing was done: {of_step(error, CHANGED)}"))
             return None
 
     def _carried_out(self, power: Power, agreed: Frozen) -> bool:
@@ -83,7 +86,7 @@ class Attempt:
             self._send(ActEnded(None, f"Nothing was done: {error}"))
             return False
         except Exception as error:  # noqa: BLE001 -- as above
-            found = _expected(error)
+            found = of_step(error, CHANGED)
             self._send(ActEnded(result_of(found), str(found)))
             return False
         self._send(ActEnded(Result.DONE, told))
@@ -93,7 +96,7 @@ class Attempt:
         try:
             told = self.act.follow(agreed, self._tell)
         except Exception as error:  # noqa: BLE001 -- as above
-            self._send(FollowEnded(str(_expected(error)), good=False))
+            self._send(FollowEnded(str(of_step(error, CHANGED)), good=False))
         else:
             self._send(FollowEnded(told, good=True))
 
@@ -109,13 +112,3 @@ class Attempt:
             post(message)
         except RuntimeError:
             self.given_up.set()
-
-
-def _expected(error: Exception) -> BreakglassError:
-    """*error*, or one that says what to do about an unexpected one."""
-    if isinstance(error, BreakglassError):
-        return error
-    return ClusterError(
-        f"this step ended unexpectedly ({type(error).__name__}: {error}): look at the journal and "
-        "at the checkpoint, and please report it"
-    )

@@ -16,11 +16,10 @@ from textual.widget import Widget
 from screens.checkpoints.attempt import Attempt
 from screens.checkpoints.messages import ActEnded, ActFrozen, ActTold, FollowEnded
 from screens.checkpoints.progress import COLUMNS, Progress, Row
+from screens.consent_page import ConsentPage
 from screens.context import Context
-from screens.elect.cancel import Cancel
 from screens.messages import MutationBegan
-from screens.page import Page
-from screens.widgets.consent_field import ConsentField
+from screens.widgets.consent import Consent
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
 from screens.widgets.status_bar import Part
@@ -29,14 +28,13 @@ from services.words.inert import inert
 from themes.roles import Role
 
 
-class GuardedPage(Page):
+class ActPage(ConsentPage):
     """One act, from its evidence to what came of each partition; only in armed sessions."""
 
-    AUTO_FOCUS = ""
     DEFAULT_CSS = """
-    GuardedPage #evidence { height: auto; max-height: 50%; overflow-y: auto; }
-    GuardedPage #partitions { height: 1fr; min-height: 3; }
-    GuardedPage #steps { height: auto; max-height: 8; }
+    ActPage #evidence { height: auto; max-height: 50%; overflow-y: auto; }
+    ActPage #partitions { height: 1fr; min-height: 3; }
+    ActPage #steps { height: auto; max-height: 8; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "leave", tooltip="Leave; before consent nothing is changed"),
@@ -59,12 +57,11 @@ class GuardedPage(Page):
         yield Facts(id="evidence")
         yield LineTable[Row](COLUMNS, lambda row: row.name, id="partitions", empty="")
         yield Facts(id="steps")
-        yield Cancel()
-        yield ConsentField(disabled=True)
+        yield Consent()
 
     def on_mount(self) -> None:
         self._progress.say("reading what there is to do", Role.MUTED)
-        self._ask(None)
+        self.ask(None)
         self.run_worker(self._attempt.freeze, group="checkpoint", thread=True, exit_on_error=False)
 
     def show_known(self) -> None:
@@ -74,10 +71,6 @@ class GuardedPage(Page):
         return "A checkpoint is being changed." if self._busy else ""
 
     # What the operator does.
-
-    def action_other(self) -> None:
-        field, cancel = self._field, self._cancel
-        (cancel if field.has_focus or field.disabled else field).focus()
 
     def action_leave(self) -> None:
         if not self._busy:
@@ -96,32 +89,17 @@ class GuardedPage(Page):
     def action_page(self, by: int) -> None:
         self._table.action_page(by)
 
-    @on(Cancel.Pressed)
-    def _cancelled(self) -> None:
-        self.action_leave()
+    def refuse(self, told: str) -> None:
+        self._say(told, Role.FAILED)
 
-    @on(Cancel.Typed)
-    def _typed(self, message: Cancel.Typed) -> None:
-        """The phrase was begun without Tab."""
-        self._field.focus()
-        self._field.type(message.character)
-
-    @on(ConsentField.PasteRefused)
-    def _pasted(self) -> None:
-        self._say("pasting is refused here: read the phrase, then type it", Role.FAILED)
-
-    @on(ConsentField.Given)
-    def _given(self, message: ConsentField.Given) -> None:
+    def agreed(self) -> None:
         frozen, power = self._frozen, self.context.power
-        if frozen is None or power is None or self._busy or message.wanted != frozen.phrase:
-            return
-        if not message.exact:
-            self._say("that is not the phrase: nothing was done", Role.FAILED)
+        if frozen is None or power is None:
             return
         self._busy = True
         self._progress.clear()
         self._progress.say("reading everything again before anything is done", Role.RUNNING)
-        self._ask(None)
+        self.ask(None)
         self.app.post_message(MutationBegan())
         self.app.run_worker(
             lambda: self._attempt.carry_out(power, frozen),
@@ -140,7 +118,7 @@ class GuardedPage(Page):
             self._progress.say("Changed since you agreed, so nothing was done:", Role.FAILED)
         for one in message.changed:
             self._progress.say(one, Role.FAILED)
-        self._ask(message.frozen.phrase)
+        self.ask(message.frozen.phrase)
 
     @on(ActTold)
     def _told(self, message: ActTold) -> None:
@@ -151,7 +129,7 @@ class GuardedPage(Page):
     def _ended(self, message: ActEnded) -> None:
         self._busy = False
         self._progress.end(message.result, message.told)
-        self._ask(None)
+        self.ask(None)
 
     @on(FollowEnded)
     def _followed(self, message: FollowEnded) -> None:
@@ -161,26 +139,13 @@ class GuardedPage(Page):
 
     # What is shown.
 
+    def ask(self, phrase: str | None) -> None:
+        super().ask(phrase)
+        self._show()
+
     @property
     def _table(self) -> LineTable[Row]:
         return self.query_one("#partitions", LineTable)
-
-    @property
-    def _field(self) -> ConsentField:
-        return self.query_one(ConsentField)
-
-    @property
-    def _cancel(self) -> Cancel:
-        return self.query_one(Cancel)
-
-    def _ask(self, phrase: str | None) -> None:
-        """Ask for *phrase*; None: for nothing."""
-        field, cancel = self._field, self._cancel
-        field.disabled, field.display = phrase is None, phrase is not None
-        field.wanted, field.typed, cancel.asks = phrase or "", "", phrase is not None
-        cancel.word = "Cancel" if phrase is not None else "Leave"
-        cancel.focus()
-        self._show()
 
     def _say(self, told: str, role: Role) -> None:
         self._progress.say(told, role)
@@ -200,8 +165,8 @@ class GuardedPage(Page):
             yield Fact(inert(label), (Part(told),))
         for told in frozen.remarks:
             yield Fact("Note", (Part(told, Role.WAITING),))
-        if not self._field.disabled:
-            yield Fact("Type", (Part(inert(frozen.phrase), Role.ARMED),))
+        if self.phrase is not None:
+            yield Fact("Type", (Part(inert(self.phrase), Role.ARMED),))
 
     def _to_app(self, message: Message) -> None:
         self.app.post_message(message)

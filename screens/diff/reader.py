@@ -20,6 +20,7 @@ from screens.diff.messages import (
     TaskEnded,
 )
 from screens.diff.task import Task
+from screens.unforeseen import as_ours
 from services.divergence.comparison import Comparison
 from services.divergence.content import DETAIL
 from services.divergence.hunks import Totals
@@ -28,7 +29,6 @@ from services.divergence.replicas import Facing, comparison_of
 from services.divergence.search import count, next_difference, previous_difference
 from services.divergence.source import Abandoned, Reading
 from services.divergence.window import Window, around
-from services.errors import BreakglassError, ClusterError
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 
@@ -167,10 +167,8 @@ class Reader(Generic[T]):
             work(comparison, task)
         except Abandoned:
             pass
-        except BreakglassError as error:
-            task.tell(ComparisonFailed(task, error))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            task.tell(ComparisonFailed(task, _unforeseen(error)))
+            task.tell(ComparisonFailed(task, as_ours(error, "these records cannot be compared")))
         finally:
             task.tell(TaskEnded(task))
 
@@ -190,9 +188,3 @@ ReplicaReader = Reader[Facing]
 def progress_of(task: Task) -> Callable[[int], None]:
     """Tells the screen of *task* how far it has come."""
     return lambda offset: task.tell(ComparisonProgress(task, offset))
-
-
-def _unforeseen(error: Exception) -> ClusterError:
-    return ClusterError(
-        f"these records cannot be compared ({type(error).__name__}: {error}): please report it"
-    )

@@ -24,7 +24,8 @@ from screens.elect.messages import (
 from screens.elect.rows import rows_of
 from screens.elect.undertaking import Fresh, Undertaking
 from screens.messages import MutationEnded
-from services.errors import BreakglassError, ClusterError
+from screens.unforeseen import of_step
+from services.errors import BreakglassError
 from services.recovery.execution.target import Outcome
 from services.recovery.guarded.aftermath import look_after
 from services.recovery.guarded.check_again import check_again, settled_by
@@ -178,12 +179,6 @@ class Attempt:
         """What *step* returns; an error of it becomes a message."""
         try:
             return step()
-        except BreakglassError as error:
-            self._tell_screen(StepFailed(self.number, error))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            odd = ClusterError(
-                f"this step ended unexpectedly ({type(error).__name__}: {error}): look at the "
-                "journal and at the cluster, and please report it"
-            )
-            self._tell_screen(StepFailed(self.number, odd))
+            self._tell_screen(StepFailed(self.number, of_step(error, "cluster")))
         return None

@@ -15,10 +15,10 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
+from screens.consent_page import ConsentPage
 from screens.context import Context
 from screens.elect import wording
 from screens.elect.attempt import Attempt
-from screens.elect.cancel import Cancel
 from screens.elect.messages import (
     AftermathTold,
     AnswersAwaited,
@@ -34,8 +34,6 @@ from screens.elect.state import State
 from screens.elect.undertaking import Undertaking
 from screens.elect.view import GuardedView
 from screens.messages import CopyAsked, MutationBegan, ResumeAsked
-from screens.page import Page
-from screens.widgets.consent_field import ConsentField
 from services.model import TopicPartition
 from services.recovery.execution.target import Result
 from services.recovery.guarded.events import Armed, Finished
@@ -44,10 +42,9 @@ from services.recovery.guarded.subject import Subject
 from themes.roles import Role
 
 
-class GuardedPage(Page):
+class GuardedPage(ConsentPage):
     """One undertaking from its price to what is left to do."""
 
-    AUTO_FOCUS = ""
     VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]  # noqa: RUF012 -- as Screen has it
     DEFAULT_CSS = """
     GuardedPage.-short #remarks { max-height: 3; }
@@ -56,7 +53,7 @@ class GuardedPage(Page):
     GuardedPage.-short #after { max-height: 5; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "back", "Back", tooltip="Leave, or give up what was not sent yet"),
+        Binding("escape", "leave", "Back", tooltip="Leave, or give up what was not sent yet"),
         Binding("ctrl+t", "rescue", "Rescue on/off", tooltip="Save first what is cut off, or not"),
         Binding(
             "ctrl+x", "leave_out", "Leave out", tooltip="Leave out the partition under the cursor"
@@ -93,7 +90,7 @@ class GuardedPage(Page):
         yield GuardedView(self.state)
 
     def on_mount(self) -> None:
-        self._view.cancel.focus()
+        self.consent.cancel.focus()
         self._freeze()
 
     def on_unmount(self) -> None:
@@ -108,7 +105,7 @@ class GuardedPage(Page):
         self._begin(lambda attempt: attempt.freeze(left_out))
         self._say("")
 
-    def _agreed(self) -> None:
+    def _carry_out(self) -> None:
         """Every phrase was typed: read again, then run."""
         power, subject = self.context.power, self.state.subject
         assert power is not None
@@ -210,8 +207,7 @@ class GuardedPage(Page):
     def _review(self, note: str = "", role: Role | None = None) -> None:
         """Show what is asked for, from its beginning."""
         self._counting = False
-        self._view.field.typed = ""
-        self._view.cancel.focus()
+        self.consent.restart()
         self._say(note, role)
 
     def _finish(self) -> None:
@@ -220,36 +216,25 @@ class GuardedPage(Page):
 
     # What the operator does.
 
-    @on(Cancel.Pressed)
-    def _cancelled(self) -> None:
-        self.action_back()
-
-    @on(Cancel.Typed)
-    def _typed_beside(self, message: Cancel.Typed) -> None:
-        """The phrase was begun without Tab."""
-        self._view.field.focus()
-        self._view.field.type(message.character)
-
-    @on(ConsentField.PasteRefused)
-    def _paste_refused(self) -> None:
-        self._say("Pasting is refused here: read the phrase, then type it.", Role.FAILED)
-
-    @on(ConsentField.Given)
-    def _phrase_given(self, message: ConsentField.Given) -> None:
+    @property
+    def phrase(self) -> str | None:
         asked = self.state.next_asked
-        if asked is None or self._counting or message.wanted != asked.phrase:
-            return
-        if not message.exact:
-            self._say("That is not the phrase: nothing was done.", Role.FAILED)
-            return
+        return None if asked is None or self._counting else asked.phrase
+
+    def refuse(self, told: str) -> None:
+        self._say(told, Role.FAILED)
+
+    def agreed(self) -> None:
+        asked = self.state.next_asked
+        assert asked is not None
         self.state.given.append(asked.phrase)
-        self._view.field.typed = ""
+        self.consent.field.typed = ""
         if self.state.next_asked is None:
-            self._agreed()
+            self._carry_out()
         else:
             self._say("")
 
-    def action_back(self) -> None:
+    def action_leave(self) -> None:
         """Leave; before anything was sent give that up; never leave a request under way."""
         if self.state.phase is Phase.REREADING:
             self._attempt.give_up()
@@ -308,7 +293,7 @@ class GuardedPage(Page):
         journal = self.state.progress.journal
         if journal is not None:
             self.app.post_message(ResumeAsked(journal))
-            self.action_back()
+            self.action_leave()
 
     def action_copy_journal(self) -> None:
         journal = self.state.progress.journal

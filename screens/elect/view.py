@@ -9,11 +9,10 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from screens.elect import wording
-from screens.elect.cancel import Cancel
 from screens.elect.phase import Phase
 from screens.elect.rows import ElectionRow, columns
 from screens.elect.state import State
-from screens.widgets.consent_field import ConsentField
+from screens.widgets.consent import Consent
 from screens.widgets.line_table import LineTable
 from services.words.inert import bounded, inert
 from themes.roles import Role, role_style
@@ -50,7 +49,7 @@ class GuardedView(Vertical):
         yield Static(id="reason", markup=False)
         yield Static(id="note", markup=False)
         yield VerticalScroll(Static(id="summary", markup=False), id="after")
-        yield Vertical(Static(id="ask", markup=False), Cancel(), ConsentField(), id="consent")
+        yield Vertical(Static(id="ask", markup=False), Consent("Back"), id="consent")
 
     @property
     def table(self) -> LineTable[ElectionRow]:
@@ -58,12 +57,8 @@ class GuardedView(Vertical):
         return self.query_one("#partitions", LineTable)
 
     @property
-    def field(self) -> ConsentField:
-        return self.query_one(ConsentField)
-
-    @property
-    def cancel(self) -> Cancel:
-        return self.query_one(Cancel)
+    def consent(self) -> Consent:
+        return self.query_one(Consent)
 
     def show(self) -> None:
         """Draw the state as it is now."""
@@ -87,10 +82,7 @@ class GuardedView(Vertical):
         state = self.state
         self.query_one("#consent").display = state.phase in (Phase.READING, Phase.REVIEW)
         asked = state.next_asked
-        self.field.display = asked is not None
-        self.field.wanted = "" if asked is None else asked.phrase
-        self.cancel.word = "Back" if asked is None else "Cancel"
-        self.cancel.asks = asked is not None
+        self.consent.ask(None if asked is None else asked.phrase)
         ask = self.query_one("#ask", Static)
         told = self._ask()
         ask.display = bool(told)

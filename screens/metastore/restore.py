@@ -4,30 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from screens.consent_page import ConsentPage
 from screens.context import Context
-from screens.elect.cancel import Cancel
 from screens.messages import MutationBegan, MutationEnded
 from screens.metastore.messages import RestoreEnded, RestorePlanned, RestoreTold
-from screens.page import Page
-from screens.widgets.consent_field import ConsentField
+from screens.unforeseen import of_step
+from screens.widgets.consent import Consent
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.status_bar import Part
-from services.errors import BreakglassError, ClusterError, OutcomeUnknown
+from services.errors import OutcomeUnknown
 from services.metastore.restore.plan import RestorePlan
 from services.metastore.settings import MetastoreSettings
 from services.words.inert import inert
 from themes.roles import Role
 
+if TYPE_CHECKING:
+    from services.session import Power
+
 SNAPSHOTS = "before-restore"
+CHANGED = "topic"
+"""What an error that nobody expected says to look at."""
 
 
-class RestoreScreen(Page):
+class RestoreScreen(ConsentPage):
     """One restore; only in armed sessions. Leaving it before consent changes nothing."""
 
     TITLE = "Restore metastore"
@@ -49,15 +54,14 @@ class RestoreScreen(Page):
         self._service_id, self._file = service_id, file
         self._plan: RestorePlan | None = None
         self._steps: list[Part] = [Part("reading the backup and the topic ...", Role.MUTED)]
-        self._sent = self._busy = False
+        self._busy = False
 
     def body(self) -> Iterator[Widget]:
         yield Facts(id="facts")
-        yield Cancel()
-        yield ConsentField(disabled=True)
+        yield Consent()
 
     def on_mount(self) -> None:
-        self.query_one(Cancel).focus()
+        self.ask(None)
         self.run_worker(self._make_plan, group="restore", thread=True, exit_on_error=False)
 
     def show_known(self) -> None:
@@ -66,50 +70,31 @@ class RestoreScreen(Page):
     def unsaved(self) -> str:
         return "A restore is under way." if self._busy else ""
 
-    def action_other(self) -> None:
-        field, cancel = self.query_one(ConsentField), self.query_one(Cancel)
-        (cancel if field.has_focus or field.disabled else field).focus()
-
     def action_leave(self) -> None:
         if self._busy:
             self.notify("The restore is under way: it ends by itself.", markup=False)
         else:
             self.dismiss()
 
-    @on(Cancel.Pressed)
-    def _cancelled(self) -> None:
-        self.action_leave()
+    def refuse(self, told: str) -> None:
+        self.notify(told, markup=False)
 
-    @on(Cancel.Typed)
-    def _typed(self, message: Cancel.Typed) -> None:
-        field = self.query_one(ConsentField)
-        field.focus()
-        field.type(message.character)
-
-    @on(ConsentField.PasteRefused)
-    def _pasted(self) -> None:
-        self.notify("Type the phrase: pasting is refused.", markup=False)
-
-    @on(ConsentField.Given)
-    def _given(self, message: ConsentField.Given) -> None:
+    def agreed(self) -> None:
         plan, power = self._plan, self.context.power
-        if plan is None or power is None or self._sent:
+        if plan is None or power is None:
             return
-        if not message.exact:
-            self.notify("That is not the phrase; nothing was changed.", markup=False)
-            return
-        self._sent = self._busy = True
-        self._ask(None)
+        self._busy = True
+        self.ask(None)
         self.app.post_message(MutationBegan())
         self.run_worker(
-            lambda: self._carry_out(plan), group="restore", thread=True, exit_on_error=False
+            lambda: self._carry_out(power, plan), group="restore", thread=True, exit_on_error=False
         )
 
     @on(RestorePlanned)
     def _planned(self, message: RestorePlanned) -> None:
         self._plan = message.plan
         self._steps = [*_plan_parts(message.plan)]
-        self._ask(None if message.plan.done else message.plan.phrase)
+        self.ask(None if message.plan.done else message.plan.phrase)
 
     @on(RestoreTold)
     def _told(self, message: RestoreTold) -> None:
@@ -124,20 +109,15 @@ class RestoreScreen(Page):
             self.app.post_message(MutationEnded())
         self._tell()
 
-    def _ask(self, phrase: str | None) -> None:
-        """Ask for *phrase*; None: for nothing."""
-        field, cancel = self.query_one(ConsentField), self.query_one(Cancel)
-        field.disabled, field.display = phrase is None, phrase is not None
-        field.wanted, field.typed, cancel.asks = phrase or "", "", phrase is not None
-        cancel.word = "Cancel" if phrase is not None else "Leave"
-        cancel.focus()
+    def ask(self, phrase: str | None) -> None:
+        super().ask(phrase)
         self._tell()
 
     def _tell(self) -> None:
         facts = [Fact("Restore", (Part(str(self._file), Role.HEADING),))]
         facts += [Fact("", (one,)) for one in self._steps]
-        if self._plan is not None and not self._sent and not self._plan.done:
-            facts.append(Fact("Type", (Part(inert(self._plan.phrase), Role.ARMED),)))
+        if self.phrase is not None:
+            facts.append(Fact("Type", (Part(inert(self.phrase), Role.ARMED),)))
         self.query_one("#facts", Facts).facts = tuple(facts)
 
     def _make_plan(self) -> None:
@@ -151,29 +131,24 @@ class RestoreScreen(Page):
             clients = confluent_config(self.context.access.settings)
             with self.context.reading("breakglass-restore") as client:
                 plan = make_plan(client, clients, MetastoreSettings(self._service_id), source)
-        except BreakglassError as error:
-            self.post_message(RestoreEnded(f"nothing was changed: {error}", good=False))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            self.post_message(RestoreEnded(_unexpected(error), good=False))
+            told = f"nothing was changed: {of_step(error, CHANGED)}"
+            self.post_message(RestoreEnded(told, good=False))
         else:
             self.post_message(RestorePlanned(plan))
 
-    def _carry_out(self, plan: RestorePlan) -> None:
+    def _carry_out(self, power: Power, plan: RestorePlan) -> None:
         """In a thread."""
         from services.metastore.restore.journalled import restore_with_journal
 
-        power = self.context.power
-        assert power is not None
         try:
             snapshots = self._file.parent / SNAPSHOTS
             state = self.context.state_folder
             done = restore_with_journal(power, plan, snapshots, self._step, state)
         except OutcomeUnknown as error:
             self.post_message(RestoreEnded(f"UNKNOWN: {error}", good=False))
-        except BreakglassError as error:
-            self.post_message(RestoreEnded(f"failed: {error}", good=False))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            self.post_message(RestoreEnded(_unexpected(error), good=False))
+            self.post_message(RestoreEnded(f"failed: {of_step(error, CHANGED)}", good=False))
         else:
             state_of = "identical" if done.verified else f"DIFFERS: {done.differences[0]}"
             outcome = f"{done.commands:,} commands restored, {state_of}"
@@ -181,10 +156,6 @@ class RestoreScreen(Page):
 
     def _step(self, step: str) -> None:
         self.post_message(RestoreTold(step))
-
-
-def _unexpected(error: Exception) -> str:
-    return str(ClusterError(f"{type(error).__name__}: {error}: look at the topic and the journal"))
 
 
 def _plan_parts(plan: RestorePlan) -> Iterator[Part]:

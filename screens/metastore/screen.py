@@ -20,10 +20,10 @@ from screens.metastore.facts import restore_words, service_facts
 from screens.metastore.messages import ServiceLooked
 from screens.metastore.rows import Row, View, columns, rows
 from screens.page import Page
+from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
 from screens.widgets.status_bar import Part
-from services.errors import BreakglassError
 from services.metastore.looking import ServiceLook, ServiceWatch, command_topics
 from services.model import Unknown
 from themes.roles import Role
@@ -237,10 +237,8 @@ class MetastoreScreen(Page):
                 looking.watch = ServiceWatch(clients, looking.topic, self._folder())
             with self.context.reading("breakglass-metastore") as client:
                 look = looking.watch.look(client)
-        except BreakglassError as error:
-            look = Unknown(str(error))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            look = Unknown(f"the service cannot be read ({type(error).__name__}: {error})")
+            look = Unknown(in_words(error, "the service cannot be read"))
         self.post_message(ServiceLooked(looking.topic, look))
 
     def _folder(self) -> Path:

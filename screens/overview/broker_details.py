@@ -18,8 +18,8 @@ from screens.context import Context
 from screens.messages import OfflineAsked
 from screens.overview.broker_rows import BrokerRow
 from screens.overview.messages import BrokerSettingsRead
+from screens.unforeseen import in_words
 from screens.widgets.status_bar import Part, age_text
-from services.errors import BreakglassError
 from services.health.answers import LANE
 from services.kafka.cluster.broker_log_dirs import BrokerLogDir
 from services.kafka.wire.deadline import Deadline
@@ -90,10 +90,8 @@ class BrokerDetails(ModalScreen[None]):
             with self.context.reading() as client:
                 client.describe(deadline)
                 return read_broker_settings(client.sender, self._row.id, SETTINGS, deadline, LANE)
-        except BreakglassError as error:
-            return Unknown(str(error))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            return Unknown(f"its answer cannot be read ({type(error).__name__}: {error})")
+            return Unknown(in_words(error, "its answer cannot be read"))
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 1), expand=True)

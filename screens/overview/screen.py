@@ -19,9 +19,9 @@ from screens.overview.messages import BrokersAsked
 from screens.overview.troubled import TroubledScreen
 from screens.overview.troubles import TroubleRow, trouble_columns, trouble_rows
 from screens.page import Page
+from screens.unforeseen import in_words
 from screens.widgets.facts import Facts
 from screens.widgets.line_table import LineTable
-from services.errors import BreakglassError
 from services.health.counts import NOT_READ, Trouble
 from services.health.monitor import Health
 from services.model import Broker, known
@@ -133,10 +133,8 @@ class OverviewScreen(Page):
         trouble = ""
         try:
             self._asking.ask(brokers)
-        except BreakglassError as error:
-            trouble = str(error)
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            trouble = f"their answers cannot be read ({type(error).__name__}: {error})"
+            trouble = in_words(error, "their answers cannot be read")
         self.post_message(BrokersAsked(trouble))
 
 

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from screens.checkpoints.acts import DeletePage, RestorePage, TakePage
-from screens.checkpoints.guarded import GuardedPage
+from screens.checkpoints.guarded import ActPage
 from screens.widgets.consent_field import ConsentField
 from services.checkpoint.asked import restore_asked, take_asked
 from services.checkpoint.participant.application import Guarantee
@@ -41,7 +41,7 @@ async def shown(pilot: Pilot[Any], words: str) -> None:
     await until(pilot, lambda: words in text(pilot.app), words)
 
 
-async def agreed(pilot: Pilot[Any], page: GuardedPage, phrase: str) -> None:
+async def agreed(pilot: Pilot[Any], page: ActPage, phrase: str) -> None:
     """Show *page*, which must ask for *phrase*, and type that."""
     await pilot.app.push_screen(page)
     await shown(pilot, phrase)

@@ -15,9 +15,9 @@ from textual.pilot import Pilot
 
 from console.app import BreakglassApp
 from screens.checkpoints.acts import DeletePage, RestorePage, TakePage
-from screens.checkpoints.guarded import GuardedPage
-from screens.elect.cancel import Cancel
+from screens.checkpoints.guarded import ActPage
 from screens.messages import CopyAsked, MutationBegan, MutationEnded
+from screens.widgets.cancel import Cancel
 from screens.widgets.consent_field import ConsentField
 from screens.widgets.prompt import Prompt
 from services.checkpoint.guarded.act import Outcome, Result, Underway
@@ -67,7 +67,7 @@ async def asked(act: CannedAct, **options: Any) -> AsyncIterator[Pilot[Any]]:
     """The page of *act*, with its phrase asked for."""
     console = armed_on(canned(), **options)
     async with console.run_test(size=SIZE) as pilot:
-        await console.push_screen(GuardedPage(console.context, act))
+        await console.push_screen(ActPage(console.context, act))
         await shown(pilot, FROZEN.phrase)
         yield pilot
 
@@ -126,16 +126,16 @@ async def test_pasting_is_refused(act: CannedAct) -> None:
     async with asked(act) as pilot:
         await pilot.press("tab")
         pilot.app.post_message(Paste(FROZEN.phrase))
-        await shown(pilot, "pasting is refused here")
+        await shown(pilot, "Pasting is refused here")
         await pilot.press("enter")
-        await shown(pilot, "that is not the phrase")
+        await shown(pilot, "That is not the phrase")
     assert act.calls == ["freeze"]
 
 
 async def test_another_phrase_does_nothing(act: CannedAct) -> None:
     async with asked(act) as pilot:
         await agree(pilot, "take checkpoint 6 with 2 markers")
-        await shown(pilot, "that is not the phrase: nothing was done")
+        await shown(pilot, "That is not the phrase: nothing was done")
     assert act.calls == ["freeze"]
 
 
@@ -143,7 +143,7 @@ async def test_what_cannot_be_done_asks_for_nothing() -> None:
     act = CannedAct([Refused("checkpoint 2 is failed: choose another one")])
     console = armed_on(canned())
     async with console.run_test(size=SIZE) as pilot:
-        await console.push_screen(GuardedPage(console.context, act))
+        await console.push_screen(ActPage(console.context, act))
         await shown(pilot, "Nothing was done: checkpoint 2 is failed")
         assert console.screen.query_one(ConsentField).disabled
 
@@ -152,7 +152,7 @@ async def test_an_error_that_nobody_expected_is_told() -> None:
     act = CannedAct([ValueError("odd")])
     console = armed_on(canned())
     async with console.run_test(size=SIZE) as pilot:
-        await console.push_screen(GuardedPage(console.context, act))
+        await console.push_screen(ActPage(console.context, act))
         await shown(pilot, "ended unexpectedly (ValueError: odd)")
 
 
@@ -242,7 +242,7 @@ async def test_while_it_runs_there_is_no_way_back(act: CannedAct) -> None:
         await until(pilot, held.come.is_set, "it to begin")
         await pilot.press("escape")
         page = pilot.app.screen
-        assert isinstance(page, GuardedPage)
+        assert isinstance(page, ActPage)
         assert page.unsaved()
         held.go.set()
         await shown(pilot, "is acknowledged")
@@ -434,7 +434,7 @@ async def test_names_from_a_store_are_drawn_harmlessly() -> None:
     )
     console = armed_on(canned())
     async with console.run_test(size=SIZE) as pilot:
-        await console.push_screen(GuardedPage(console.context, CannedAct([frozen])))
+        await console.push_screen(ActPage(console.context, CannedAct([frozen])))
         await shown(pilot, "[red]orders")
         assert "\x1b" not in text(console)
 
@@ -445,7 +445,7 @@ async def test_what_is_agreed_to_looks_as_before(
 ) -> None:
     console = armed_on(canned(), theme=look.theme, clock=stopped_clock)
     async with console.run_test(size=look.size) as pilot:
-        await console.push_screen(GuardedPage(console.context, act))
+        await console.push_screen(ActPage(console.context, act))
         await shown(pilot, FROZEN.phrase)
         await pilot.press(*"take check")
         await at_rest(pilot)
@@ -460,7 +460,7 @@ async def test_how_it_ended_looks_as_before(
     act.left = "checkpoint 6 is completed"
     console = armed_on(canned(), theme=look.theme, clock=stopped_clock)
     async with console.run_test(size=look.size) as pilot:
-        await console.push_screen(GuardedPage(console.context, act))
+        await console.push_screen(ActPage(console.context, act))
         await shown(pilot, FROZEN.phrase)
         await agree(pilot)
         await shown(pilot, "checkpoint 6 is completed")

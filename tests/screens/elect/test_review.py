@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from screens.elect.cancel import Cancel
 from screens.elect.phase import Phase
+from screens.widgets.cancel import Cancel
 from screens.widgets.consent_field import ConsentField
 from services.incident.incident import Incident
 from services.incident.row import Row
