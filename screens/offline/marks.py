@@ -17,8 +17,10 @@ class Marks:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[str, set[int]] = {}
+        self._numbers: dict[str, frozenset[int]] = {}
         self._groups: dict[object, Group] = {}
+        self._members: dict[object, frozenset[int]] = {}
+        """Of groups that were looked at: taking 50,000 numbers off their rows can be felt."""
         self._whole: dict[object, bool] = {}
         """Groups that were looked at since anything was marked."""
 
@@ -32,7 +34,7 @@ class Marks:
         if group is None:
             return False
         if key not in self._whole:
-            self._whole[key] = self._all_of(group.rows)
+            self._whole[key] = self._marked(group)
         return self._whole[key]
 
     @property
@@ -46,17 +48,15 @@ class Marks:
     def show(self, groups: Iterable[Group]) -> None:
         """These groups are listed from now on."""
         self._groups = {one.key: one for one in groups}
+        self._members.clear()
         self._whole.clear()
 
-    def toggle(self, groups: Sequence[Sequence[Row]]) -> None:
-        """Mark the rows of all *groups*, each of one topic; where all are marked, none."""
-        marked = all(self._all_of(rows) for rows in groups)
-        for rows in groups:
-            held = self._numbers.setdefault(rows[0].partition.topic, set())
-            if marked:
-                held.difference_update(_numbers(rows))
-            else:
-                held.update(_numbers(rows))
+    def toggle(self, lines: Sequence[Listed]) -> None:
+        """Mark what all *lines* stand for; where all of it is marked, nothing."""
+        marked = all(self._marked(one) for one in lines)
+        for line in lines:
+            held, numbers = self._held(line), self._numbers_of(line)
+            self._numbers[topic_of(line)] = held - numbers if marked else held | numbers
         self._whole.clear()
 
     def keep(self, rows: Iterable[Row]) -> None:
@@ -67,20 +67,36 @@ class Marks:
         for row in rows:
             partition = row.state.partition
             here.setdefault(partition.topic, set()).add(partition.partition)
-        for topic, numbers in self._numbers.items():
-            numbers.intersection_update(here.get(topic, ()))
+        gone: frozenset[int] = frozenset()
+        held = self._numbers.items()
+        self._numbers = {topic: numbers & here.get(topic, gone) for topic, numbers in held}
         self._whole.clear()
 
     def clear(self) -> None:
         self._numbers.clear()
         self._whole.clear()
 
-    def _all_of(self, rows: Sequence[Row]) -> bool:
-        return self._numbers.get(rows[0].partition.topic, set()).issuperset(_numbers(rows))
+    def _marked(self, line: Listed) -> bool:
+        """Whether all that *line* stands for is marked."""
+        return self._numbers_of(line) <= self._held(line)
+
+    def _held(self, line: Listed) -> frozenset[int]:
+        """What is marked of its topic."""
+        return self._numbers.get(topic_of(line), frozenset())
+
+    def _numbers_of(self, line: Listed) -> frozenset[int]:
+        if not isinstance(line, Group):
+            return frozenset((line.partition.partition,))
+        found = self._members.get(line.key)
+        if found is None:
+            found = frozenset([one.state.partition.partition for one in line.rows])
+            self._members[line.key] = found
+        return found
 
 
-def _numbers(rows: Sequence[Row]) -> list[int]:
-    return [one.state.partition.partition for one in rows]
+def topic_of(line: Listed) -> str:
+    """The topic of what a line stands for."""
+    return line.topic if isinstance(line, Group) else line.partition.topic
 
 
 def line_key(line: Listed) -> Hashable:

@@ -130,7 +130,7 @@ class PartitionList(LineTable[Listed]):
 
     def action_mark(self) -> None:
         if self.current is not None:
-            self.marks.toggle([rows_of(self.current)])
+            self.marks.toggle([self.current])
             self._draw_marks()
             self.action_move(1)
 
@@ -138,7 +138,7 @@ class PartitionList(LineTable[Listed]):
         self.when_listed(self._mark_all)
 
     def _mark_all(self) -> None:
-        self.marks.toggle([one.rows for one in self.listing.groups])
+        self.marks.toggle(self.listing.groups)
         self._draw_marks()
 
     def action_unmark_all(self) -> None:
