@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from console.exits import collect_cycles_seldom
+
 TESTS = Path(__file__).parent
 BROKER_SECONDS = 300
 """How long a test of brokers or of Spark may take on a busy machine: the first one may have to
@@ -34,6 +36,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if not item.get_closest_marker("timeout"):
                     item.add_marker(pytest.mark.timeout(BROKER_SECONDS))
     _put_longest_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """Collect cycles as seldom as the product: thousands of collected tests hold none."""
+    collect_cycles_seldom()
 
 
 def _put_longest_first(items: list[pytest.Item]) -> None:
