@@ -48,6 +48,7 @@ from screens.messages import (
 from screens.page import Page
 from screens.refreshing import Refresher
 from screens.screenshot import hide_records, save_screenshot
+from screens.stylesheet import KeptStylesheet
 from services.errors import StorageError
 from services.state_folder import state_folder
 from themes.palettes import MONOCHROME, PALETTES
@@ -108,6 +109,7 @@ class BreakglassApp(App[None]):
         start: str = DEFAULT_MODE,
     ) -> None:
         super().__init__()
+        self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
         self.context = context
         self._refresher = Refresher(self, context)
         self._start = start
