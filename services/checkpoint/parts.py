@@ -50,6 +50,7 @@ def finisher_of(
 ) -> Iterator[Finisher]:
     """Decides and copies, until the end of the block."""
     from services.checkpoint.kafka.deciding import Decider
+    from services.checkpoint.spark.lineages import SparkLineages
     from services.checkpoint.spark.sources import KafkaSources
     from services.pipeline.kafka_options import java_properties
     from services.pipeline.running import BackupSettings, Meter, Run
@@ -65,7 +66,12 @@ def finisher_of(
         run = Run(client, spark, properties, settings, Meter(lambda _: None))
         yield Finisher(
             store,
-            Decider(client, how.drain_seconds, control_topic=wanted.control_topic),
+            Decider(
+                client,
+                how.drain_seconds,
+                control_topic=wanted.control_topic,
+                read_lineages=SparkLineages(run),
+            ),
             KafkaSources(run, wanted.control_topic, version),
             how.node,
             version,

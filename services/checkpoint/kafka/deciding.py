@@ -16,15 +16,15 @@ from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
 from services.checkpoint.kafka.control_log import read_control
 from services.checkpoint.kafka.epochs import Histories, epoch_at, read_histories, told
 from services.checkpoint.kafka.groups import drained, read_by, read_standing
+from services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
 from services.checkpoint.kafka.owners import await_owners
-from services.checkpoint.kafka.scanning import Seen, nothing_to_process, read_cut, scan_all
+from services.checkpoint.kafka.scanning import nothing_to_process, read_cut
 from services.checkpoint.kafka.topics import incarnation, of, subjects
 from services.checkpoint.protocol.epochs import diverged
 from services.checkpoint.protocol.lineage import (
     Lineage,
     Offsets,
-    Origin,
     channel_state,
     greatest_cut,
     lowered_offsets,
@@ -58,6 +58,8 @@ class Decider:
     """For groups to come to the cut, and for transactions to end."""
     wait: Callable[[float], None] = time.sleep
     control_topic: str = CONTROL_TOPIC
+    read_lineages: ReadLineages = read_here
+    """For a verified checkpoint; commands have Spark do it."""
 
     def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
         """What is in the checkpoint that was asked for by *take* and acknowledged by *started*.
@@ -188,7 +190,8 @@ class _Task:
         owned = {name: read_by(one, cut) for name, one in standing.items()}
         how = self.how
         await_owners(how.client, self.take, owned, how.control_topic, deadline, how.wait)
-        read = self._read(deadline)
+        # Their members have come to the cut by now: it is less than Spark takes to begin.
+        read = self._read(read_here, deadline, self._sought)
         processed = {name: self._numbers(read_by(standing[name], cut)) for name in self.take.groups}
         found = self._document(self._numbers(cut), processed, read)
         self._require_states(found)
@@ -201,9 +204,14 @@ class _Task:
             # Their outputs come before their commits: below the floors they could not be trusted.
             self._drained(slow, self.told, deadline)
         standing = self._standing()
-        read = self._read(deadline)
         ends = self._numbers(self.told)
         committed = {name: self._numbers(one) for name, one in standing.items()}
+        within = {
+            name: {one: min(offset, ends[one]) for one, offset in offsets.items()}
+            for name, offsets in committed.items()
+        }
+        sought = replace(self._sought, ends=ends, offsets=within)
+        read = self._read(self.how.read_lineages, deadline, sought)
         cut = greatest_common_cut(self._numbers(self.floors), ends, committed, read.records)
         processed = {
             name: {one: min(offset, cut[one]) for one, offset in offsets.items()}
@@ -251,40 +259,18 @@ class _Task:
         deadline = Deadline.after(ASK_SECONDS)
         return read_standing(self.how.client, self.take.groups, self.numbered, deadline)
 
-    def _read(self, deadline: Deadline) -> _Read:
-        """The records from the floors to where the logs end now."""
+    def _read(self, read: ReadLineages, deadline: Deadline, sought: Sought) -> _Read:
+        """What led to the records from the floors to where the logs end now."""
         logs, ends = settled(self.how.client, self.topics, deadline)
         histories = _histories(logs, ends)
-        ids = {one.partition: one.topic_id.hex for one in self.logs.states}
-        numbers = {
-            (ids[partition], partition.partition): number
-            for partition, number in self.numbered.items()
-        }
-        found: dict[str, list[Lineage]] = {name: [] for name in self.take.groups}
-        for one in scan_all(logs, self.floors, ends):
-            self._sort(one, numbers, found)
-        return _Read(found, histories)
+        return _Read(read(logs, self.floors, ends, sought), histories)
 
-    def _sort(
-        self,
-        one: Seen,
-        numbers: Mapping[tuple[str, int], int],
-        found: Mapping[str, list[Lineage]],
-    ) -> None:
-        cause = one.stamp.source or one.stamp.cause
-        if cause is None:
-            return
-        number = numbers.get((cause.place.topic_id, cause.place.partition))
-        if number is None:
-            # Of another timeline, or of a topic that is not in the checkpoint: from outside.
-            return
-        if cause.group not in found:
-            raise Refused(
-                f"unverifiable: group {cause.group} writes into {one.partition}, and is not in the "
-                "checkpoint: name it with --group"
-            )
-        origin = Origin(number, cause.place.offset, cause.index)
-        found[cause.group].append(Lineage(self.numbered[one.partition], one.offset, origin))
+    @property
+    def _sought(self) -> Sought:
+        """Every record of the groups."""
+        ids = {one.partition: one.topic_id.hex for one in self.logs.states}
+        causes = {(ids[one], one.partition): number for one, number in self.numbered.items()}
+        return Sought(self.numbered, causes, tuple(self.take.groups))
 
     def _document(
         self,

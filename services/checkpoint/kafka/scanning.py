@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from services.checkpoint.kafka.log_ends import Ends, Logs
-from services.checkpoint.kafka.stamps import Stamp, stamp_of
+from services.checkpoint.kafka.stamps import Headers, Stamp, stamp_of
 from services.checkpoint.protocol.cut import cut
 from services.errors import ClusterError, Refused
 from services.model import TopicPartition
@@ -43,17 +43,23 @@ def scan(logs: Logs, partition: TopicPartition, start: int, end: int) -> Iterato
     for batch in log.batches(start, end):
         for record in batch.records(log.where):
             if start <= record.offset < end:
-                stamp = stamp_of(record.headers)
-                if stamp is None:
-                    raise Refused(_foreign(partition, record.offset))
+                stamp = require_stamp(partition, record.offset, record.headers)
                 yield Seen(partition, record.offset, stamp)
 
 
-def _foreign(partition: TopicPartition, offset: int) -> str:
-    return (
-        f"unverifiable: the record at offset {offset} of {partition} says nothing of what led to "
-        "it: have its writer use the participant, or take it out of the checkpoint's topics"
-    )
+def require_stamp(partition: TopicPartition, offset: int, headers: Headers) -> Stamp:
+    """What the headers of a record say.
+
+    Raises:
+        Refused: they say nothing of what led to it (H10).
+    """
+    stamp = stamp_of(headers)
+    if stamp is None:
+        raise Refused(
+            f"unverifiable: the record at offset {offset} of {partition} says nothing of what led "
+            "to it: have its writer use the participant, or take it out of the checkpoint's topics"
+        )
+    return stamp
 
 
 def scan_all(logs: Logs, starts: Ends, ends: Ends) -> Iterator[Seen]:

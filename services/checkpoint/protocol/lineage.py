@@ -85,6 +85,17 @@ def _processed(origin: Origin | None, offsets: Offsets) -> bool:
     return origin is None or origin.offset < offsets.get(origin.partition, 0)
 
 
+def needed(one: Lineage, ends: Offsets, offsets: Offsets) -> bool:
+    """Whether a record counts for any cut within *ends*; what is read of a log is mostly others.
+
+    *offsets* are the group's, none of them past *ends*. A record behind the ends whose cause was
+    not processed within them neither lowers a cut nor is in transit over it.
+    """
+    if one.origin is None:
+        return False
+    return one.offset < ends[one.partition] or _processed(one.origin, offsets)
+
+
 def channel_state(
     cut: Offsets, offsets: Offsets, records: Iterable[Lineage], inside: Collection[Origin] = ()
 ) -> tuple[Lineage, ...]:

@@ -15,6 +15,7 @@ from services.checkpoint.protocol.lineage import (
     channel_state,
     greatest_cut,
     lowered_offsets,
+    needed,
 )
 from tests.unit.checkpoint.protocol.tokens import PARTITIONS, TOKENS, Ring, ended, places
 
@@ -156,6 +157,25 @@ def test_h08_a_record_whose_cause_is_outside_ends_the_cut(origin: Origin | None,
     assert found.positions == {0: end, 1: 5}
     assert found.rolled_back == {0: 9 - end, 1: 0}
     assert found.offsets == {0: end, 1: 5}
+
+
+def test_h08_what_does_not_count_changes_no_cut_and_nothing_in_transit() -> None:
+    left_out = 0
+    for seed in SEEDS:
+        found = ring(seed)
+        floors, ends = read_apart(found), read_apart(found)
+        committed = dict(enumerate(found.committed))
+        found.run(40)
+        every = found.lineage(floors)
+        within = {one: min(offset, ends[one]) for one, offset in committed.items()}
+        some = [one for one in every if needed(one, ends, within)]
+        lowered = greatest_cut(floors, ends, committed, every)
+        assert greatest_cut(floors, ends, committed, some) == lowered
+        at = (lowered.positions, lowered.offsets)
+        assert channel_state(*at, some) == channel_state(*at, every)
+        assert lowered_offsets(*at, some) == lowered_offsets(*at, every)
+        left_out += len(every) - len(some)
+    assert left_out > 0
 
 
 def test_h08_lowering_one_log_lowers_another() -> None:

@@ -1,0 +1,243 @@
+"""H8: what Spark tells of lineage is what reading the logs here tells, record by record."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from services.checkpoint.kafka.deciding import Decider
+from services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
+from services.checkpoint.kafka.log_ends import Ends, Logs, read_ends
+from services.checkpoint.kafka.stamps import OUTSIDE, Cause, Place, stamped
+from services.checkpoint.kafka.topics import incarnation, of, subjects
+from services.checkpoint.protocol.lineage import Lineage
+from services.checkpoint.spark.lineages import SparkLineages
+from services.checkpoint.store.documents import (
+    CutDocument,
+    Level,
+    Policy,
+    StartedDocument,
+    TakeDocument,
+)
+from services.errors import Refused
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.lab.cluster import Cluster
+from services.lab.topics import create_topic
+from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.session import Spark
+from services.topic_backup.store.store import LocalStore
+from tests.pipeline.producing import FOR_EVER
+
+LOG = logging.getLogger(__name__)
+LOG.addHandler(logging.NullHandler())
+SECONDS = 60.0
+PARTITIONS = 3
+GROUPS = ("bank", "audit")
+HALF = 40
+"""Records of each partition, before the ends are read and after that."""
+FAR_MS = 2**62
+"""A timestamp that Spark cannot hold."""
+
+Headers = Sequence[tuple[str, bytes]]
+
+
+@dataclass
+class Writer:
+    """Writes into two topics, each record with a cause in either of them."""
+
+    cluster: Cluster
+    client: ReadClient
+    topics: tuple[str, str]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"bootstrap.servers": self.cluster.bootstrap_servers}
+
+    def logs(self) -> tuple[Logs, Ends]:
+        return read_ends(self.client, self.topics, Deadline.after(SECONDS))
+
+    def ids(self) -> dict[str, str]:
+        return {one.partition.topic: one.topic_id.hex for one in self.logs()[0].states}
+
+    def write(self, offset: int) -> None:
+        """So many records into each partition, some of them in transactions, ended or aborted."""
+        for transaction, commits in enumerate((True, False, True)):
+            with self.transaction(f"{transaction}", commits=commits) as put:
+                for number in range(transaction, HALF, 3):
+                    for topic in self.topics:
+                        for partition in range(PARTITIONS):
+                            put(topic, partition, self.headers(topic, partition, offset + number))
+
+    def headers(self, topic: str, partition: int, number: int) -> Headers:
+        """By turns of either group, from outside, of another timeline, moved by a restore."""
+        index, group = number % 2, GROUPS[(number // 2) % len(GROUPS)]
+        back = self.topics[(number + self.topics.index(topic)) % 2]
+        where = Place(self.ids()[back], (partition + number) % PARTITIONS, number + number % 5)
+        cause = Cause(where, index, group)
+        match number % 7:
+            case 3:
+                return [("trace", b"x"), *OUTSIDE]
+            case 4:
+                return stamped(number, Cause(replace(where, topic_id="f" * 32), index, group))
+            case 5:
+                return stamped(number, Cause(replace(where, topic_id="f" * 32), 0, group), cause)
+            case _:
+                return [*stamped(number, cause), ("trace", b"y" * number)]
+
+    def transaction(self, name: str, *, commits: bool) -> Any:
+        from contextlib import contextmanager
+
+        from confluent_kafka import Producer
+
+        @contextmanager
+        def within() -> Iterator[Callable[[str, int, Headers], None]]:
+            ids = {"transactional.id": f"{self.topics[0]}-{name}"}
+            producer = Producer({**self.settings, **ids}, logger=LOG)
+            producer.init_transactions(SECONDS)
+            producer.begin_transaction()
+
+            def put(topic: str, partition: int, headers: Headers) -> None:
+                producer.produce(topic, b"v" * 50, partition=partition, headers=list(headers))
+
+            yield put
+            assert producer.flush(SECONDS) == 0
+            if commits:
+                producer.commit_transaction(SECONDS)
+            else:
+                producer.abort_transaction(SECONDS)
+
+        return within()
+
+    def put(self, topic: str, headers: Headers, timestamp: int = 0) -> None:
+        from confluent_kafka import Producer
+
+        producer = Producer(self.settings, logger=LOG)
+        producer.produce(topic, b"v", partition=0, headers=list(headers), timestamp=timestamp)
+        assert producer.flush(SECONDS) == 0
+
+    def sought(self) -> Sought:
+        numbers = {of(one): one.number for one in subjects(self.logs()[0].states)}
+        ids = self.ids()
+        causes = {(ids[one.topic], one.partition): number for one, number in numbers.items()}
+        return Sought(numbers, causes, GROUPS)
+
+
+@pytest.fixture
+def writer(broker: Cluster, client: ReadClient, topic: str) -> Writer:
+    topics = (topic, f"{topic}-too")
+    for one in topics:
+        create_topic(broker, one, [[1]] * PARTITIONS, FOR_EVER)
+    return Writer(broker, client, topics)
+
+
+@pytest.fixture
+def by_spark(
+    client: ReadClient, spark: Spark, broker: Cluster, tmp_path_factory: pytest.TempPathFactory
+) -> ReadLineages:
+    connection = {"bootstrap.servers": broker.bootstrap_servers}
+    unused = BackupSettings(LocalStore(tmp_path_factory.mktemp("unused")))
+    return SparkLineages(Run(client, spark, connection, unused, Meter(lambda _: None)))
+
+
+def in_order(found: dict[str, list[Lineage]]) -> dict[str, list[tuple[int, int, Any]]]:
+    return {
+        group: sorted((one.partition, one.offset, one.origin) for one in some)
+        for group, some in found.items()
+    }
+
+
+def both(
+    writer: Writer, by_spark: ReadLineages, starts: Ends, sought: Sought
+) -> Sequence[dict[str, list[Lineage]]]:
+    logs, ends = writer.logs()
+    return [read(logs, starts, ends, sought) for read in (read_here, by_spark)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_h08_spark_tells_the_same_of_every_record_and_decides_the_same_cut(
+    writer: Writer, by_spark: ReadLineages
+) -> None:
+    logs, floors = writer.logs()
+    writer.write(0)
+    _, ends = writer.logs()
+    writer.write(HALF)
+    sought = writer.sought()
+    here, spark = both(writer, by_spark, floors, sought)
+    assert in_order(spark) == in_order(here)
+    assert all(len(some) > HALF for some in here.values())
+
+    told = {sought.numbers[one]: end for one, end in ends.items()}
+    offsets = {name: {number: end // 2 for number, end in told.items()} for name in GROUPS}
+    within = replace(sought, ends=told, offsets=offsets)
+    fewer, by_tasks = both(writer, by_spark, floors, within)
+    assert in_order(by_tasks) == in_order(fewer)
+    assert 0 < sum(map(len, fewer.values())) < sum(map(len, here.values()))
+
+    cuts = [decided(writer, logs, floors, ends, read) for read in (read_here, by_spark)]
+    assert replace(cuts[0], at_ms=0) == replace(cuts[1], at_ms=0)
+    assert sum(cuts[0].rolled_back.values()) > 0
+
+
+def decided(
+    writer: Writer, logs: Logs, floors: Ends, ends: Ends, read: ReadLineages
+) -> CutDocument:
+    numbered = subjects(logs.states)
+    take = TakeDocument(
+        1,
+        Level.VERIFIED,
+        numbered,
+        "request",
+        1,
+        incarnation=incarnation(logs.states),
+        groups=dict.fromkeys(GROUPS, Policy.EXACTLY_ONCE),
+        floors={one.number: floors[of(one)] for one in numbered},
+    )
+    started = StartedDocument(1, {one.number: ends[of(one)] for one in numbered})
+    return Decider(writer.client, read_lineages=read).decide(take, started)
+
+
+@pytest.mark.timeout(180)
+def test_h10_spark_refuses_the_same_record_with_the_same_words(
+    writer: Writer, by_spark: ReadLineages
+) -> None:
+    _, floors = writer.logs()
+    sought = writer.sought()
+    said = []
+    foreign: Headers = [("trace", b"no participant")]
+    where = Place(writer.ids()[writer.topics[0]], 0, 0)
+    unnamed = stamped(1, Cause(where, 0, "nobody"))
+    for headers in (unnamed, foreign):
+        # The second one lies behind the first: the first stays the reason.
+        writer.put(writer.topics[1], headers)
+        logs, ends = writer.logs()
+        for read in (read_here, by_spark):
+            with pytest.raises(Refused) as refused:
+                read(logs, floors, ends, sought)
+            said.append(str(refused.value))
+    assert len(set(said)) == 1
+    assert "group nobody writes into" in said[0]
+
+
+@pytest.mark.timeout(180)
+def test_h08_what_spark_cannot_hold_is_read_all_the_same(
+    writer: Writer, by_spark: ReadLineages
+) -> None:
+    _, floors = writer.logs()
+    where = Place(writer.ids()[writer.topics[0]], 0, 0)
+    writer.put(writer.topics[0], stamped(1, Cause(where, 0, GROUPS[0])), timestamp=FAR_MS)
+    here, spark = both(writer, by_spark, floors, writer.sought())
+    assert in_order(spark) == in_order(here)
+    assert len(here[GROUPS[0]]) == 1
+
+
+def test_h08_where_nothing_was_written_no_job_is_run(
+    writer: Writer, by_spark: ReadLineages
+) -> None:
+    logs, ends = writer.logs()
+    assert by_spark(logs, ends, ends, writer.sought()) == {name: [] for name in GROUPS}
