@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from services.topic_backup.store.key import Key
     from services.topic_backup.store.store import Store
 
+Source = Annotated[str, typer.Option("--from", metavar="URL", help="Folder of the backup.")]
+OnlyTopics = Annotated[
+    str | None, typer.Option("--topics", metavar="A,B", help="Only these topics.")
+]
 EncryptKey = Annotated[
     str | None,
     typer.Option(

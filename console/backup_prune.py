@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.backup_place import EncryptKey, place
+from console.backup_place import EncryptKey, OnlyTopics, Source, place
 from console.consent import Consent, Phrases
 from console.option_values import names_in
+from console.options import AsJson
 from console.output import Column, print_json, print_table, say
 from services.words.moments import time_text
 
@@ -21,10 +22,8 @@ _MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_00
 
 
 def prune(
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="Folder of the backup.")],
-    topics: Annotated[
-        str | None, typer.Option("--topics", metavar="A,B", help="Only these topics.")
-    ] = None,
+    source: Source,
+    topics: OnlyTopics = None,
     older_than: Annotated[
         str | None,
         typer.Option(metavar="AGE", help="All of whose records are older: 30d, 12h, 90m."),
@@ -37,7 +36,7 @@ def prune(
     ] = False,
     encrypt_key: EncryptKey = None,
     consent: Phrases = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the old segments of a backup that can go; with --delete, remove them.
 

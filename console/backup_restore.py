@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.backup_place import EncryptKey, place
+from console.backup_place import EncryptKey, OnlyTopics, Source, place
 from console.backup_run import Master
 from console.consent import Consent, Phrases
 from console.option_values import names_in, pairs_in
-from console.options import connected_for_writing
+from console.options import AsJson, DryRun, connected_for_writing
 from console.output import print_json, say
-from console.restoring import carried_out, default_state, exit_code, print_restored
+from console.restoring import (
+    Compared,
+    Renamed,
+    Replicas,
+    Resume,
+    carried_out,
+    default_state,
+    exit_code,
+    print_restored,
+)
 from console.wiring import Connection
 
 if TYPE_CHECKING:
@@ -32,10 +41,8 @@ Pairs = list[str] | None
 @connected_for_writing
 def restore(
     connection: Connection,
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="Folder of the backup.")],
-    topics: Annotated[
-        str | None, typer.Option("--topics", metavar="A,B", help="Only these topics.")
-    ] = None,
+    source: Source,
+    topics: OnlyTopics = None,
     tail_of: Annotated[
         Path | None,
         typer.Option(
@@ -44,9 +51,7 @@ def restore(
             "is the folder of a rescue, or of a backup.",
         ),
     ] = None,
-    renamed: Annotated[
-        Pairs, typer.Option("--map", metavar="OLD=NEW", help="Another name (repeatable).")
-    ] = None,
+    renamed: Renamed = None,
     partitions: Annotated[
         str | None, typer.Option("--partitions", metavar="0,2", help="Only these partitions.")
     ] = None,
@@ -67,9 +72,7 @@ def restore(
             help="A topic setting (repeatable); KEY= leaves out one that was saved.",
         ),
     ] = None,
-    replication_factor: Annotated[
-        int | None, typer.Option(min=1, help="Replicas of new topics (the brokers' default).")
-    ] = None,
+    replication_factor: Replicas = None,
     groups: Annotated[
         bool, typer.Option("--groups", help="Give consumer groups their offsets, too.")
     ] = False,
@@ -83,9 +86,7 @@ def restore(
     into_existing: Annotated[
         bool, typer.Option("--into-existing", help="Add to topics that hold records.")
     ] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a restore that was ended.")
-    ] = False,
+    resume: Resume = False,
     batch_records: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Records of one transaction.")
     ] = 20_000,
@@ -95,12 +96,8 @@ def restore(
             help="Each record once, whatever is killed. Without, some may be there twice then."
         ),
     ] = True,
-    check: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Compare every record afterwards.")
-    ] = True,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")
-    ] = False,
+    check: Compared = True,
+    dry_run: DryRun = False,
     state: Annotated[
         Path | None,
         typer.Option(
@@ -110,7 +107,7 @@ def restore(
     encrypt_key: EncryptKey = None,
     master: Master = "local[*,4]",
     consent: Phrases = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Put topics back: keys, values, headers, timestamps, order and partitions as they were.
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.backup_place import EncryptKey, place
+from console.backup_place import EncryptKey, OnlyTopics, Source, place
 from console.option_values import names_in
-from console.options import connected
+from console.options import AsJson, connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
 from services.clock import now_ms
@@ -23,15 +23,13 @@ if TYPE_CHECKING:
 @connected
 def status(
     connection: Connection,
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="Folder of the backup.")],
-    topics: Annotated[
-        str | None, typer.Option("--topics", metavar="A,B", help="Only these topics.")
-    ] = None,
+    source: Source,
+    topics: OnlyTopics = None,
     live: Annotated[
         bool, typer.Option("--live", help="Ask the cluster how far each backup is behind.")
     ] = False,
     encrypt_key: EncryptKey = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say of each topic and partition what is backed up, how old it is, when it was verified."""
     from services.topic_backup.status import read_status

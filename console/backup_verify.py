@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from console.backup_place import EncryptKey, place
+from console.backup_place import EncryptKey, OnlyTopics, Source, place
 from console.backup_run import Master
 from console.option_values import names_in
-from console.options import connected
+from console.options import AsJson, connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
 
@@ -24,10 +24,8 @@ if TYPE_CHECKING:
 @connected
 def verify(
     connection: Connection,
-    source: Annotated[str, typer.Option("--from", metavar="URL", help="Folder of the backup.")],
-    topics: Annotated[
-        str | None, typer.Option("--topics", metavar="A,B", help="Only these topics.")
-    ] = None,
+    source: Source,
+    topics: OnlyTopics = None,
     against: Annotated[
         str | None,
         typer.Option("--against", metavar="TOPIC", help="Compare every record with this topic."),
@@ -43,7 +41,7 @@ def verify(
         ),
     ] = None,
     master: Master = "local[*,4]",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check a backup: its files against their hashes, then its records against a topic.
 

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from console.checkpoint_options import AsJson, Id, Store, found_in, milliseconds, store_at
+from console.checkpoint_options import Id, Store, found_in, milliseconds, store_at
 from console.consent import Consent, Phrases
+from console.options import AsJson
 from console.output import print_json, say
 
 Write = Annotated[bool, typer.Option("--write", help="Allow this command to change the store.")]

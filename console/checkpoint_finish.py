@@ -10,7 +10,6 @@ from console.backup_run import Master
 from console.checkpoint_list import end_with
 from console.checkpoint_options import (
     CONTROL,
-    AsJson,
     ControlTopic,
     Drain,
     Id,
@@ -21,7 +20,7 @@ from console.checkpoint_options import (
     store_at,
 )
 from console.checkpoint_take import coordinating, holder, say_released
-from console.options import connected_for_writing
+from console.options import AsJson, connected_for_writing
 from console.output import say
 from console.wiring import Connection
 from services.checkpoint.asked import bytes_per_second

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from console.checkpoint_options import AsJson, Id, Store, found_in, store_at
+from console.checkpoint_options import Id, Store, found_in, store_at
+from console.options import AsJson
 from console.output import Column, print_json, print_table, say
 from services.checkpoint.promise import promise
 from services.words.moments import time_text

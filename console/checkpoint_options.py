@@ -20,6 +20,9 @@ Store = Annotated[
     str,
     typer.Option("--store", metavar="URL", help="Folder of the checkpoints, or s3://BUCKET/..."),
 ]
+Topics = Annotated[
+    str, typer.Option("--topics", metavar="A,B", help="Topics, with commas between.")
+]
 Id = Annotated[int, typer.Argument(min=1, metavar="ID", help="The checkpoint's id.")]
 Groups = Annotated[
     list[str] | None,
@@ -46,7 +49,6 @@ Drain = Annotated[
         "--drain", min=0.1, metavar="SECONDS", help="For groups to process what is in it."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 CONTROL = CONTROL_TOPIC
 
 

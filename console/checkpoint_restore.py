@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.backup_run import Master
-from console.checkpoint_options import CONTROL, AsJson, ControlTopic, Id, Store, found_in, store_at
+from console.checkpoint_options import CONTROL, ControlTopic, Id, Store, found_in, store_at
 from console.consent import Consent, Phrases
 from console.option_values import pairs_in
-from console.options import connected_for_writing
+from console.options import AsJson, DryRun, connected_for_writing
 from console.output import print_json, say
-from console.restoring import carried_out, default_state, exit_code, print_restored
+from console.restoring import (
+    Compared,
+    Renamed,
+    Replicas,
+    Resume,
+    carried_out,
+    default_state,
+    exit_code,
+    print_restored,
+)
 from console.wiring import Connection
 from services.checkpoint.asked import new_names
 from services.checkpoint.promise import promise
@@ -33,25 +42,14 @@ def restore_checkpoint(
     connection: Connection,
     id: Id,
     store: Store,
-    renamed: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="OLD=NEW", help="Another name (repeatable)."),
-    ] = None,
+    renamed: Renamed = None,
     suffix: Annotated[
         str, typer.Option(metavar="TEXT", help="Behind the names of those that --map leaves out.")
     ] = "",
-    replication_factor: Annotated[
-        int | None, typer.Option(min=1, help="Replicas of new topics (the brokers' default).")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a restore that was ended.")
-    ] = False,
-    check: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Compare every record afterwards.")
-    ] = True,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")
-    ] = False,
+    replication_factor: Replicas = None,
+    resume: Resume = False,
+    check: Compared = True,
+    dry_run: DryRun = False,
     state: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where to keep how far it is.")
     ] = None,

@@ -18,6 +18,7 @@ from console.checkpoint_options import (
     MaxRate,
     Node,
     Store,
+    Topics,
     milliseconds,
     store_at,
 )
@@ -39,9 +40,7 @@ PORT = 9600
 def serve(
     connection: Connection,
     store: Store,
-    topics: Annotated[
-        str, typer.Option("--topics", metavar="A,B", help="Topics, with commas between.")
-    ],
+    topics: Topics,
     group: Groups = None,
     level: Annotated[
         Level, typer.Option(help="What is promised about consistency.")

@@ -13,17 +13,17 @@ from console.backup_run import Master
 from console.checkpoint_list import end_with
 from console.checkpoint_options import (
     CONTROL,
-    AsJson,
     ControlTopic,
     Drain,
     Groups,
     MaxRate,
     Node,
     Store,
+    Topics,
     store_at,
 )
 from console.option_values import names_in
-from console.options import connected_for_writing
+from console.options import AsJson, connected_for_writing
 from console.output import say
 from console.wiring import Connection
 from services.checkpoint.asked import bytes_per_second, policies
@@ -46,9 +46,7 @@ ASK_SECONDS = 60.0
 def take(
     connection: Connection,
     store: Store,
-    topics: Annotated[
-        str, typer.Option("--topics", metavar="A,B", help="Topics, with commas between.")
-    ],
+    topics: Topics,
     group: Groups = None,
     level: Annotated[
         Level, typer.Option(help="What is promised about its consistency.")

@@ -13,7 +13,7 @@ import typer
 from console.backup_place import EncryptKey, key_of
 from console.backup_run import Master
 from console.commands import new_app
-from console.options import connected
+from console.options import AsJson, connected
 from console.output import print_json, say
 from console.wiring import Connection
 from services.words.inert import bounded
@@ -76,7 +76,7 @@ def diff(
     ] = SPARK_ABOVE,
     master: Master = "local[*,4]",
     encrypt_key: EncryptKey = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare two sources of records: backups, topics, replicas, log folders, checkpoints.
 

@@ -12,7 +12,7 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_acls
-from console.options import connected, connected_for_writing
+from console.options import AsJson, connected, connected_for_writing
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
 from services.words.inert import inert
@@ -38,7 +38,7 @@ Topics = Annotated[list[str] | None, typer.Option("--topic", help="Only this top
 def past_end(
     connection: Connection,
     topic: Topics = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List committed offsets that lie past the end of their log."""
     with connection.reading() as client:

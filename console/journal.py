@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
-from console.options import connected
+from console.options import AsJson, connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
 from services.errors import UsageError
@@ -26,7 +26,6 @@ app = new_app(
     "files of your state folder; but for `check` no cluster is asked. Times are UTC."
 )
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 Journals = Annotated[
     list[str] | None, typer.Argument(metavar="[JOURNAL]...", help="Names or paths (the newest).")
 ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
+from console.options import AsJson
 from console.output import Column, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ State = Annotated[
 Nodes = Annotated[
     list[int], typer.Argument(metavar="NODE...", help="Brokers 1, 2, 3; controllers 101, 102.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 
 
 @app.command()

@@ -16,7 +16,7 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
-from console.options import connected_for_writing
+from console.options import DURATION_MS, Duration, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from services.recovery.triage import Triage
 
 app = new_app()
-
-DURATION_MS = 30_000
 
 
 class ElectionChoice(StrEnum):
@@ -73,9 +71,7 @@ def leader_election(
     all_topic_partitions: Annotated[
         bool, typer.Option("--all-topic-partitions", help="Every partition that needs it.")
     ] = False,
-    recovery_duration_ms: Annotated[
-        int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
-    ] = DURATION_MS,
+    recovery_duration_ms: Duration = DURATION_MS,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,

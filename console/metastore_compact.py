@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
+from console.metastore_options import BackupFile
+from console.options import AsJson
 from console.output import print_json, say
 
 
 def compact(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")],
+    file: BackupFile,
     to: Annotated[
         Path, typer.Option("--to", metavar="DIR", help="A new folder for the smaller one.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Leave out of a backup what was terminated and superseded, into a new file.
 

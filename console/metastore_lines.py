@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
 
-import typer
+from console.metastore_options import BackupFile
 
 
-def lines(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")],
-) -> None:
+def lines(file: BackupFile) -> None:
     """Print the lines of a backup for kafka-console-producer, the way of KLIP-31.
 
     Refused, before anything is printed, where that program would split a line wrongly: a name with

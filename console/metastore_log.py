@@ -10,7 +10,7 @@ import typer
 
 from console.consent import Consent, Phrases
 from console.metastore_options import ServerConfig, ServiceId, reaching, service_settings
-from console.options import connected, connected_for_writing
+from console.options import AsJson, connected, connected_for_writing
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
 from services.words.inert import bounded, inert
@@ -30,7 +30,6 @@ DOING = "submitting a statement"
 Backup = Annotated[
     Path | None, typer.Option("--from", metavar="FILE", help="A backup in place of the topic.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 StatementText = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="One statement of ksqlDB, such as DROP STREAM A;")
 ]

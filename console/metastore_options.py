@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 ServiceId = Annotated[
     str | None, typer.Option("--service-id", metavar="S", help="ksql.service.id of the service.")
 ]
+BackupFile = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
+SkipTerminate = Annotated[
+    bool, typer.Option("--skip-terminate-cluster", help="Leave out TERMINATE CLUSTER.")
+]
 ServerConfig = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Its ksql-server.properties, in place of that."),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from console.consent import Consent, Phrases
-from console.metastore_options import ServerConfig, reaching
-from console.options import connected_for_writing
+from console.metastore_options import ServerConfig, SkipTerminate, reaching
+from console.options import AsJson, DryRun, connected_for_writing
 from console.output import print_json, say
 from console.wiring import Connection
 
@@ -37,9 +37,7 @@ def restore(
     skip_incompatible: Annotated[
         bool, typer.Option("--skip-incompatible", help="Leave out lines that cannot be read.")
     ] = False,
-    skip_terminate_cluster: Annotated[
-        bool, typer.Option("--skip-terminate-cluster", help="Leave out TERMINATE CLUSTER.")
-    ] = False,
+    skip_terminate_cluster: SkipTerminate = False,
     compact_offsets: Annotated[
         bool,
         typer.Option(
@@ -54,11 +52,9 @@ def restore(
         Path | None,
         typer.Option(metavar="DIR", help="Where the present topic is backed up to, beforehand."),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")
-    ] = False,
+    dry_run: DryRun = False,
     consent: Phrases = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Delete the command topic and make it anew from a backup, every command at its old offset.
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from console.metastore_options import BackupFile
+from console.options import AsJson
 from console.output import print_json, say
 
 if TYPE_CHECKING:
     from services.metastore.verification import Verified
 
-Backup = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
-
 
 def verify(
-    file: Backup,
+    file: BackupFile,
     digest: Annotated[
         str | None,
         typer.Option("--digest", metavar="HEX", help="What an earlier verify told, to compare."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check every line of a backup, and by its side file that nothing was changed since.
 

@@ -41,6 +41,9 @@ Duration = Annotated[
 DURATION_MS = 30_000
 """Its default, KIP-1275's."""
 
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")]
+
 
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give *command* the connection options; it gets a Connection as its first argument."""

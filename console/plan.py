@@ -9,9 +9,9 @@ import typer
 
 from console import plan_edits, plan_make
 from console.commands import new_app
-from console.options import DURATION_MS, Duration, connected
+from console.options import DURATION_MS, AsJson, Duration, connected
 from console.output import Column, print_json, print_table, say
-from console.plan_edits import AsJson, PlanFile
+from console.plan_edits import PlanFile
 from console.wiring import Connection
 
 if TYPE_CHECKING:

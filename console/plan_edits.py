@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.options import connected
+from console.options import AsJson, connected
 from console.output import print_json, say
 from console.wiring import Connection
 from services.clock import now_ms
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from services.recovery.plan.edit import Difference
 
 PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="NEW", help="Write to a new file and leave FILE as it is."),

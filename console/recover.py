@@ -12,7 +12,7 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
-from console.options import DURATION_MS, Duration, connected_for_writing
+from console.options import DURATION_MS, AsJson, Duration, connected_for_writing
 from console.output import print_json, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.resume import resume
@@ -51,7 +51,7 @@ def recover(
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Hold the elections of a plan, under guard."""
     if context.invoked_subcommand is not None:

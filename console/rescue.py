@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
-from console.options import connected
+from console.options import DURATION_MS, AsJson, Duration, connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
 
@@ -44,10 +44,8 @@ def rescue(
             "(52,428,800).",
         ),
     ] = None,
-    recovery_duration_ms: Annotated[
-        int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
-    ] = 30_000,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    recovery_duration_ms: Duration = DURATION_MS,
+    as_json: AsJson = False,
 ) -> None:
     """Save the records that the elections of a plan will cut off, read from their replicas.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from console.commands import new_app
+from console.metastore_options import SkipTerminate
 from console.metastore_restore import SNAPSHOTS, carry_out, plan_of, say_plan
 from console.output import say
 from console.wiring import Connection
@@ -46,9 +47,7 @@ def restore_command_topic(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help='Answer "yes" to the question, without a terminal.')
     ] = False,
-    skip_terminate_cluster: Annotated[
-        bool, typer.Option("--skip-terminate-cluster", help="Leave out TERMINATE CLUSTER.")
-    ] = False,
+    skip_terminate_cluster: SkipTerminate = False,
 ) -> None:
     """Delete the command topic and restore it from a backup, as ksqlDB's program of that name.
 

@@ -1,10 +1,12 @@
-"""What every restore of topics has: a place for its state, a journal, a table, an exit code."""
+"""What every restore of topics has: options, a place for its state, a journal, an exit code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from console.output import Column, print_table, say
 
@@ -14,6 +16,20 @@ if TYPE_CHECKING:
 
 FAILED, UNKNOWN = 1, 4
 """Exit codes."""
+
+Renamed = Annotated[
+    list[str] | None, typer.Option("--map", metavar="OLD=NEW", help="Another name (repeatable).")
+]
+Replicas = Annotated[
+    int | None,
+    typer.Option(
+        "--replication-factor", min=1, help="Replicas of new topics (the brokers' default)."
+    ),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with a restore that was ended.")]
+Compared = Annotated[
+    bool, typer.Option("--verify/--no-verify", help="Compare every record afterwards.")
+]
 
 
 def default_state(cluster_id: str) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from console.consent import Consent, Phrases
-from console.options import DURATION_MS, Duration, connected_for_writing
+from console.options import DURATION_MS, AsJson, Duration, connected_for_writing
 from console.output import Column, print_json, print_table, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
@@ -47,7 +47,7 @@ def resume(
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Finish what an interrupted recovery left, or undo it.
 

@@ -9,7 +9,7 @@ import typer
 
 from console.commands import new_app
 from console.evidence import say_missing_acls
-from console.options import Gone, connected
+from console.options import DURATION_MS, AsJson, Duration, Gone, connected
 from console.output import Column, print_json, print_table, say
 from console.partition_names import require_topics
 from console.wiring import Connection
@@ -31,15 +31,13 @@ def triage(
     topic: Annotated[
         list[str] | None, typer.Option("--topic", help="Only this topic (repeatable).")
     ] = None,
-    recovery_duration_ms: Annotated[
-        int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")
-    ] = 30_000,
+    recovery_duration_ms: Duration = DURATION_MS,
     gone: Gone = None,
     each: Annotated[bool, typer.Option("--each", help="A row for every partition.")] = False,
     replicas: Annotated[
         bool, typer.Option("--show-replica-info", help="What every replica holds.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Judge every offline partition: a verdict, an action, and what each choice loses.
 
