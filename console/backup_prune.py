@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from console.backup_place import EncryptKey, OnlyTopics, Source, place
 from console.consent import Consent, Phrases
-from console.option_values import names_in
+from console.option_values import duration_ms, names_in
 from console.options import AsJson
 from console.output import Column, print_json, print_table, say
 from services.words.moments import time_text
 
 if TYPE_CHECKING:
     from services.topic_backup.prune import Prunable
-
-_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)", re.ASCII)
-_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def prune(
@@ -47,7 +43,7 @@ def prune(
     from services.topic_backup.prune import Limits, prunable
     from services.topic_backup.prune import prune as remove
 
-    limits = Limits(_age(older_than), keep_bytes)
+    limits = Limits(duration_ms(older_than, "--older-than"), keep_bytes)
     named = names_in(topics)
     held = held_topics(place(source, encrypt_key), named)
     found = {one.name: prunable(one.folder, limits) for one in held}
@@ -69,17 +65,6 @@ def _phrase(found: dict[str, tuple[Prunable, ...]]) -> str:
     segments = [one for some in found.values() for one in some]
     records = sum(one.records for one in segments)
     return f"delete {len(segments):,} segments with {records:,} records"
-
-
-def _age(text: str | None) -> int | None:
-    from services.errors import UsageError
-
-    if text is None:
-        return None
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise UsageError(f"--older-than {text!r} is no age: write it as 30d, 12h, 90m or 45s.")
-    return int(match[1]) * _MILLISECONDS[match[2]]
 
 
 def _print(found: dict[str, tuple[Prunable, ...]]) -> None:

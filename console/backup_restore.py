@@ -11,7 +11,7 @@ import typer
 from console.backup_place import EncryptKey, OnlyTopics, Source, place
 from console.backup_run import Master
 from console.consent import Consent, Phrases
-from console.option_values import names_in, pairs_in
+from console.option_values import moment_ms, names_in, pairs_in
 from console.options import AsJson, DryRun, connected_for_writing
 from console.output import print_json, say
 from console.restoring import (
@@ -259,8 +259,8 @@ def _options(
         renamed=pairs_in(renamed, "--map"),
         partitions=frozenset(_number(one, "--partitions") for one in names_in(partitions)),
         until_offset=until_offset,
-        until_ms=None if until_time is None else _milliseconds(until_time, "--until-time"),
-        groups_at_ms=None if groups_at is None else _milliseconds(groups_at, "--groups-at"),
+        until_ms=moment_ms(until_time, "--until-time"),
+        groups_at_ms=moment_ms(groups_at, "--groups-at"),
         settings=pairs_in(settings, "--topic-config", empty=True),
         **flags,
     )
@@ -272,23 +272,6 @@ def _number(text: str, option: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise UsageError(f"{option} {text!r} is no partition: write numbers with commas between.")
     return int(text)
-
-
-def _milliseconds(text: str, option: str) -> int:
-    """A moment as milliseconds: given so, or in ISO 8601, which is UTC unless it says otherwise."""
-    from datetime import UTC, datetime
-
-    from services.errors import UsageError
-
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(
-            f"{option} {text!r} is no time: write it as 2026-01-31T12:00:00Z, or in ms."
-        ) from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:

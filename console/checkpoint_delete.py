@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from console.checkpoint_options import Id, Store, found_in, milliseconds, store_at
+from console.checkpoint_options import Id, Store, found_in, store_at
 from console.consent import Consent, Phrases
+from console.option_values import duration_ms
 from console.options import AsJson
 from console.output import print_json, say
 
@@ -59,7 +60,7 @@ def retain(
     from services.clock import now_ms
 
     opened = store_at(store)
-    limits = Retention(keep, milliseconds(older_than, "--older-than"))
+    limits = Retention(keep, duration_ms(older_than, "--older-than"))
     held = [Candidate(one.id, one.status, one.created_at_ms) for one in opened.all()]
     going = expired(held, limits, now_ms())
     if delete and going:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,9 +11,6 @@ from services.checkpoint.kafka.control import CONTROL_TOPIC
 if TYPE_CHECKING:
     from services.checkpoint.store.backup_store import BackupStore
     from services.checkpoint.store.stored import StoredCheckpoint
-
-_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)", re.ASCII)
-_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 Store = Annotated[
     str,
@@ -71,15 +67,3 @@ def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
     if found is None:
         raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
     return found
-
-
-def milliseconds(text: str | None, option: str) -> int | None:
-    """The duration that *option* names. Raises UsageError where it names none."""
-    from services.errors import UsageError
-
-    if text is None:
-        return None
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        raise UsageError(f"{option} {text!r} is no duration: write it as 30d, 12h, 90m or 45s.")
-    return int(match[1]) * _MILLISECONDS[match[2]]

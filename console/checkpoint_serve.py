@@ -19,11 +19,10 @@ from console.checkpoint_options import (
     Node,
     Store,
     Topics,
-    milliseconds,
     store_at,
 )
 from console.checkpoint_take import coordinating
-from console.option_values import names_in
+from console.option_values import duration_ms, names_in
 from console.options import connected_for_writing
 from console.output import say
 from console.wiring import Connection
@@ -77,7 +76,7 @@ def serve(
     if find_spec("aiohttp") is None:
         raise UsageError("serving needs more than is installed: pip install 'breakglass[web]'")
     schedule = Schedule(
-        milliseconds(every, "--every"), Retention(keep, milliseconds(older_than, "--older-than"))
+        duration_ms(every, "--every"), Retention(keep, duration_ms(older_than, "--older-than"))
     )
     if not connection.write and schedule != Schedule():
         raise ReadOnly("a schedule takes and deletes checkpoints: add --write")

@@ -1,8 +1,12 @@
-"""What texts of options stand for: names with commas between, and pairs."""
+"""What texts of options stand for: names with commas between, pairs, durations and moments."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+
+_DURATION = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)", re.ASCII)
+_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def names_in(text: str | None) -> tuple[str, ...]:
@@ -27,3 +31,38 @@ def pairs_in(
             raise UsageError(f"{option} {text!r} is not written {form}: write it so.")
         found[name] = value
     return found
+
+
+def duration_ms(text: str | None, option: str) -> int | None:
+    """The milliseconds of a duration such as ``12h``; None where nothing was given.
+
+    Raises:
+        UsageError: what *option* says is none.
+    """
+    from services.errors import UsageError
+
+    if text is None:
+        return None
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{option} {text!r} is no duration: write it as 30d, 12h, 90m or 45s.")
+    return int(match[1]) * _MILLISECONDS[match[2]]
+
+
+def moment_ms(text: str | None, option: str) -> int | None:
+    """The milliseconds since 1970 of a moment; None where nothing was given.
+
+    Raises:
+        UsageError: what *option* says is none.
+    """
+    from services.errors import UsageError
+    from services.words.moments import moment_in
+
+    if text is None:
+        return None
+    try:
+        return moment_in(text)
+    except ValueError:
+        raise UsageError(
+            f"{option} {text!r} is no time: write it as 2026-01-31T12:00:00Z, or in ms."
+        ) from None

@@ -22,11 +22,11 @@ import re
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from services.divergence.entry import Entry
 from services.errors import UsageError
+from services.words.moments import moment_in
 
 HELP = "words, key: key= value: header: json: time: offset:, -not"
 
@@ -62,18 +62,11 @@ def parse_query(text: str) -> Query:
 
 
 def parse_time(text: str) -> int:
-    """A moment in ms of the epoch: given so, or in ISO 8601, UTC unless it says otherwise.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if text.isascii() and text.isdigit():
-        return int(text)
+    """As `moment_in`. Raises UsageError where *text* says no moment."""
     try:
-        moment = datetime.fromisoformat(text)
+        return moment_in(text)
     except ValueError:
         raise UsageError(f"{text!r} is no time: write 2026-01-31T12:00:00, or ms.") from None
-    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _condition(word: str) -> Condition:

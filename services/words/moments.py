@@ -1,4 +1,4 @@
-"""How moments and durations are written: UTC, as short as they can be told apart."""
+"""How moments are written: UTC, as short as they can be told apart; and read, as operators do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,18 @@ from datetime import UTC, datetime, timedelta
 from services.model import Unknown
 
 DAY = timedelta(days=1)
+
+
+def moment_in(text: str) -> int:
+    """The milliseconds since 1970 that *text* says: as they are, or in ISO 8601, UTC if it is bare.
+
+    Raises:
+        ValueError: it says no moment.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def moment_of(milliseconds: int | None | Unknown) -> datetime | str:

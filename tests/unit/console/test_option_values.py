@@ -1,0 +1,53 @@
+"""What texts of options stand for, and the sentence for one that stands for nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from console.option_values import duration_ms, moment_ms, names_in, pairs_in
+from services.errors import UsageError
+
+
+def test_names_stand_between_commas() -> None:
+    assert names_in(" a, b,,c ") == ("a", "b", "c")
+    assert names_in(None) == ()
+
+
+def test_a_pair_ends_at_its_first_equals_sign() -> None:
+    assert pairs_in(["a=b=c"], "--map") == {"a": "b=c"}
+
+
+@pytest.mark.parametrize("text", ["a", "=b", "a="])
+def test_what_is_no_pair_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--map .* is not written OLD=NEW"):
+        pairs_in([text], "--map", form="OLD=NEW")
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [("5ms", 5), ("45s", 45_000), ("90m", 5_400_000), ("30d", 2_592_000_000)],
+)
+def test_a_duration_has_a_unit(text: str, milliseconds: int) -> None:
+    assert duration_ms(text, "--older-than") == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "30", "d", "-1d", "1.5h", "1w"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--older-than .* is no duration"):
+        duration_ms(text, "--older-than")
+
+
+@pytest.mark.parametrize("text", ["3600000", "1970-01-01T01:00", "1970-01-01T03:00+02:00"])
+def test_a_moment_is_milliseconds_or_utc_unless_it_says_otherwise(text: str) -> None:
+    assert moment_ms(text, "--until-time") == 3_600_000
+
+
+@pytest.mark.parametrize("text", ["", "noon", "-1", "1970-13-01"])
+def test_what_is_no_moment_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"--until-time .* is no time"):
+        moment_ms(text, "--until-time")
+
+
+def test_what_was_not_given_stands_for_nothing() -> None:
+    assert duration_ms(None, "--older-than") is None
+    assert moment_ms(None, "--until-time") is None
