@@ -8,6 +8,7 @@ from console.checkpoint_list import list_all, status
 from console.checkpoint_restore import restore_checkpoint
 from console.checkpoint_serve import serve
 from console.checkpoint_take import take
+from console.checkpoint_verify import verify
 from console.commands import new_app
 
 app = new_app("Take, watch, delete and restore consistent checkpoints of topics and groups.")
@@ -15,6 +16,7 @@ app.command()(take)
 app.command()(finish)
 app.command()(status)
 app.command("list")(list_all)
+app.command()(verify)
 app.command("restore")(restore_checkpoint)
 app.command()(delete)
 app.command()(retain)

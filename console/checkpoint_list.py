@@ -14,6 +14,7 @@ from services.checkpoint.promise import promise
 from services.words.moments import time_text
 
 if TYPE_CHECKING:
+    from services.checkpoint.store.documents import VerifiedDocument
     from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 
 
@@ -63,6 +64,31 @@ def print_checkpoint(found: StoredCheckpoint) -> None:
     reason = failure_reason(found)
     if reason:
         say(f"failed: {reason}")
+    for line in _verified_told(found):
+        say(line)
+
+
+def verification(last: VerifiedDocument) -> dict[str, Any]:
+    """When every byte was read last, and what came of it; damage by the partition's number."""
+    return {
+        "at_ms": last.at_ms,
+        "whole": not last.damage,
+        "files": last.files,
+        "bytes": last.size,
+        "damage": dict(last.damage),
+    }
+
+
+def _verified_told(found: StoredCheckpoint) -> Iterator[str]:
+    """The same in words; nothing where there is nothing to verify."""
+    last = found.verified
+    if last is None:
+        if _whole(found):
+            yield f"never verified: `breakglass checkpoint verify {found.id}` reads every byte"
+        return
+    yield f"verified {time_text(last.at_ms)}: {'damaged' if last.damage else 'whole'}"
+    for number, wrong in sorted(last.damage.items()):
+        yield f"partition {number}  {wrong}"
 
 
 def brief(found: StoredCheckpoint) -> dict[str, Any]:
@@ -79,6 +105,7 @@ def brief(found: StoredCheckpoint) -> dict[str, Any]:
         "bytes": sum(one.counting.size or 0 for one in found.partitions if one.counting),
         "created_at_ms": found.created_at_ms,
         "acknowledged_at_ms": None if found.started is None else found.started.at_ms,
+        "verified": None if found.verified is None else verification(found.verified),
     }
 
 
@@ -124,6 +151,19 @@ def _completed(found: StoredCheckpoint) -> int:
     return sum(one.status is Status.COMPLETED for one in found.partitions)
 
 
+def _whole(found: StoredCheckpoint) -> bool:
+    from services.checkpoint.protocol.values import Status
+
+    return found.status is Status.COMPLETED
+
+
+def _verified(found: StoredCheckpoint) -> str:
+    last = found.verified
+    if last is None:
+        return "never" if _whole(found) else ""
+    return "damaged" if last.damage else time_text(last.at_ms)
+
+
 def _size(found: StoredCheckpoint) -> str:
     return f"{sum(one.counting.size or 0 for one in found.partitions if one.counting):,}"
 
@@ -131,7 +171,8 @@ def _size(found: StoredCheckpoint) -> str:
 def _line(found: StoredCheckpoint) -> tuple[object, ...]:
     level = "?" if found.take is None else found.take.level
     done = f"{_completed(found):,}/{len(found.partitions):,}"
-    return found.id, level, found.status, done, _size(found), time_text(found.created_at_ms)
+    asked = time_text(found.created_at_ms)
+    return found.id, level, found.status, done, _size(found), asked, _verified(found)
 
 
 def _partitions(found: StoredCheckpoint) -> Iterator[tuple[object, ...]]:
@@ -150,6 +191,7 @@ COLUMNS = (
     Column("Copied", right=True),
     Column("Bytes", right=True),
     Column("Asked for"),
+    Column("Verified"),
 )
 PARTITION_COLUMNS = (
     Column("Number", right=True),

@@ -21,6 +21,7 @@ ROLES = {
 LONGEST_NAME = 80
 EMPTY = Cell("")
 UNKNOWN = Cell("?", Role.UNKNOWN)
+DAMAGED = Cell("damaged", Role.FAILED)
 
 
 def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
@@ -32,6 +33,19 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         at = line.found.created_at_ms
         return UNKNOWN if at is None else Cell(age_text(max(now_ms - at, 0) / 1000))
 
+    def verified(line: Line) -> Cell:
+        if isinstance(line, StoreLine):
+            return EMPTY
+        last = line.found.verified
+        if last is None:
+            return Cell("never", Role.MUTED) if _completed(line) else EMPTY
+        if isinstance(line, PartitionLine):
+            whole = line.part.number not in last.damage
+            return Cell("whole", Role.VERIFIED) if whole else DAMAGED
+        if last.damage:
+            return DAMAGED
+        return Cell(age_text(max(now_ms - last.at_ms, 0) / 1000), Role.VERIFIED)
+
     return (
         LineColumn("Checkpoint", _name, most=LONGEST_NAME, shrinks=True),
         LineColumn("State", _state),
@@ -39,11 +53,17 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         LineColumn("Copied", _copied, right=True),
         LineColumn("Age", age, right=True),
         LineColumn("Size", _size, right=True),
-        LineColumn("Cut", _cut, right=True, least_width=90),
-        LineColumn("Records", _records, right=True, least_width=100),
-        LineColumn("In transit", _in_transit, right=True, least_width=80),
-        LineColumn("Node", _node, right=True, least_width=110),
+        LineColumn("Verified", verified, right=True),
+        LineColumn("In transit", _in_transit, right=True, least_width=90),
+        LineColumn("Cut", _cut, right=True, least_width=100),
+        LineColumn("Records", _records, right=True, least_width=110),
+        LineColumn("Node", _node, right=True, least_width=115),
     )
+
+
+def _completed(line: Line) -> bool:
+    """Whether it is a checkpoint that can be restored, as far as is known."""
+    return isinstance(line, CheckpointLine) and line.found.status is Status.COMPLETED
 
 
 def _name(line: Line) -> Cell:

@@ -13,7 +13,7 @@ from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.checkpoint.watch import CheckpointLine, Line, PartitionLine, StoreLine
 from services.model import Unknown
-from services.words.figures import count
+from services.words.figures import count, size_text
 from services.words.moments import time_text
 from themes.roles import Role
 
@@ -24,6 +24,8 @@ NEXT = {
     Status.FAILED: "take one with a new id; `breakglass checkpoint delete {id}`",
     Status.DOES_NOT_EXIST: "`breakglass checkpoint delete {id}`",
 }
+
+DAMAGED = "bring the files back from another copy of the store, or take a checkpoint with a new id"
 
 
 def line_facts(line: Line | None) -> Iterator[Fact]:
@@ -60,8 +62,28 @@ def _checkpoint(url: str, found: StoredCheckpoint) -> Iterator[Fact]:
     if found.cut is not None and found.cut.groups:
         groups = (f"{name} {one.policy}" for name, one in sorted(found.cut.groups.items()))
         yield Fact("Groups", (Part(", ".join(groups)),))
-    told = NEXT[found.status].format(id=found.id, url=url)
+    if found.status is Status.COMPLETED:
+        yield Fact("Verified", (verified_part(found),))
+    told = _next(found).format(id=found.id, url=url)
     yield Fact("Next", (Part(told, Role.MUTED),))
+
+
+def _next(found: StoredCheckpoint) -> str:
+    damaged = found.verified is not None and found.verified.damage
+    return DAMAGED if damaged else NEXT[found.status]
+
+
+def verified_part(found: StoredCheckpoint) -> Part:
+    """When every byte of it was read last, and what came of that."""
+    last = found.verified
+    if last is None:
+        told = f"never: `breakglass checkpoint verify {found.id}` reads every byte"
+        return Part(told, Role.MUTED)
+    when = time_text(last.at_ms)
+    if last.damage:
+        return Part(f"{when}  {'; '.join(last.damage.values())}", Role.FAILED)
+    read = f"{last.files:,} files, {size_text(last.size)}"
+    return Part(f"{when}  {read}, as they were committed", Role.VERIFIED)
 
 
 def _moments(found: StoredCheckpoint) -> Iterator[Part]:
@@ -79,6 +101,9 @@ def _partition(line: PartitionLine) -> Iterator[Fact]:
         status = copy.copy.status
         at = f"  begun {time_text(copy.created_at_ms)}  {time_text(copy.updated_at_ms)}"
         yield Fact(f"Node {copy.id.node}", (Part(status, ROLES[status]), Part(at)))
+    last = line.found.verified
+    if last is not None and line.part.number in last.damage:
+        yield Fact("Damaged", (Part(last.damage[line.part.number], Role.FAILED),))
     cut = line.found.cut
     for name, group in sorted(cut.groups.items()) if cut is not None else ():
         offset = group.offsets.get(line.part.number)

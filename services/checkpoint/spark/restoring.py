@@ -14,6 +14,7 @@ from pathlib import Path
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.spark.copied_files import channel_store, segments_store, summary_of
 from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import ManifestDocument
 from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 from services.errors import Refused, StorageError, UsageError
 from services.kafka.read_client import ReadClient
@@ -161,27 +162,55 @@ class Copied:
         assert self.one.counting is not None
         return self.one.counting.id
 
+    @property
+    def node(self) -> int:
+        """Who copied."""
+        return self._id.node
+
+    @property
+    def manifest(self) -> ManifestDocument:
+        """What was committed."""
+        assert self.one.counting is not None
+        assert self.one.counting.manifest is not None
+        return self.one.counting.manifest
+
     def require_whole(self) -> None:
         """Return if every file is what was committed, of the log that the cut was decided on.
 
         Raises:
-            StorageError: a file is not.
-            Refused: it holds another log (H10).
+            StorageError: it is not.
         """
-        damage = self.store.copies.damaged(self._id)
-        if damage is not None:
-            raise StorageError(f"{damage}: bring it back from another copy of the store.")
-        reason = self._other_log()
-        if reason:
-            raise Refused(f"{reason}: choose another checkpoint")
+        wrong = self.wrong()
+        if wrong:
+            raise StorageError(
+                f"{wrong}: bring it back from another copy of the store, or choose another "
+                "checkpoint."
+            )
+
+    def wrong(self) -> str:
+        """What is wrong with it, every byte read; empty where nothing is.
+
+        Raises:
+            StorageError: the store does not answer.
+        """
+        return self._misplaced() or self.store.copies.damaged(self._id) or self._other_log()
+
+    def _misplaced(self) -> str:
+        """Why it ends elsewhere than the cut; empty where it does not."""
+        ends = self.manifest.position
+        if ends == self.position:
+            return ""
+        where = f"{self.topic}-{self.number}"
+        return f"the copy of {where} ends at {ends}, and the cut is at {self.position}"
 
     def _other_log(self) -> str:
-        """Why the copy is of another log than the cut; empty where nothing says so."""
+        """Why the copy is of another log than the cut; empty where nothing says so (H10)."""
         assert self.found.cut is not None
         wanted = self.found.cut.epochs.get(self.one.number)
-        summary = summary_of(segments_store(self.where).folder(self.topic), self.number)
-        copied = summary.end_epoch
-        if wanted is None or copied is None or copied == wanted:
+        if wanted is None:
+            return ""
+        copied = summary_of(segments_store(self.where).folder(self.topic), self.number).end_epoch
+        if copied is None or copied == wanted:
             return ""
         return (
             f"leader epoch diverged: offset {self.position - 1} of {self.topic}-{self.number} was "

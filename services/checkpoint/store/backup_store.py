@@ -16,6 +16,7 @@ from services.checkpoint.store.documents import (
     DeletedDocument,
     StartedDocument,
     TakeDocument,
+    VerifiedDocument,
 )
 from services.checkpoint.store.files import Files
 from services.checkpoint.store.layout import CONTENTS, Entry, Name, of_checkpoint
@@ -97,6 +98,13 @@ class BackupStore:
         self._files.create(name, cut)
         found = self._files.read(name)
         return found if isinstance(found, CutDocument) else cut
+
+    def note_verified(self, id: int, found: VerifiedDocument) -> None:
+        """Note how a verification has ended; those before it are forgotten."""
+        name = Name(id, None, None, Entry.VERIFIED, found.at_ms)
+        self._files.create(name, found)
+        older = (one for one in self._files.names(id) if one.entry is Entry.VERIFIED)
+        self._files.remove(one for one in older if one < name)
 
     def fail_checkpoint(self, id: int, reason: str) -> None:
         """Record that the checkpoint as a whole has failed, for good; the first reason stays."""

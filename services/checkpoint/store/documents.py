@@ -138,6 +138,23 @@ class FailureDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class VerifiedDocument:
+    """Every byte of the copies that stand for the checkpoint was read and compared."""
+
+    __pydantic_config__: ClassVar = _STRICT
+
+    at_ms: int
+    copies: Mapping[int, int]
+    """The node whose copy was read, by the partition's number."""
+    files: int
+    size: int
+    """Bytes that were read."""
+    damage: Mapping[int, str] = field(default_factory=dict)
+    """What is wrong, by the partition's number; nothing: all is as it was committed."""
+    schema: int = SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
 class DeletedDocument:
     """The checkpoint was deleted."""
 
@@ -201,6 +218,7 @@ Document: TypeAlias = (
     | StartedDocument
     | CutDocument
     | FailureDocument
+    | VerifiedDocument
     | DeletedDocument
     | OngoingDocument
     | ManifestDocument

@@ -17,6 +17,7 @@ from services.checkpoint.store.documents import (
     StartedDocument,
     StoredFile,
     TakeDocument,
+    VerifiedDocument,
     decode,
     encode,
 )
@@ -37,6 +38,7 @@ KINDS: Mapping[Entry, type[Document]] = {
     Entry.STARTED: StartedDocument,
     Entry.CUT: CutDocument,
     Entry.FAILURE: FailureDocument,
+    Entry.VERIFIED: VerifiedDocument,
     Entry.DELETED: DeletedDocument,
     Entry.ONGOING: OngoingDocument,
     Entry.MANIFEST: ManifestDocument,

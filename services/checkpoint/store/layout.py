@@ -6,6 +6,7 @@
     checkpoints/N/started.json        where the checkpoint is in each partition, acknowledged
     checkpoints/N/cut.json            what is in it of each partition, and groups' offsets
     checkpoints/N/failure.json        the checkpoint as a whole has failed
+    checkpoints/N/verified-T.json     every byte of it was read at that time: the newest counts
     checkpoints/N/deleted.json        deleted: stays, so that the id is never used again
     checkpoints/N/p/failure.json      the verdict on a partition, above all its copies
     checkpoints/N/p/b/ongoing.json    node b has begun to copy partition p
@@ -34,18 +35,21 @@ class Entry(StrEnum):
     STARTED = "started"
     CUT = "cut"
     FAILURE = "failure"
+    VERIFIED = "verified"
     DELETED = "deleted"
     ONGOING = "ongoing"
     MANIFEST = "manifest"
 
 
 _BY_DEPTH = (
-    frozenset({Entry.TAKE, Entry.STARTED, Entry.CUT, Entry.FAILURE, Entry.DELETED}),
+    frozenset({Entry.TAKE, Entry.STARTED, Entry.CUT, Entry.FAILURE, Entry.VERIFIED, Entry.DELETED}),
     frozenset({Entry.FAILURE}),
     frozenset({Entry.ONGOING, Entry.MANIFEST, Entry.FAILURE}),
 )
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
-_NAME = re.compile(rf"{_NUMBER}/(?:{_NUMBER}/(?:{_NUMBER}/)?)?([a-z]+)\.json", re.ASCII)
+_NAME = re.compile(
+    rf"{_NUMBER}/(?:{_NUMBER}/(?:{_NUMBER}/)?)?([a-z]+)(?:-{_NUMBER})?\.json", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -56,10 +60,13 @@ class Name:
     partition: int | None
     node: int | None
     entry: Entry
+    at_ms: int | None = None
+    """When: of what is done again and again, a file each time."""
 
     def __str__(self) -> str:
         parts = [one for one in (self.checkpoint, self.partition, self.node) if one is not None]
-        return "/".join([*map(str, parts), f"{self.entry}.json"])
+        when = "" if self.at_ms is None else f"-{self.at_ms}"
+        return "/".join([*map(str, parts), f"{self.entry}{when}.json"])
 
     @property
     def copy(self) -> CopyId | None:
@@ -84,12 +91,14 @@ def parsed(name: str) -> Name | None:
     match = _NAME.fullmatch(name)
     if match is None or match[4] not in set(Entry):
         return None
-    numbers = [int(one) if one else None for one in match.groups()[:3]]
-    checkpoint, partition, node = numbers
-    entry, depth = Entry(match[4]), sum(one is not None for one in numbers) - 1
+    numbers = [int(one) if one else None for one in (*match.groups()[:3], match[5])]
+    checkpoint, partition, node, at_ms = numbers
+    entry, depth = Entry(match[4]), sum(one is not None for one in numbers[:3]) - 1
     if checkpoint is None or entry not in _BY_DEPTH[depth]:
         return None
-    return Name(checkpoint, partition, node, entry)
+    if (at_ms is not None) != (entry is Entry.VERIFIED):
+        return None
+    return Name(checkpoint, partition, node, entry, at_ms)
 
 
 def contents(id: CopyId) -> str:

@@ -22,6 +22,7 @@ from services.checkpoint.store.documents import (
     StartedDocument,
     Subject,
     TakeDocument,
+    VerifiedDocument,
 )
 from services.checkpoint.store.layout import Entry, Name
 
@@ -127,6 +128,16 @@ class StoredCheckpoint:
     """None: it is not decided yet what is in it."""
     failed: FailureDocument | None = None
     """Of the checkpoint as a whole: not drained in time, foreign writes, partitions added."""
+    read_last: VerifiedDocument | None = None
+    """When every byte was read last."""
+
+    @property
+    def verified(self) -> VerifiedDocument | None:
+        """The last verification of the copies that stand for it; None: they never were."""
+        counting = {one.number: one.counting for one in self.partitions}
+        nodes = {number: one.id.node for number, one in counting.items() if one is not None}
+        last = self.read_last
+        return last if last is not None and last.copies == nodes else None
 
     @property
     def status(self) -> Status:
@@ -153,7 +164,12 @@ def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoin
     started = _only(documents, Name(id, None, None, Entry.STARTED), StartedDocument)
     cut = _only(documents, Name(id, None, None, Entry.CUT), CutDocument)
     failed = _only(documents, Name(id, None, None, Entry.FAILURE), FailureDocument)
-    return StoredCheckpoint(id, take, partitions, started, cut, failed)
+    return StoredCheckpoint(id, take, partitions, started, cut, failed, _read_last(documents))
+
+
+def _read_last(documents: Mapping[Name, Document]) -> VerifiedDocument | None:
+    found = (one for one in documents.values() if isinstance(one, VerifiedDocument))
+    return max(found, key=lambda one: one.at_ms, default=None)
 
 
 def _partition(

@@ -24,7 +24,7 @@ from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import CutDocument, Level, TakeDocument
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.connection.sources import ConnectionOptions, connection_settings
-from services.errors import ClusterError, Refused
+from services.errors import ClusterError, Refused, StorageError
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
@@ -206,7 +206,7 @@ def test_h10_a_copy_of_another_log_than_the_cut_is_not_restored(
         assert cut.epochs == found.started.epochs
         work.store.decide(id, replace(cut, epochs={1: 99}))
         assert work.finish_unawares(id).status is Status.COMPLETED
-        with pytest.raises(Refused, match="of epoch 99 when the checkpoint was cut"):
+        with pytest.raises(StorageError, match="of epoch 99 when the checkpoint was cut"):
             make_plan(client, work.store, id, Options({topic: "x"}), tmp_path / "state")
         again = work.take(topic)
         assert work.finish(again).status is Status.COMPLETED

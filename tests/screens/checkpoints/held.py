@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from services.checkpoint.store.documents import (
     StoredFile,
     Subject,
     TakeDocument,
+    VerifiedDocument,
 )
 from services.checkpoint.watch import CheckpointWatch, SeenStore
 from services.model import Unknown
@@ -40,7 +41,7 @@ def from_then() -> Callable[[], int]:
 
 
 def bank(folder: Path) -> BackupStore:
-    """Completed, failed, being copied, and a vector."""
+    """Completed and verified, failed, being copied, and a vector that is damaged by now."""
     store = BackupStore(str(folder), from_then())
     taken(store, 1, Level.COORDINATED)
     copied(store, 1, 1, 2, 3)
@@ -48,6 +49,8 @@ def bank(folder: Path) -> BackupStore:
     store.fail_checkpoint(2, "not drained in time: group tellers lags: bank-0 at 55 of 60")
     taken(store, 3, Level.VECTOR)
     copied(store, 3, 1, 2, 3)
+    verified(store, 1)
+    verified(store, 3, {2: "contents/3/2/0/segments/bank/records is missing"})
     taken(store, 4, Level.COORDINATED)
     copied(store, 4, 1)
     store.copies.fail(CopyId(4, 2, 0), "retention was faster")
@@ -74,6 +77,13 @@ def copied(store: BackupStore, id: int, *numbers: int) -> None:
         store.copies.begin(copy, 100 + number, "1.0")
         file = store.copies.put(copy, "segments/bank/records", b"r" * 5_000 * number)
         store.copies.complete(copy, _manifest(100 + number, file))
+
+
+def verified(store: BackupStore, id: int, damage: Mapping[int, str] | None = None) -> None:
+    """Read five minutes ago."""
+    nodes = dict.fromkeys((1, 2, 3), 0)
+    found = VerifiedDocument(NOW_MS - 5 * MINUTE, nodes, 3, 30_000, damage or {})
+    store.note_verified(id, found)
 
 
 def _manifest(position: int, file: StoredFile) -> ManifestDocument:

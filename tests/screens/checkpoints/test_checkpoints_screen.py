@@ -94,6 +94,27 @@ async def test_a_vector_says_that_it_promises_nothing(watch: Canned) -> None:
         await until(pilot, lambda: "nothing is promised" in text(console), "the label")
 
 
+@pytest.mark.parametrize("size", [SIZE, (80, 24)], ids=["wide", "80x24"])
+async def test_what_was_verified_is_in_a_column_of_its_own(
+    store: BackupStore, watch: Canned, size: tuple[int, int]
+) -> None:
+    taken(store, 6, Level.COORDINATED)
+    copied(store, 6, 1, 2, 3)
+    watch.stores[0] = seen(store)
+    console = checkpoints_of(watch)
+    async with console.run_test(size=size) as pilot:
+        await until(pilot, lambda: "ongoing" in text(console), "the checkpoints")
+        shown = {one.split()[0]: one for one in lines(console) if one.lstrip().startswith("▸")}
+        assert " 5 min" in shown["▸1"]
+        assert "damaged" in shown["▸3"]
+        assert "never" in shown["▸6"]
+        assert not any(word in shown["▸5"] for word in ("never", "damaged"))
+        await pilot.press("down")
+        await until(pilot, lambda: "checkpoint verify 6" in text(console), "how to verify it")
+        await pilot.press("down", "down", "down", "enter", "down", "down")
+        await until(pilot, lambda: "records is missing" in text(console), "what is damaged")
+
+
 async def test_it_is_live(store: BackupStore, watch: Canned) -> None:
     console = checkpoints_of(watch)
     async with console.run_test(size=SIZE) as pilot:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ from console.checkpoint import app
 from services.checkpoint.asked import bytes_per_second, policies
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Policy
-from services.errors import BreakglassError, ConsentMissing, ReadOnly, UsageError
-from tests.unit.checkpoint.store.stores import completed, copied, reserved
+from services.checkpoint.store.documents import CutDocument, Policy
+from services.errors import BreakglassError, ConsentMissing, ReadOnly, Refused, UsageError
+from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, completed, copied, reserved
 
 
 def checkpoint(command: str, store: BackupStore, *arguments: str) -> Result:
@@ -74,6 +75,85 @@ def test_the_status_says_what_is_promised_and_where_each_partition_is(store: Bac
     assert found["promise"].startswith("coordinated")
     assert [one["state"] for one in found["details"]] == ["completed", "ongoing", "ongoing"]
     assert found["details"][0]["topic"] == "orders"
+
+
+def decided(store: BackupStore, id: int, position: int = POSITION) -> None:
+    """Its cut, noted."""
+    store.decide(id, CutDocument(1, {one.number: position for one in SUBJECTS}))
+
+
+def test_a_checkpoint_is_verified_and_every_output_says_so(store: BackupStore) -> None:
+    decided(store, 2)
+    assert document("list", store)["checkpoints"][2]["verified"] is None
+    assert "never verified" in checkpoint("status", store, "2").stderr
+    done = document("verify", store, "2")
+    assert (done["whole"], done["files"], done["damage"]) == (True, 3, {})
+    assert done["at_ms"] > 0
+    for found in (document("list", store)["checkpoints"][2], document("status", store, "2")):
+        assert found["verified"] == {key: done[key] for key in found["verified"]}
+    assert ": whole" in checkpoint("status", store, "2").stderr
+    assert document("list", store)["checkpoints"][3]["verified"] is None
+
+
+def changed(content: bytes) -> bytes:
+    return bytes([content[0] ^ 1]) + content[1:]
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [(changed, "has other bytes than were committed"), (lambda one: one[:-1], "bytes long, not")],
+    ids=["another byte", "a byte less"],
+)
+def test_damage_ends_with_1_and_is_told_wherever_the_checkpoint_is(
+    store: BackupStore, damage: Callable[[bytes], bytes], words: str
+) -> None:
+    decided(store, 2)
+    document("verify", store, "2")
+    file = Path(store.address, "contents", "2", "3", "0", "segments", "0", "records")
+    file.write_bytes(damage(file.read_bytes()))
+    done = checkpoint("verify", store, "2")
+    assert done.exit_code == 1
+    assert words in done.stderr
+    assert "damaged in 1 of 3 partitions" in done.stderr
+    found = document("status", store, "2")
+    assert (found["state"], found["verified"]["whole"]) == ("completed", False)
+    assert words in found["verified"]["damage"]["3"]
+    assert "damaged" in checkpoint("list", store).stdout
+
+
+def test_a_missing_file_is_damage_and_brought_back_it_is_whole_again(store: BackupStore) -> None:
+    decided(store, 1)
+    file = Path(store.address, "contents", "1", "1", "0", "segments", "0", "records")
+    content = file.read_bytes()
+    file.unlink()
+    assert "is missing" in checkpoint("verify", store, "1").stderr
+    file.write_bytes(content)
+    assert document("verify", store, "1")["whole"]
+    noted = [one.name for one in Path(store.address, "checkpoints", "1").glob("verified-*.json")]
+    assert len(noted) == 1
+
+
+def test_a_copy_that_ends_elsewhere_than_the_cut_is_damage(store: BackupStore) -> None:
+    decided(store, 2, POSITION - 1)
+    done = checkpoint("verify", store, "2")
+    assert done.exit_code == 1
+    assert f"ends at {POSITION}, and the cut is at {POSITION - 1}" in done.stderr
+
+
+def test_what_was_verified_is_another_copy_once_a_better_one_is_there(store: BackupStore) -> None:
+    decided(store, 2)
+    for subject in SUBJECTS:
+        copied(store, CopyId(2, subject.number, 1))
+    assert document("verify", store, "2")["whole"]
+    store.copies.fail(CopyId(2, 1, 0), "its disk is gone")
+    found = document("status", store, "2")
+    assert (found["state"], found["verified"]) == ("completed", None)
+
+
+def test_only_a_completed_checkpoint_is_verified(store: BackupStore) -> None:
+    for id in ("3", "4"):
+        with pytest.raises(Refused, match="only a completed one can be verified"):
+            checkpoint("verify", store, id)
 
 
 def test_a_checkpoint_that_there_is_not_is_told_so(store: BackupStore) -> None:

@@ -1,0 +1,57 @@
+"""Verifies a checkpoint in its store: every byte of what a restore would take, and its place.
+
+No cluster is asked: what was committed is compared with what lies there now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.spark.restoring import Copied
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import VerifiedDocument
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.clock import now_ms
+from services.errors import Refused
+
+SIDE_BY_SIDE = 4
+Tell = Callable[[int, str], None]
+"""Is told of each partition in turn: its number, and what is wrong with it."""
+
+
+def verify(
+    store: BackupStore,
+    found: StoredCheckpoint,
+    tell: Tell,
+    clock: Callable[[], int] = now_ms,
+) -> VerifiedDocument:
+    """Read every file of *found* and note in its store what came of it.
+
+    Raises:
+        Refused: it is not completed.
+        StorageError: the store does not answer; nothing is noted.
+    """
+    if found.status is not Status.COMPLETED or found.cut is None:
+        raise Refused(
+            f"checkpoint {found.id} is {found.status}, and only a completed one can be verified: "
+            f"see `breakglass checkpoint status {found.id}`"
+        )
+    copies = [Copied(store, found, one) for one in found.partitions]
+    damage: dict[int, str] = {}
+    with ThreadPoolExecutor(SIDE_BY_SIDE, "verify") as pool:
+        for one, wrong in zip(copies, pool.map(Copied.wrong, copies), strict=True):
+            tell(one.one.number, wrong)
+            if wrong:
+                damage[one.one.number] = wrong
+    files = [file for one in copies for file in one.manifest.files]
+    done = VerifiedDocument(
+        clock(),
+        {one.one.number: one.node for one in copies},
+        len(files),
+        sum(one.size for one in files),
+        damage,
+    )
+    store.note_verified(found.id, done)
+    return done
