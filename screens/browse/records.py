@@ -120,7 +120,7 @@ class RecordsScreen(PagedRecords):
         if query is not None:
             before = self._offset - 1
             self._begin(self._reader.match(self, self._subject, query, before, forward=True))
-        self._draw()
+        self.draw()
 
     def _go_to(self, text: str) -> None:
         digits = text.replace(",", "")
@@ -147,7 +147,7 @@ class RecordsScreen(PagedRecords):
 
     def _set_marked(self, marked: frozenset[int]) -> None:
         self._pairs.set_marked(marked)
-        self._draw()
+        self.draw()
         self.refresh_bindings()
 
     def action_export(self) -> None:
@@ -192,7 +192,7 @@ class RecordsScreen(PagedRecords):
     def _counted(self, message: ComparisonCounted) -> None:
         if self._waiting.is_beside(message.task):
             self._found.totals = message.totals
-            self._draw()
+            self.draw()
 
     @on(SourcesOpened)
     def _count_at_once(self, message: SourcesOpened) -> None:

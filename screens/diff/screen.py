@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -16,31 +15,30 @@ from textual.widgets import Input
 from screens.context import Context
 from screens.diff.messages import (
     ComparisonCounted,
-    ComparisonFailed,
-    ComparisonProgress,
     ComparisonRead,
     ComparisonSearched,
-    TaskEnded,
 )
+from screens.diff.paged import PagedPairs
 from screens.diff.pair_list import PairList
 from screens.diff.reader import Connect, ReplicaReader, connect_to
 from screens.diff.record_screen import RecordScreen
 from screens.diff.rows import about, marks_of
 from screens.diff.sides import Sides
 from screens.diff.summary import counted_from, prefix_text, titles_of, totals_text
-from screens.diff.task import SOON_SECONDS, Task
-from screens.diff.waiting import SENTENCE_LENGTH, Waiting
-from screens.page import Page
+from screens.diff.task import Task
+from screens.diff.waiting import SENTENCE_LENGTH
 from screens.widgets.told import Told
 from services.divergence.align import Kind
 from services.divergence.hunks import Totals
 from services.divergence.replicas import Facing
+from services.divergence.source import Extent
+from services.divergence.window import Window
 from services.model import TopicPartition, Unknown
 from services.words.inert import bounded
 from themes.roles import Role, role_style
 
 
-class DiffScreen(Page):
+class DiffScreen(PagedPairs):
     """Reads around the divergence first, and wherever the operator goes from there."""
 
     TITLE = "Replica diff"
@@ -64,8 +62,8 @@ class DiffScreen(Page):
         Binding("v", "form", "View", tooltip="As text, JSON or hex in turn"),
         Binding("g", "ask_offset", "Go to", tooltip="Go to an offset"),
         Binding("d", "divergence", "Divergence", tooltip="Where the two logs part", show=False),
-        Binding("home", "end_of_logs(False)", "First offset", show=False),
-        Binding("end", "end_of_logs(True)", "Last offset", show=False),
+        Binding("home", "end(False)", "First offset", show=False),
+        Binding("end", "end(True)", "Last offset", show=False),
         Binding("l", "other('left')", "Left", tooltip="Another replica on the left"),
         Binding("o", "other('right')", "Right", tooltip="Another replica on the right"),
         Binding("s", "swap", "Swap", tooltip="Exchange the sides", show=False),
@@ -85,15 +83,9 @@ class DiffScreen(Page):
         self._sides = Sides(partition, left, right)
         self._facing: Facing | None = None
         """What is compared now; None until two replicas are known that can be."""
-        self._waiting = Waiting()
         self._totals: Totals | None = None
         self._reread = False
         """The operator asked for everything anew: what is known next is compared again."""
-
-    @property
-    def busy(self) -> bool:
-        """Something is being read."""
-        return self._waiting.busy
 
     def body(self) -> Iterator[Widget]:
         yield Told(id="diff-summary")
@@ -125,7 +117,7 @@ class DiffScreen(Page):
             self._waiting.say(
                 "The logs have changed since they were read: ctrl+r reads them again."
             )
-        self._draw()
+        self.draw()
 
     def action_ask_refresh(self) -> None:
         self._reread = True
@@ -149,11 +141,6 @@ class DiffScreen(Page):
         elif self._facing is not None:
             self._begin(self._reader.search(self, self._facing, self._offset, forward=forward))
 
-    def action_form(self) -> None:
-        manner = self._pairs.manner
-        self._pairs.set_manner(replace(manner, form=manner.form.next))
-        self._draw()
-
     def action_divergence(self) -> None:
         if self._facing is None:
             return
@@ -161,11 +148,6 @@ class DiffScreen(Page):
             self._say(f"Not known: {self._facing.divergence.reason}")
         else:
             self._go(self._facing.divergence)
-
-    def action_end_of_logs(self, last: bool) -> None:
-        if self._facing is not None:
-            extent = self._facing.extent
-            self._go(max(extent.start, extent.end - 1) if last else extent.start)
 
     def action_ask_offset(self) -> None:
         self._field.add_class("shown")
@@ -187,7 +169,7 @@ class DiffScreen(Page):
         if self._facing is not None and not self._waiting.of_beside:
             start = counted_from(self._facing)
             self._waiting.begin_beside(self._reader.count(self, self._facing, start))
-            self._draw()
+            self.draw()
 
     @on(Input.Submitted, "#diff-offset")
     def _offset_given(self, message: Input.Submitted) -> None:
@@ -196,20 +178,22 @@ class DiffScreen(Page):
         if digits:
             self._go(int(digits))
 
-    @on(PairList.EdgeNear)
-    def _read_on(self, message: PairList.EdgeNear) -> None:
-        """Read more where there is more, unless something is being read."""
-        facing, window = self._facing, self._pairs.window
-        if facing is None or self._waiting.of_list:
-            return
-        if message.top and window.start > facing.extent.start:
-            self._begin(self._reader.above(self, facing, window))
-        elif not message.top and window.end < facing.extent.end:
-            self._begin(self._reader.below(self, facing, window))
+    @property
+    def extent(self) -> Extent | None:
+        return None if self._facing is None else self._facing.extent
+
+    def read_around(self, offset: int) -> Task:
+        assert self._facing is not None
+        return self._reader.around(self, self._facing, offset)
+
+    def read_beyond(self, window: Window, *, above: bool) -> Task:
+        assert self._facing is not None
+        read = self._reader.above if above else self._reader.below
+        return read(self, self._facing, window)
 
     def _moved(self) -> None:
         self._waiting.say("")
-        self._draw_doing()
+        self.draw_doing()
 
     @on(PairList.Chosen)
     def _open(self, message: PairList.Chosen) -> None:
@@ -229,7 +213,7 @@ class DiffScreen(Page):
         start, end = counted_from(self._facing), self._facing.extent.end
         if message.window.start <= start and message.window.end >= end:
             self._take(message.window.totals_from(start))
-        self._draw()
+        self.draw()
 
     @on(ComparisonSearched)
     def _found_none(self, message: ComparisonSearched) -> None:
@@ -237,30 +221,11 @@ class DiffScreen(Page):
             where = "after" if message.forward else "before"
             self._say(f"No difference {where} this one.")
 
-    @on(ComparisonProgress)
-    def _progressed(self, message: ComparisonProgress) -> None:
-        if self._waiting.concerns(message.task):
-            self._waiting.reached(message.offset)
-            self._draw_doing()
-
     @on(ComparisonCounted)
     def _counted(self, message: ComparisonCounted) -> None:
         if self._waiting.is_beside(message.task):
             self._take(message.totals)
-            self._draw()
-
-    @on(ComparisonFailed)
-    def _failed(self, message: ComparisonFailed) -> None:
-        if self._waiting.concerns(message.task):
-            self._say(str(message.error))
-            if not self._pairs.window.pairs:
-                empty = bounded(str(message.error), SENTENCE_LENGTH)
-                self._pairs.set_window(self._pairs.window, empty=empty)
-
-    @on(TaskEnded)
-    def _task_ended(self, message: TaskEnded) -> None:
-        self._waiting.end(message.task)
-        self._draw_doing()
+            self.draw()
 
     def _take(self, totals: Totals) -> None:
         """Show *totals*, unless they know less than those of the same logs before."""
@@ -271,18 +236,8 @@ class DiffScreen(Page):
             self._totals = totals
 
     @property
-    def _pairs(self) -> PairList:
-        return self.query_one(PairList)
-
-    @property
     def _field(self) -> Input:
         return self.query_one("#diff-offset", Input)
-
-    @property
-    def _offset(self) -> int:
-        """Where the cursor is."""
-        current = self._pairs.current
-        return self._pairs.window.start if current is None else current.offset
 
     def _compare(self, facing: Facing) -> None:
         """Compare these two from now on: at the divergence, or where the cursor was before."""
@@ -301,36 +256,15 @@ class DiffScreen(Page):
             self._say(found.reason)
         else:
             self._compare(found)
-            self._draw()
-
-    def _go(self, offset: int) -> None:
-        """Put the cursor on *offset*, reading around it where that is not held."""
-        window = self._pairs.window
-        if self._facing is None:
-            return
-        if window.start <= offset < window.end:
-            self._pairs.set_window(window, offset)
-            self._pairs.look_for_more()
-            self._draw()
-        else:
-            self._begin(self._reader.around(self, self._facing, offset))
-
-    def _begin(self, task: Task) -> None:
-        """Wait for *task* and for none before it."""
-        self._waiting.begin(task)
-        self.set_timer(SOON_SECONDS, self._draw_doing)
+            self.draw()
 
     def _hide_field(self) -> None:
         self._field.remove_class("shown")
         self._pairs.focus()
 
-    def _say(self, text: str) -> None:
-        self._waiting.say(text)
-        self._draw_doing()
-
-    def _draw(self) -> None:
+    def draw(self) -> None:
         self.query_one("#diff-summary", Told).tell(self._summary())
-        self._draw_doing()
+        self.draw_doing()
 
     def _summary(self) -> Text:
         text = Text(" ")
@@ -346,7 +280,7 @@ class DiffScreen(Page):
         )
         return text.append(f" {totals_text(facing, self._totals)}")
 
-    def _draw_doing(self) -> None:
+    def draw_doing(self) -> None:
         text, role = self._status()
         style = role_style(self.app, role) if role else ""
         self.query_one("#diff-status", Told).tell(Text(f" {text}", style))

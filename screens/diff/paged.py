@@ -1,0 +1,120 @@
+"""A page with a list of pairs that reads on where the cursor goes, and says what is being read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual import on
+
+from screens.context import Context
+from screens.diff.messages import ComparisonFailed, ComparisonProgress, TaskEnded
+from screens.diff.pair_list import PairList
+from screens.diff.task import SOON_SECONDS, Task
+from screens.diff.waiting import SENTENCE_LENGTH, Waiting
+from screens.page import Page
+from services.divergence.source import Extent
+from services.divergence.window import Window
+from services.words.inert import bounded
+
+
+class PagedPairs(Page):
+    """Subclasses have a `PairList`, begin what is read, and draw what is around the list."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._waiting = Waiting()
+
+    @property
+    def extent(self) -> Extent | None:
+        """What the list may show; None until that is known."""
+        raise NotImplementedError
+
+    def read_around(self, offset: int) -> Task:
+        """Begin to read what is around *offset*."""
+        raise NotImplementedError
+
+    def read_beyond(self, window: Window, *, above: bool) -> Task:
+        """Begin to read what comes before *window*, or behind it."""
+        raise NotImplementedError
+
+    def draw(self) -> None:
+        """Show all that is around the list as it is now."""
+        raise NotImplementedError
+
+    def draw_doing(self) -> None:
+        """Show what is being read, or was told last."""
+        raise NotImplementedError
+
+    @property
+    def busy(self) -> bool:
+        """Something is being read."""
+        return self._waiting.busy
+
+    @property
+    def _pairs(self) -> PairList:
+        return self.query_one(PairList)
+
+    @property
+    def _offset(self) -> int:
+        """Where the cursor is."""
+        current = self._pairs.current
+        return self._pairs.window.start if current is None else current.offset
+
+    def action_form(self) -> None:
+        manner = self._pairs.manner
+        self._pairs.set_manner(replace(manner, form=manner.form.next))
+        self.draw()
+
+    def action_end(self, last: bool) -> None:
+        extent = self.extent
+        if extent is not None:
+            self._go(max(extent.start, extent.end - 1) if last else extent.start)
+
+    @on(PairList.EdgeNear)
+    def _read_on(self, message: PairList.EdgeNear) -> None:
+        """Read more where there is more, unless something is being read."""
+        extent, window = self.extent, self._pairs.window
+        if extent is None or self._waiting.of_list:
+            return
+        more = window.start > extent.start if message.top else window.end < extent.end
+        if more:
+            self._begin(self.read_beyond(window, above=message.top))
+
+    @on(ComparisonProgress)
+    def _progressed(self, message: ComparisonProgress) -> None:
+        if self._waiting.concerns(message.task):
+            self._waiting.reached(message.offset)
+            self.draw_doing()
+
+    @on(ComparisonFailed)
+    def _failed(self, message: ComparisonFailed) -> None:
+        if self._waiting.concerns(message.task):
+            self._say(str(message.error))
+            if not self._pairs.window.pairs:
+                empty = bounded(str(message.error), SENTENCE_LENGTH)
+                self._pairs.set_window(self._pairs.window, empty=empty)
+            self.draw()
+
+    @on(TaskEnded)
+    def _task_ended(self, message: TaskEnded) -> None:
+        self._waiting.end(message.task)
+        self.draw_doing()
+
+    def _go(self, offset: int) -> None:
+        """Put the cursor on *offset*, reading around it where that is not held."""
+        window = self._pairs.window
+        if window.start <= offset < window.end:
+            self._pairs.set_window(window, offset)
+            self._pairs.look_for_more()
+            self.draw()
+        elif self.extent is not None:
+            self._begin(self.read_around(offset))
+
+    def _begin(self, task: Task) -> None:
+        """Wait for *task*, and for none before it."""
+        self._waiting.begin(task)
+        self.set_timer(SOON_SECONDS, self.draw_doing)
+
+    def _say(self, text: str) -> None:
+        self._waiting.say(text)
+        self.draw_doing()
