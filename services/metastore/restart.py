@@ -18,7 +18,7 @@ from services.metastore.records import CommandRecord
 from services.metastore.side_file import Chain, Noted, SideHeader, digest_of, note
 from services.metastore.side_reader import groups, stored_groups
 from services.topic_backup.folder import storage_errors
-from services.words.inert import bounded
+from services.words.inert import bounded_bytes
 
 REBUILT = ".new"
 """Behind the name of a side file that is being rebuilt."""
@@ -186,8 +186,8 @@ class Restart:
             record.offset,
             "value" if in_value else "key",
             at - base,
-            _shown(line[at:]),
-            _shown(found.removesuffix(b"\n")[at:]),
+            bounded_bytes(line[at:], SHOWN),
+            bounded_bytes(found.removesuffix(b"\n")[at:], SHOWN),
         )
 
 
@@ -277,7 +277,3 @@ class _Rebuild:
 
 def _same_topic(one: SideHeader, other: SideHeader) -> bool:
     return (one.topic_id, one.cluster_id) == (other.topic_id, other.cluster_id)
-
-
-def _shown(text: bytes) -> str:
-    return bounded(text[: 4 * SHOWN].decode("utf-8", "replace"), SHOWN)

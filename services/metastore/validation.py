@@ -9,7 +9,7 @@ from enum import StrEnum
 from services.metastore.command import VERSION, Command, IncompatibleCommand, InvalidCommand
 from services.metastore.command_id import CommandId, InvalidCommandId
 from services.metastore.lines import BackupLine, LineProblem
-from services.words.inert import bounded
+from services.words.inert import bounded_bytes
 
 SHOWN = 200
 """Characters of a key or value that a message quotes."""
@@ -115,5 +115,5 @@ def _state(problem: LineProblem | None) -> str:
     }.get(problem or LineProblem.TORN, "torn")
 
 
-def _shown(text: bytes) -> str:
-    return bounded(text[: 4 * SHOWN].decode("utf-8", "replace"), SHOWN)
+def _shown(content: bytes) -> str:
+    return bounded_bytes(content, SHOWN)

@@ -26,7 +26,9 @@ from services.topic_backup.layout import (
 from services.topic_backup.manifest import (
     TopicIdentity,
     TopicManifest,
+    next_commit,
     next_manifest,
+    says_more,
     write_manifest,
 )
 from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
@@ -133,20 +135,12 @@ class TopicAssembler:
         new = {name: self.folder.size(name) for name in names if name not in self._noted}
         if new:
             self._noted |= new
-            pending.note(self.folder, self._next_commit, self._noted)
-
-    @property
-    def _next_commit(self) -> int:
-        return self.committed.commit + 1 if self.committed else 1
+            pending.note(self.folder, next_commit(self.committed), self._noted)
 
     @property
     def changed(self) -> bool:
         """Whether a commit would say anything new."""
-        before = self.committed
-        return before is None or (
-            before.identity != self.identity
-            or any(before.partition(number) != one for number, one in self._partitions.items())
-        )
+        return says_more(self.committed, self.identity, self._partitions)
 
     def commit(self) -> TopicManifest:
         """Make names and indexes durable, then put the manifest in place.

@@ -46,6 +46,15 @@ def storage_errors(where: str) -> Iterator[None]:
         raise StorageError(f"{where}: {reason}; {step}.") from error
 
 
+def file_size(path: Path) -> int | None:
+    """The bytes of the file at *path*; None where there is none. Raises StorageError."""
+    with storage_errors(str(path)):
+        try:
+            return path.stat().st_size
+        except FileNotFoundError:
+            return None
+
+
 class AppendFile(Protocol):
     """A file that only grows. After a StorageError from `write` it is as it was before."""
 
@@ -150,11 +159,7 @@ class LocalFolder:
             return [entry.name for entry in os.scandir(self.path) if entry.is_file()]
 
     def size(self, name: str) -> int | None:
-        with storage_errors(self.where(name)):
-            try:
-                return (self.path / name).stat().st_size
-            except FileNotFoundError:
-                return None
+        return file_size(self.path / name)
 
     def open(self, name: str) -> BinaryIO:
         with storage_errors(self.where(name)):

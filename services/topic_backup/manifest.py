@@ -126,6 +126,23 @@ def _check_schema(content: bytes, where: str) -> None:
         )
 
 
+def next_commit(before: TopicManifest | None) -> int:
+    """The number of the commit after *before*; of the first one where there is none."""
+    return before.commit + 1 if before else 1
+
+
+def says_more(
+    before: TopicManifest | None,
+    identity: TopicIdentity,
+    changed: Mapping[int, PartitionSummary],
+) -> bool:
+    """Whether a commit of *changed* partitions would say anything that *before* does not."""
+    return before is None or (
+        before.identity != identity
+        or any(before.partition(number) != one for number, one in changed.items())
+    )
+
+
 def next_manifest(
     before: TopicManifest | None,
     identity: TopicIdentity,
@@ -137,7 +154,7 @@ def next_manifest(
     return TopicManifest(
         schema=SCHEMA,
         tool_version=tool_version(),
-        commit=before.commit + 1 if before else 1,
+        commit=next_commit(before),
         committed_at_ms=now_ms(),
         identity=identity,
         partitions=tuple(partitions[number] for number in sorted(partitions)),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 CUT = "..."
 """What the end of a text is replaced by where it does not fit."""
+LONGEST_CHARACTER = 4
+"""Bytes, in UTF-8."""
 
 
 def inert(text: str) -> str:
@@ -34,3 +36,8 @@ def bounded(text: str, limit: int) -> str:
     if len(shown) <= limit:
         return shown
     return shown[: max(limit - len(CUT), 0)] + CUT[:limit]
+
+
+def bounded_bytes(content: bytes, limit: int) -> str:
+    """As `bounded`, of bytes that should be UTF-8; what is none of it becomes U+FFFD."""
+    return bounded(content[: LONGEST_CHARACTER * (limit + 1)].decode("utf-8", "replace"), limit)

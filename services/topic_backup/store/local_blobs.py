@@ -16,6 +16,7 @@ from services.topic_backup.folder import (
     LocalFolder,
     LocalNewFile,
     NewFile,
+    file_size,
     storage_errors,
 )
 from services.topic_backup.store.range_file import range_file
@@ -41,11 +42,7 @@ class LocalBlobs:
             ]
 
     def size(self, name: str) -> int | None:
-        with storage_errors(self.where(name)):
-            try:
-                return (self.path / name).stat().st_size
-            except FileNotFoundError:
-                return None
+        return file_size(self.path / name)
 
     def open(self, name: str) -> BinaryIO:
         with storage_errors(self.where(name)):

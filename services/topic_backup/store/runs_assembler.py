@@ -17,8 +17,10 @@ from services.topic_backup.layout import records_name, segment_index_name, segme
 from services.topic_backup.manifest import (
     TopicIdentity,
     TopicManifest,
+    next_commit,
     next_manifest,
     read_manifest,
+    says_more,
     write_manifest,
 )
 from services.topic_backup.part import run_folder
@@ -57,7 +59,7 @@ class RunsAssembler:
             check_same(folder, self.committed, identity)
             self.identity = merged(self.committed, identity)
             self._partitions: dict[int, PartitionSummary] = {}
-            self._begun = self._next_commit
+            self._begun = next_commit(self.committed)
             self._resources = stack.pop_all()
 
     def __enter__(self) -> RunsAssembler:
@@ -74,7 +76,7 @@ class RunsAssembler:
     @property
     def run(self) -> str:
         """How the folders of a job's files begin, for the commit that is next."""
-        return run_folder(self._next_commit, secrets.token_hex(8))
+        return run_folder(next_commit(self.committed), secrets.token_hex(8))
 
     def partition(self, number: int) -> PartitionSummary:
         """What was committed of one partition, and what was added since."""
@@ -93,11 +95,7 @@ class RunsAssembler:
     @property
     def changed(self) -> bool:
         """Whether a commit would say anything new."""
-        before = self.committed
-        return before is None or (
-            before.identity != self.identity
-            or any(before.partition(number) != one for number, one in self._partitions.items())
-        )
+        return says_more(self.committed, self.identity, self._partitions)
 
     def commit(self) -> TopicManifest:
         """Create the next manifest.
@@ -114,12 +112,8 @@ class RunsAssembler:
     def close(self) -> None:
         """Remove what no commit names, if this run has made one."""
         with self._resources:
-            if self._next_commit > self._begun:
+            if next_commit(self.committed) > self._begun:
                 self.folder.remove_stale()
-
-    @property
-    def _next_commit(self) -> int:
-        return self.committed.commit + 1 if self.committed else 1
 
     def _added(self, held: PartitionSummary, new: Addition) -> PartitionSummary:
         segments = list(held.segments)
