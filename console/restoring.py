@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.output import Column, print_table, say
+from services.errors import BreakglassError, OutcomeUnknown
 
 if TYPE_CHECKING:
     from services.journal import Journal
@@ -50,6 +51,10 @@ def carried_out(
         done = restore()
     except KeyboardInterrupt:
         say("Ended before its time; what is there counts: --resume goes on behind it.")
+        raise
+    except BreakglassError as error:
+        unknown = isinstance(error, OutcomeUnknown)
+        journal.finish("unknown" if unknown else "failed", reason=str(error))
         raise
     journal.finish("succeeded" if all(one.whole for one in done) else "partly failed")
     return done

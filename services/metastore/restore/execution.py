@@ -23,6 +23,7 @@ from services.metastore.backup_run import BackupJob, run_backup
 from services.metastore.records import CommandRecord
 from services.metastore.restore.layout import AbortPads, Commands, Pads, Step, needs_pads, steps
 from services.metastore.restore.plan import Present, RestorePlan
+from services.metastore.restore.steps import COMMAND_TOPIC
 from services.metastore.topic_reader import TopicReader
 from services.metastore.topic_state import read_topic_state, stable_end, topic_id_at
 from services.metastore.transactions import TRANSACTION_MS, Transactions
@@ -84,7 +85,7 @@ def restore(work: RestoreWork, plan: RestorePlan) -> Restored:
     if plan.done:
         return Restored(plan.topic, len(plan.source.commands), verified=True, already=True)
     items = {TopicPartition(plan.topic, 0): _item(plan)}
-    request = work.journal.request("restore command topic", items)
+    request = work.journal.request(COMMAND_TOPIC, items)
     try:
         restored = _Restore(work, plan).run()
     except OutcomeUnknown as error:

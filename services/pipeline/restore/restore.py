@@ -22,6 +22,7 @@ from services.pipeline.restore.offset_map import OffsetMap
 from services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
 from services.pipeline.restore.proof import declared_in, prove
 from services.pipeline.restore.state import RestoreState
+from services.pipeline.restore.steps import RECORDS
 from services.pipeline.restore.target import Target
 from services.pipeline.restore.task import PartitionRestored, PartitionTask
 from services.pipeline.running import Run
@@ -176,7 +177,7 @@ class _Topic:
     def _announced(self, state: RestoreState) -> int:
         """Write down what is about to be produced, before it is."""
         return self._work.journal.request(
-            "restore records",
+            RECORDS,
             self._items(),
             source=state.source,
             restore_id=state.restore_id,

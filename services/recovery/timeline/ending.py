@@ -9,22 +9,42 @@ from typing import Any
 
 from services.checkpoint.guarded.steps import DELETE, TAKE
 from services.journal_view import UNKNOWN, Details, JournalView, Outcome, Step
+from services.metastore.restore.steps import COMMAND_TOPIC
 from services.model import TopicPartition
+from services.pipeline.restore.steps import RECORDS
 from services.recovery.execution.preferred import STEP as PREFERRED
 from services.recovery.execution.restore_order import RESTORE
 from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
 from services.recovery.execution.target import Result
 from services.recovery.execution.undo_order import UNDO
+from services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
 from services.recovery.group_reset import STEP as COMMIT
+from services.recovery.group_reset import MoveResult
 from services.recovery.rescue.journalled import STEP as RESCUE
 
 NOTHING_SENT = "nothing sent"
 """In the plan, and no step of it was announced: refused, left out, or not come to."""
 NOT_ELECTED = "order written, not elected"
 ACCEPTED = "accepted"
+RESTORED = "restored"
 
-_DECIDING = (REORDER, ELECT, DESIGNATE, PREFERRED, UNDO, COMMIT, TAKE, DELETE)
-_WORDS = {(REORDER, ACCEPTED): NOT_ELECTED, (UNDO, ACCEPTED): str(Result.UNDONE)}
+_DECIDING = (
+    REORDER,
+    ELECT,
+    DESIGNATE,
+    PREFERRED,
+    UNDO,
+    COMMIT,
+    TAKE,
+    DELETE,
+    RECORDS,
+    COMMAND_TOPIC,
+)
+_WORDS = {
+    (REORDER, ACCEPTED): NOT_ELECTED,
+    (UNDO, ACCEPTED): str(Result.UNDONE),
+    (COMMAND_TOPIC, "succeeded"): RESTORED,
+}
 """What the journal's word for a step means for its partition, where that differs."""
 
 
@@ -74,7 +94,7 @@ def result_of(step: Step, partition: TopicPartition) -> Outcome:
 
 def _ending(partition: TopicPartition, planned: Details, steps: Sequence[Step]) -> Ending:
     price, rescued = str(planned.get("price", "")), _rescued(partition, steps)
-    deciding = [one for one in steps if one.name in _DECIDING]
+    deciding = [one for one in steps if _decides(one, partition)]
     if not deciding:
         why = _why_not(partition, steps)
         return Ending(partition, NOTHING_SENT, why, price=price, rescued=rescued)
@@ -93,6 +113,13 @@ def _ending(partition: TopicPartition, planned: Details, steps: Sequence[Step]) 
         rescued,
         _order_kept(partition, steps),
     )
+
+
+def _decides(step: Step, partition: TopicPartition) -> bool:
+    """Whether it says how it ended: of a restore its records, unless a group stays behind."""
+    if step.name == GROUPS_OF_RESTORE:
+        return result_of(step, partition).result != MoveResult.MOVED
+    return step.name in _DECIDING
 
 
 def _why_not(partition: TopicPartition, steps: Sequence[Step]) -> str:

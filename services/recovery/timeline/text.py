@@ -19,7 +19,7 @@ DATE = len("2026-11-21")
 SHOWN_TOPICS = 50
 SHOWN_PARTITIONS = 20
 
-UNTROUBLED = frozenset({"elected", "already online", "undone", "moved"})
+UNTROUBLED = frozenset({"elected", "already online", "undone", "moved", "restored", "done"})
 
 
 def timeline_text(accounts: Iterable[Account]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from services.recovery.timeline.shelf import account_of
 from tests.lab.checkpoint.bank import books
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program
@@ -26,6 +27,9 @@ def test_h06_h07_a_restored_bank_goes_on_and_the_total_is_conserved(
     assert [one["verified"] for one in done["topics"]] == [True]
     assert [one["settings_back"] for one in done["topics"]] == [True]
     assert [(one["target"], one["left_out"]) for one in done["settings"]] == [(restored.topic, {})]
+    (journal,) = program.state.glob("**/journal/*/*.jsonl")
+    account = account_of(journal)
+    assert (account.brief.result, account.brief.counts) == ("succeeded", {"restored": 6})
     with restored.working():
         restored.order(50)
         again = program.whole("take", *of_bank(topic=restored.topic))

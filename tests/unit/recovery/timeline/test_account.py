@@ -9,15 +9,19 @@ import pytest
 from services.checkpoint.guarded.steps import TAKE
 from services.cluster_lock import operator
 from services.journal import Journal, UnreadableJournal
+from services.metastore.restore.steps import COMMAND_TOPIC
 from services.model import TopicPartition
+from services.pipeline.restore.steps import RECORDS
 from services.recovery.execution.routes import ELECT, REORDER
 from services.recovery.execution.undo_order import UNDO
+from services.recovery.group_reset import RESTORE_STEP
 from services.recovery.rescue.journalled import STEP as RESCUE
 from services.recovery.timeline.account import Account, Brief, State, words_of
 from services.recovery.timeline.ending import NOT_ELECTED, NOTHING_SENT, Ending, Rescued
 from services.recovery.timeline.moments import partition_numbers
 from services.recovery.timeline.shelf import Shelf, account_of, being_written
 from services.recovery.timeline.stake import Stake, stake_of
+from services.recovery.timeline.text import UNTROUBLED, timeline_text
 from tests.unit.recovery.timeline import journals
 from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step
 
@@ -102,6 +106,53 @@ def test_an_order_that_was_written_and_not_put_back_is_told_until_it_is(tmp_path
     undone = ending(account_of(journal.path), ORDERS[0])
     assert (written.result, written.order_kept) == (NOT_ELECTED, True)
     assert (undone.result, undone.order_kept) == ("undone", False)
+
+
+@pytest.mark.parametrize(
+    ("groups", "result", "reason"),
+    [
+        ({"result": "moved", "reason": ""}, "restored", ""),
+        ({"result": "failed", "reason": "its consumers run"}, "failed", "its consumers run"),
+    ],
+    ids=["its groups moved", "a group stays"],
+)
+def test_a_restore_ends_as_its_records_did_unless_a_group_stays_behind(
+    tmp_path: Path, groups: dict[str, str], result: str, reason: str
+) -> None:
+    """Records are announced first; their outcome is noted behind that of the groups."""
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        records = journal.request(RECORDS, {LEDGER: {}, ORDERS[0]: {}})
+        moved = journal.request(RESTORE_STEP, {LEDGER: {"from": None, "to": 7}}, group="bank")
+        journal.outcome(moved, {LEDGER: groups})
+        differs = {"result": "differs"}
+        journal.outcome(records, {LEDGER: {"result": "restored"}, ORDERS[0]: differs})
+        journal.finish("partly failed")
+    account = account_of(journal.path)
+    told = ending(account, LEDGER)
+    assert (told.result, told.reason) == (result, reason)
+    assert ending(account, ORDERS[0]).result == "differs"
+    assert f"1 {result}" in timeline_text([account])
+
+
+def test_a_restore_that_was_killed_is_unknown_not_unsent(tmp_path: Path) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        journal.request(RECORDS, {LEDGER: {}})
+    assert account_of(journal.path).brief.counts == {"unknown": 1}
+
+
+def test_a_command_topic_that_is_back_is_restored(tmp_path: Path) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        step(journal, COMMAND_TOPIC, {LEDGER: "succeeded"})
+    assert account_of(journal.path).brief.counts == {"restored": 1}
+
+
+def test_what_ended_well_is_no_trouble(tmp_path: Path) -> None:
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        step(journal, TAKE, {LEDGER: "done"})
+        step(journal, RECORDS, {ORDERS[0]: "restored"})
+        journal.finish("succeeded")
+    account = account_of(journal.path)
+    assert {one.result for one in account.endings} <= UNTROUBLED
 
 
 def test_a_later_attempt_decides(tmp_path: Path) -> None:
