@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from services.checkpoint.participant.application import Guarantee
+from services.checkpoint.store.backup_store import BackupStore
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.kafka.read_client import ReadClient
 from services.lab.access import Acl, Operation, Resource, grant, revoke
@@ -18,8 +20,12 @@ from services.lab.cluster import Cluster
 from services.lab.security import OPERATOR, write_client_properties
 from services.session import ReadAccess
 from tests.acl_page import needs_of_commands
-from tests.lab.checkpoint.branch import Branch
+from tests.lab.checkpoint.bank import nothing
+from tests.lab.checkpoint.branch import SECONDS, Branch
+from tests.lab.checkpoint.commands import Program
+from tests.lab.checkpoint.served import BEGINS, TOKEN, asked, state
 from tests.program import Ended, breakglass
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -92,8 +98,25 @@ class Guarded:
         return breakglass("checkpoint", command, *store, *servers, *secured, *arguments)
 
     def take(self, *more: str) -> Ended:
+        return self.run("take", *self.of_bank, *more)
+
+    @property
+    def of_bank(self) -> tuple[str, ...]:
         group = f"{self.bank.group}=exactly-once"
-        return self.run("take", "--topics", BANK, "--group", group, "--drain", "20", *more)
+        return ("--topics", BANK, "--group", group, "--drain", "20")
+
+    @contextmanager
+    def serving(self, *more: str) -> Iterator[str]:
+        """Where a server answers that takes checkpoints of the bank, while it runs."""
+        servers = self.bank.cluster.bootstrap_servers
+        program = Program(servers, self.folder / "store", self.folder / "state")
+        secured = ("--command-config", str(self.config), "--control-topic", CONTROL)
+        options = (*secured, *self.of_bank, "--port", "0", "--write", *more)
+        with program.running("serve", *options, token=TOKEN) as server:
+            yield server.wait_for(BEGINS).split()[1]
+
+    def next_id(self) -> int:
+        return max(BackupStore(str(self.folder / "store")).ids(), default=0) + 100
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +168,25 @@ def test_without_markers_reading_is_enough(guarded: Guarded) -> None:
     assert ended.code == 0, ended.err
 
 
+def test_reading_is_enough_for_the_job_that_reads_lineage(guarded: Guarded) -> None:
+    stop = Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            guarded.bank.put([(0, nothing())])
+
+    writer = Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        with guarded.allowed(FINISH):
+            ended = guarded.take("--level", "verified", "--json")
+    finally:
+        stop.set()
+        writer.join(SECONDS)
+        guarded.bank.settle()
+    assert ended.code == 0, ended.err
+
+
 def test_retention_is_held_back_by_whoever_may_change_settings(guarded: Guarded) -> None:
     with guarded.allowed(HOLD):
         ended = guarded.take("--write", "--hold-retention")
@@ -169,6 +211,48 @@ def test_a_take_that_lacks_one_names_it(guarded: Guarded, acl: Acl) -> None:
         ended = guarded.take("--write")
     assert ended.code != 0
     assert named(acl) in ended.err
+
+
+def test_with_its_acls_a_server_takes_finishes_and_deletes_checkpoints(guarded: Guarded) -> None:
+    id = guarded.next_id()
+    with guarded.allowed(TAKE), guarded.serving() as address:
+        status, answer = asked("POST", address, {"backupId": id})
+        assert status == 202, answer
+        wait_until(lambda: state(address, id) == "COMPLETED", f"checkpoint {id}", SECONDS)
+        assert asked("DELETE", f"{address}/{id}")[0] == 204
+        assert asked("GET", f"{address}/{id}")[0] == 404
+
+
+def test_a_server_by_a_schedule_needs_no_more(guarded: Guarded) -> None:
+    with guarded.allowed(TAKE), guarded.serving("--every", "1s", "--keep", "1") as address:
+
+        def taken() -> list[int]:
+            status, held = asked("GET", address)
+            assert status == 200
+            return [one["backupId"] for one in held if one["state"] == "COMPLETED"]
+
+        before = max(taken(), default=0)
+        wait_until(lambda: max(taken(), default=0) > before, "one by itself", SECONDS)
+
+
+@pytest.mark.parametrize(
+    "acl",
+    [one for one in TAKE if one.operation is not Operation.CREATE],
+    ids=named,
+)
+def test_a_server_that_lacks_one_names_it(guarded: Guarded, acl: Acl) -> None:
+    id = guarded.next_id()
+    with guarded.allowed(without(TAKE, acl)), guarded.serving() as address:
+        status, answer = asked("POST", address, {"backupId": id})
+        if status != 202:
+            assert named(acl) in answer["message"]
+            return
+
+        def why() -> str:
+            return str(asked("GET", f"{address}/{id}")[1].get("failureReason", ""))
+
+        wait_until(why, "its failure", SECONDS)
+        assert named(acl) in why()
 
 
 def test_a_take_that_may_not_make_its_control_topic_names_that(guarded: Guarded) -> None:

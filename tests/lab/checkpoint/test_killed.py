@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import closing
-from http.client import HTTPConnection
-from typing import Any
-from urllib.parse import urlsplit
-
 import pytest
 
 from services.checkpoint.participant.application import Guarantee
@@ -17,9 +11,8 @@ from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.branch import Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.conftest import OfBank
+from tests.lab.checkpoint.served import BEGINS, TOKEN, asked, state
 from tests.waiting import wait_until
-
-TOKEN = "a-token-of-the-tests"
 
 
 @pytest.fixture
@@ -55,12 +48,12 @@ def test_a_server_takes_what_is_asked_for_and_goes_on_after_it_was_killed(
     with bank.working(1):
         bank.order(200)
         with program.running("serve", *options, token=TOKEN) as server:
-            address = server.wait_for("Serving http://").split()[1]
+            address = server.wait_for(BEGINS).split()[1]
             assert asked("POST", address, {"backupId": 7})[0] == 202
             assert asked("POST", address, {"backupId": 7})[0] == 409
             server.kill()
         with program.running("serve", *options, token=TOKEN) as server:
-            address = server.wait_for("Serving http://").split()[1]
+            address = server.wait_for(BEGINS).split()[1]
             wait_until(lambda: state(address, 7) == "COMPLETED", "checkpoint 7", 120)
             assert asked("DELETE", f"{address}/7")[0] == 204
             assert asked("GET", f"{address}/7")[0] == 404
@@ -72,25 +65,6 @@ def test_a_server_that_may_not_write_only_shows(
 ) -> None:
     options = [one for one in of_bank("--port", "0") if one != "--write"]
     with program.running("serve", *options, token=TOKEN) as server:
-        address = server.wait_for("Serving http://").split()[1]
+        address = server.wait_for(BEGINS).split()[1]
         assert asked("POST", address, {"backupId": 7})[0] == 403
         assert asked("GET", address) == (200, [])
-
-
-def state(address: str, id: int) -> str:
-    status, body = asked("GET", f"{address}/{id}")
-    assert status == 200
-    assert isinstance(body, dict)
-    assert body["state"] != "FAILED", body
-    return str(body["state"])
-
-
-def asked(method: str, address: str, body: dict[str, int] | None = None) -> tuple[int, Any]:
-    """The answer's status and document."""
-    url = urlsplit(address)
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-    with closing(HTTPConnection(url.netloc, timeout=60)) as connection:
-        connection.request(method, url.path, None if body is None else json.dumps(body), headers)
-        answer = connection.getresponse()
-        content = answer.read()
-        return answer.status, json.loads(content) if content else None
