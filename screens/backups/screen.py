@@ -21,8 +21,8 @@ from screens.backups.copied import document
 from screens.backups.facts import ends_facts, job_facts, line_facts
 from screens.backups.messages import BackupEndsRead, BackupsSurveyed
 from screens.context import Context
+from screens.filtered_page import FilteredPage, filter_field
 from screens.messages import BrowseAsked, CopyAsked
-from screens.page import Page
 from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
@@ -50,14 +50,13 @@ from themes.roles import Role
 ENDS_SECONDS = 10.0
 """Between two questions for the live ends."""
 ASK_SECONDS = 5.0
-LONGEST_FILTER = 400
 NO_PLACES = (
     'No place of backups is named: start with --backups URL, or put backups = ["URL"] into the '
     "profile or console.toml."
 )
 
 
-class BackupsScreen(Page):
+class BackupsScreen(FilteredPage):
     """Places, topics, partitions; what is known of the one under the cursor; running jobs."""
 
     TITLE = "Backups"
@@ -68,8 +67,6 @@ class BackupsScreen(Page):
     )
     DEFAULT_CSS = """
     BackupsScreen #backups { height: 1fr; }
-    BackupsScreen #filter { display: none; height: 1; }
-    BackupsScreen #filter.asked { display: block; }
     BackupsScreen #about { border-top: solid $border-blurred; max-height: 50%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -94,12 +91,7 @@ class BackupsScreen(Page):
 
     def body(self) -> Iterator[Widget]:
         yield Facts(id="jobs")
-        yield Input(
-            id="filter",
-            compact=True,
-            max_length=LONGEST_FILTER,
-            placeholder="words in place, topic or state; -word for those without it",
-        )
+        yield filter_field("words in place, topic or state; -word for those without it")
         yield LineTable[Line](columns(0), key_of, id="backups", empty=NO_PLACES)
         yield Facts(id="about")
 
@@ -119,25 +111,9 @@ class BackupsScreen(Page):
 
     # How it is looked at.
 
-    def action_filter(self) -> None:
-        self._field.add_class("asked")
-        self._field.focus()
-
     @on(Input.Changed, "#filter")
     def _filter_written(self, message: Input.Changed) -> None:
         self._show(replace(self._view, filter=message.value))
-
-    @on(Input.Submitted, "#filter")
-    def _filter_given(self) -> None:
-        self._field.remove_class("asked")
-        self._table.focus()
-
-    def action_back(self) -> None:
-        """Empty the filter; leave its field once it is empty."""
-        if self._field.value:
-            self._field.value = ""
-        else:
-            self._filter_given()
 
     def action_sort(self, by: int) -> None:
         orders = list(Order)
@@ -202,12 +178,12 @@ class BackupsScreen(Page):
         self._look()
 
     @property
-    def _table(self) -> LineTable[Line]:
-        return self.query_one("#backups", LineTable)
+    def listed(self) -> Widget:
+        return self._table
 
     @property
-    def _field(self) -> Input:
-        return self.query_one("#filter", Input)
+    def _table(self) -> LineTable[Line]:
+        return self.query_one("#backups", LineTable)
 
     def _show(self, view: View) -> None:
         self._view = view

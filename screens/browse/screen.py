@@ -20,8 +20,8 @@ from screens.browse.columns import columns
 from screens.browse.messages import BranchRead
 from screens.browse.notes import branch_facts
 from screens.context import Context
+from screens.filtered_page import FilteredPage, filter_field
 from screens.messages import BrowseAsked, CopyAsked
-from screens.page import Page
 from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
@@ -34,11 +34,10 @@ from services.errors import UsageError
 from services.model import Unknown
 from themes.roles import Role
 
-LONGEST_FILTER = 400
 NO_PLACES = "No place of backups is named (--backups URL). o opens a source by its address."
 
 
-class BrowseScreen(Page):
+class BrowseScreen(FilteredPage):
     """Leads from places to records, and to two sources side by side."""
 
     TITLE = "Browse"
@@ -49,8 +48,6 @@ class BrowseScreen(Page):
     )
     DEFAULT_CSS = """
     BrowseScreen #tree { height: 1fr; }
-    BrowseScreen #filter { display: none; height: 1; }
-    BrowseScreen #filter.asked { display: block; }
     BrowseScreen #about { border-top: solid $border-blurred; max-height: 40%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -74,9 +71,7 @@ class BrowseScreen(Page):
 
     def body(self) -> Iterator[Widget]:
         yield Facts(id="told")
-        yield Input(
-            id="filter", compact=True, max_length=LONGEST_FILTER, placeholder="words in topics"
-        )
+        yield filter_field("words in topics")
         yield LineTable[Branch](columns(), lambda one: one.key, id="tree", empty=NO_PLACES)
         yield Facts(id="about")
 
@@ -207,37 +202,26 @@ class BrowseScreen(Page):
 
     # How it is looked at.
 
-    def action_filter(self) -> None:
-        self._field.add_class("asked")
-        self._field.focus()
-
     @on(Input.Changed, "#filter")
     def _filter_written(self, message: Input.Changed) -> None:
         self._words = message.value
         self._show()
 
-    @on(Input.Submitted, "#filter")
-    def _filter_given(self) -> None:
-        self._field.remove_class("asked")
-        self._table.focus()
-
     def action_back(self) -> None:
         """Empty the filter, leave its field, or forget what was marked to compare with."""
-        if self._field.value:
-            self._field.value = ""
-        elif self._field.has_class("asked"):
-            self._filter_given()
+        if self.filter_input.value or self.filter_input.has_class("asked"):
+            super().action_back()
         else:
             self._left = None
             self._tell()
 
     @property
-    def _table(self) -> LineTable[Branch]:
-        return self.query_one("#tree", LineTable)
+    def listed(self) -> Widget:
+        return self._table
 
     @property
-    def _field(self) -> Input:
-        return self.query_one("#filter", Input)
+    def _table(self) -> LineTable[Branch]:
+        return self.query_one("#tree", LineTable)
 
     def _show(self) -> None:
         self._table.set_rows(self._tree.lines(self._words))

@@ -17,12 +17,12 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from screens.context import Context
+from screens.filtered_page import FilteredPage, filter_field
 from screens.messages import CopyAsked, DiffAsked, ElectionAsked, GoneDeclared, PlanAsked
 from screens.offline.listing_line import OLD_SECONDS, Facts, ListingLine
 from screens.offline.marks import line_key
 from screens.offline.panel import panel_lines
 from screens.offline.partition_list import PartitionList
-from screens.page import Page
 from screens.widgets.line_table import LineTable
 from screens.widgets.replica_table import ReplicaTable
 from services.incident.filters import HELP, readable
@@ -34,10 +34,9 @@ WIDE = 160
 LIST_SHARE = 60
 """Percent of the room that a long list takes where the replicas stand below it."""
 LEAST_LIST = 4
-LONGEST_FILTER = 400
 
 
-class OfflineScreen(Page):
+class OfflineScreen(FilteredPage):
     """What is offline, grouped by what to do about it."""
 
     TITLE = "Offline partitions"
@@ -54,8 +53,6 @@ class OfflineScreen(Page):
     #both.wide > #replicas {
         width: 46%; border-top: none; border-left: solid $border-blurred;
     }
-    #filter { display: none; height: 1; }
-    #filter.asked { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e", "elect", "elect", tooltip="Elect what is marked, step by step"),
@@ -83,7 +80,7 @@ class OfflineScreen(Page):
 
     def body(self) -> Iterator[Widget]:
         yield ListingLine()
-        yield Input(id="filter", compact=True, max_length=LONGEST_FILTER, placeholder=HELP)
+        yield filter_field(HELP)
         with Container(id="both"):
             yield PartitionList(self._seconds_left, id="partitions")
             yield ReplicaTable(id="replicas")
@@ -114,17 +111,17 @@ class OfflineScreen(Page):
 
     def keep_only(self, wanted: str) -> None:
         """Filter by *wanted*, as if it had been written by hand."""
-        self._field.value = wanted
+        self.filter_input.value = wanted
         self._filter(wanted)
         self._list.focus()
 
     @property
-    def _list(self) -> PartitionList:
-        return self.query_one(PartitionList)
+    def listed(self) -> Widget:
+        return self._list
 
     @property
-    def _field(self) -> Input:
-        return self.query_one("#filter", Input)
+    def _list(self) -> PartitionList:
+        return self.query_one(PartitionList)
 
     def _seconds_left(self, deadline_ms: int) -> float:
         """Until *deadline_ms*, by the time at which the cluster was read and its age."""
@@ -136,18 +133,9 @@ class OfflineScreen(Page):
 
     # The filter.
 
-    def action_filter(self) -> None:
-        self._field.add_class("asked")
-        self._field.focus()
-
     @on(Input.Changed, "#filter")
     def _filter_written(self, message: Input.Changed) -> None:
         self._filter(message.value)
-
-    @on(Input.Submitted, "#filter")
-    def _filter_given(self) -> None:
-        self._field.remove_class("asked")
-        self._list.focus()
 
     def _filter(self, text: str) -> None:
         """Filter by as much of *text* as can be read."""
@@ -156,13 +144,6 @@ class OfflineScreen(Page):
         if wanted.text != self._list.view.filter.text:
             self._list.look(View(wanted, self._list.view.order))
         self._tell()
-
-    def action_back(self) -> None:
-        """Empty the filter; leave its field once it is empty."""
-        if self._field.value:
-            self._field.value = ""
-        else:
-            self._filter_given()
 
     # What is acted on.
 
