@@ -37,7 +37,7 @@ class Token:
     """The ``sub`` claim, empty if there is none."""
 
     def fresh_at(self, now: float) -> bool:
-        """Whether the token may still be used for a new login."""
+        """Whether the token may still be used for a new login at *now*, seconds since 1970."""
         return now < self.obtained_at + (self.expires_at - self.obtained_at) * RENEW_AT
 
 
@@ -64,9 +64,11 @@ class TokenSource:
 
 
 def obtain(source: TokenEndpoint | TokenFile | UnsecuredToken, now: float) -> Token:
-    """A new token.
+    """A new token, obtained at *now*, seconds since 1970.
 
-    Raises: AuthenticationFailed, ConnectFailed.
+    Raises:
+        AuthenticationFailed: its source gives none.
+        ConnectFailed: its source cannot be reached.
     """
     if isinstance(source, TokenEndpoint):
         return _from_endpoint(source, now)

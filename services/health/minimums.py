@@ -16,6 +16,7 @@ KEPT_SECONDS = 60.0
 class _Kept:
     value: int | Unknown
     until: float
+    """Seconds, on the clock of `Minimums`."""
 
 
 class Minimums:

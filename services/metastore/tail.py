@@ -16,6 +16,7 @@ class Tail:
     """The end of a backup file as it was found."""
 
     size: int
+    """Bytes that were there."""
     whole: int
     """Bytes that are kept."""
     lacks_newline: bool = False

@@ -43,7 +43,10 @@ class Stream:
     def __init__(
         self, run: Run, ends: Ends, each: Callable[[MicroBatch], None], trigger: float
     ) -> None:
-        """Prepare the partitions of *ends* from there on; *each* gets the batches, in a thread."""
+        """Prepare the partitions of *ends* from there on; *each* gets the batches, in a thread.
+
+        A batch begins *trigger* seconds after the one before it began, or when that is done.
+        """
         self._run = run
         self._ends = dict(ends)
         self._each = each

@@ -32,7 +32,7 @@ class Part:
     first_offset: int
     last_offset: int
     first_timestamp: int
-    """Milliseconds, as the record has it."""
+    """Milliseconds since 1970, as the record has it; the same below."""
     last_timestamp: int
     max_timestamp: int
     records_bytes: int

@@ -25,6 +25,7 @@ class LeftOut:
 
     file: str
     position: int
+    """Bytes before them in the file."""
     size: int
     """Bytes."""
     reason: str

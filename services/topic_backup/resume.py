@@ -44,7 +44,9 @@ class Cut:
 
     file: str
     position: int
+    """Bytes that stayed."""
     size: int
+    """Bytes that were taken off."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,9 @@ class Entry(NamedTuple):
 
     offset: int
     position: int
+    """Bytes before it in its file."""
     length: int
+    """Bytes."""
 
     @property
     def end(self) -> int:

@@ -26,7 +26,9 @@ class Placed(NamedTuple):
 
     record: Record
     position: int
+    """Bytes before it in the file."""
     length: int
+    """Bytes."""
 
     @property
     def end(self) -> int:

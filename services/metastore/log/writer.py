@@ -56,6 +56,7 @@ class _Attempts:
     mark: str
     deadline: Deadline
     began: float
+    """Seconds, on the monotonic clock."""
     count: int = 0
     planned: Planned | None = None
     uncertain: bool = False

@@ -111,7 +111,10 @@ class _Asked:
         self._thread.start()
 
     def answer(self, ends: float) -> ServerInfo | Unknown | str:
-        """What it said until then; a text where it runs and does not say who it is."""
+        """What it said until *ends*, seconds of the monotonic clock.
+
+        A text where it runs and does not say who it is.
+        """
         self._thread.join(max(ends - time.monotonic(), 0))
         told = self._told
         if told is not None:
