@@ -44,11 +44,9 @@ def take_over(
         ClusterError, Unreachable: the control topic or a group cannot be read.
     """
     last = come_to(client, take.partitions, tuple(take.groups), control_topic)
-    return tuple(
-        number
-        for number, id in sorted(last.items())
-        if take.id <= id and take.id in store.fail_unfinished(number, id)
-    )
+    past = {number: id for number, id in last.items() if take.id <= id}
+    failed = store.fail_unfinished(take, past)
+    return tuple(number for number, ids in sorted(failed.items()) if take.id in ids)
 
 
 def await_owners(

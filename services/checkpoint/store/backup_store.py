@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 
 from services.checkpoint.protocol import coordinator, worker
 from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.protocol.values import NO_CHECKPOINT
 from services.checkpoint.store.copies import Copies
 from services.checkpoint.store.documents import (
     CutDocument,
     DeletedDocument,
     StartedDocument,
+    Subject,
     TakeDocument,
     VerifiedDocument,
 )
@@ -114,18 +116,40 @@ class BackupStore:
         """Record that a partition has failed whatever its copies say; the first reason stays."""
         self._files.fail(Name(id, partition, None, Entry.FAILURE), reason)
 
-    def fail_unfinished(self, partition: int, last: int) -> tuple[int, ...]:
-        """Do what a new owner of the partition has to, whose last checkpoint is *last*.
+    def fail_unfinished(
+        self, take: TakeDocument, last: Mapping[int, int]
+    ) -> Mapping[int, tuple[int, ...]]:
+        """Fail what former owners of partitions of *take* have not completed.
 
-        Returns the ids whose backup of the partition has failed by that.
+        *last* is the checkpoint that each owner has come to, by the partition's number. Earlier
+        checkpoints of the same incarnation fail, too, where they name the partition, by whatever
+        number. Returns the ids whose backup of a partition has failed, by its number in *take*.
         """
-        there = (id for id in self.ids() if id <= last and not self._is_deleted(id))
-        backups = {id: self.copies.partition(id, partition).backup for id in there}
-        unfinished = worker.unfinished(backups.items(), last)
-        failed = tuple(id for id in unfinished if id in backups)
+        takes = self._takes(max(last.values(), default=NO_CHECKPOINT))
+        same = [one for one in takes if one.incarnation == take.incarnation]
+        named = (one for one in take.partitions if one.number in last)
+        return {one.number: self._fail_partition_of(one, same, last[one.number]) for one in named}
+
+    def _fail_partition_of(
+        self, subject: Subject, takes: Iterable[TakeDocument], last: int
+    ) -> tuple[int, ...]:
+        numbers = {
+            take.id: one.number
+            for take in takes
+            for one in take.partitions
+            if take.id <= last and (one.topic, one.partition) == (subject.topic, subject.partition)
+        }
+        backups = {id: self.copies.partition(id, one).backup for id, one in numbers.items()}
+        failed = [id for id in worker.unfinished(backups.items(), last) if id in backups]
         for id in failed:
-            self.fail_partition(id, partition, worker.OWNER_CHANGED)
-        return failed
+            self.fail_partition(id, numbers[id], worker.OWNER_CHANGED)
+        return tuple(failed)
+
+    def _takes(self, last: int) -> list[TakeDocument]:
+        """What was asked for up to *last*, and was not deleted."""
+        names = [of_checkpoint(id, Entry.TAKE) for id in self.ids() if id <= last]
+        found = self._files.read_all(one for one in names if not self._is_deleted(one.checkpoint))
+        return [one for one in found.values() if isinstance(one, TakeDocument)]
 
     def _is_deleted(self, id: int) -> bool:
         return self._files.read(of_checkpoint(id, Entry.DELETED)) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from services.checkpoint.protocol.status import DIFFERENT_COPIES
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.protocol.worker import OWNER_CHANGED
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import StoredFile
+from services.checkpoint.store.documents import StoredFile, Subject
 from services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
 from tests.unit.checkpoint.store.stores import (
     POSITION,
@@ -247,10 +248,42 @@ def test_a_new_owner_fails_what_is_not_completed_and_nothing_else(store: BackupS
     completed(store, 1)
     for id in (2, 3, 4):
         reserved(store, id).copies.begin(CopyId(id, 2, 0), POSITION)
-    assert store.fail_unfinished(2, 3) == (2, 3)
-    assert store.fail_unfinished(2, 3) == ()
+    assert store.fail_unfinished(take(3), {2: 3}) == {2: (2, 3)}
+    assert store.fail_unfinished(take(3), {2: 3}) == {2: ()}
     found = [store.copies.partition(id, 2).status for id in (1, 2, 3, 4)]
     assert found == [Status.COMPLETED, Status.FAILED, Status.FAILED, Status.ONGOING]
+
+
+def test_a_new_owner_finds_its_partition_by_name_whatever_its_number(store: BackupStore) -> None:
+    # A topic that sorts before it was added in between, so that every number moved.
+    one, moved = Subject(1, "orders", 0), Subject(2, "orders", 0)
+    for id, subjects in ((1, (one,)), (2, (Subject(1, "accounts", 0), moved))):
+        assert store.reserve(take(id, subjects=subjects)) is None
+    assert store.fail_unfinished(take(2, subjects=(moved,)), {2: 2}) == {2: (1, 2)}
+    found = {id: store.read(id) for id in (1, 2)}
+    failed = {
+        id: [part.number for part in at.partitions if part.failure]
+        for id, at in found.items()
+        if at
+    }
+    assert failed == {1: [1], 2: [2]}
+
+
+def test_a_new_owner_leaves_alone_checkpoints_that_do_not_name_its_partition(
+    store: BackupStore,
+) -> None:
+    completed(store, 1)
+    assert store.reserve(take(2, subjects=(Subject(2, "other", 0),))) is None
+    assert store.reserve(replace(take(3), incarnation="another")) is None
+    later = take(4, subjects=(*SUBJECTS, Subject(4, "orders", 3)))
+    assert store.reserve(later) is None
+    assert store.fail_unfinished(later, {2: 4, 4: 4}) == {2: (4,), 4: (4,)}
+    assert [status(store, id) for id in (1, 2, 3, 4)] == [
+        Status.COMPLETED,
+        Status.DOES_NOT_EXIST,
+        Status.DOES_NOT_EXIST,
+        Status.FAILED,
+    ]
 
 
 def test_a_new_owner_leaves_alone_what_was_deleted_or_is_not_of_this_store(
@@ -258,7 +291,7 @@ def test_a_new_owner_leaves_alone_what_was_deleted_or_is_not_of_this_store(
 ) -> None:
     reserved(store, 1).delete(1)
     before = files_of(store)
-    assert store.fail_unfinished(2, 7) == ()
+    assert store.fail_unfinished(take(7), {2: 7}) == {2: ()}
     assert files_of(store) == before
 
 
