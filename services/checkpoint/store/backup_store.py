@@ -46,23 +46,31 @@ class BackupStore:
     def reserve(self, take: TakeDocument, seen: Iterable[int] = ()) -> NotHigher | None:
         """Take the id, which must be greater than all before it here and all of *seen*.
 
-        The same request sent again is accepted; None says that the id is this request's.
+        The same request sent again is accepted, unless a greater id was asked for before it was
+        acknowledged: then it has failed by that. None says that the id is this request's.
         """
         name = of_checkpoint(take.id, Entry.TAKE)
         ids = self.ids()
+        known = [*ids, *seen]
         if take.id in ids and self._is_of(name, take.request):
-            return None
-        found = coordinator.take(take.id, (), [*ids, *seen])
+            return self._overtaken(take.id, max(known))
+        found = coordinator.take(take.id, (), known)
         if isinstance(found, NotHigher):
             return found
         if not self._files.create(name, take) and not self._is_of(name, take.request):
             return NotHigher(take.id, take.id)
-        latest = self.ids()[-1]
-        if latest > take.id:
-            # Another coordinator took a greater id in between: ids have to increase in time.
-            self.fail_checkpoint(take.id, f"checkpoint {latest} was asked for meanwhile")
-            return NotHigher(take.id, latest)
-        return None
+        # Another coordinator may have taken a greater id in between.
+        return self._overtaken(take.id, self.ids()[-1])
+
+    def _overtaken(self, id: int, latest: int) -> NotHigher | None:
+        """Whether *id* can be acknowledged no more, as ids have to increase in time."""
+        if latest <= id or self._files.read(of_checkpoint(id, Entry.STARTED)) is not None:
+            return None
+        if not self._is_deleted(id):
+            self.fail_checkpoint(
+                id, f"checkpoint {latest} was asked for before this one was acknowledged"
+            )
+        return NotHigher(id, latest)
 
     def _is_of(self, name: Name, request: str) -> bool:
         found = self._files.read(name)

@@ -145,6 +145,20 @@ def test_i07_a_take_that_was_cut_off_is_gone_on_with_by_another_coordinator(
     assert found.started.positions == {1: 5, 2: 5, 3: 5}
 
 
+def test_h04_an_old_request_does_not_complete_behind_a_newer_id(
+    store: BackupStore, logs: Logs
+) -> None:
+    class Unplugged(Logs):
+        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+            raise StorageError("the machine is gone")
+
+    with pytest.raises(StorageError):
+        coordinator(store, Unplugged()).take(2, "mine")
+    assert coordinator(store, logs).take(3) == 3
+    assert coordinator(store, logs).take(2, "mine") == NotHigher(2, 3)
+    assert [status(store, id) for id in (2, 3)] == [Status.FAILED, Status.ONGOING]
+
+
 def test_a_partition_that_is_past_the_id_fails_the_checkpoint(
     store: BackupStore, logs: Logs
 ) -> None:

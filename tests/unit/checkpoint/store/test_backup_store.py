@@ -311,8 +311,34 @@ def test_h04_ids_are_greater_than_everything_that_was_seen(store: BackupStore) -
 
 def test_i07_the_same_request_sent_again_is_accepted(store: BackupStore) -> None:
     assert [store.reserve(take(4)) for _ in range(2)] == [None, None]
+    store.start(4, {one.number: POSITION for one in SUBJECTS})
     reserved(store, 5)
-    assert store.reserve(take(4)) is None
+    assert store.reserve(take(4), seen=[9]) is None
+
+
+@pytest.mark.parametrize("seen", [(), (9,)])
+def test_h04_a_request_that_was_overtaken_before_its_acknowledgement_has_failed(
+    store: BackupStore, seen: tuple[int, ...]
+) -> None:
+    reserved(store, 4)
+    latest = max(seen, default=5)
+    if latest == 5:
+        reserved(store, 5)
+    assert store.reserve(take(4), seen) == NotHigher(4, latest)
+    found = store.read(4)
+    assert found is not None
+    assert found.failed is not None
+    assert found.failed.reason == (
+        f"checkpoint {latest} was asked for before this one was acknowledged"
+    )
+
+
+def test_h04_a_deleted_request_that_was_overtaken_stays_deleted(store: BackupStore) -> None:
+    reserved(store, 4).delete(4)
+    reserved(store, 5)
+    before = files_of(store)
+    assert store.reserve(take(4)) == NotHigher(4, 5)
+    assert files_of(store) == before
 
 
 def test_of_two_requests_for_one_id_one_gets_it(store: BackupStore) -> None:
