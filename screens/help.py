@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import ActiveBinding, Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen, Screen
-from textual.widgets import Static
+from textual.screen import Screen
 
+from screens.widgets.overlay import Overlay
 from themes.roles import Role, role_style
 
 
@@ -26,16 +26,9 @@ class HelpLine(NamedTuple):
     enabled: bool
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Overlay):
     """A list of keys over the screen; Esc closes it."""
 
-    CSS = """
-    HelpScreen { align: center middle; }
-    HelpScreen > VerticalScroll {
-        width: 76; max-width: 100%; height: auto; max-height: 100%;
-        border: round $primary; padding: 0 1; background: $surface;
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q", "dismiss", "Close"),
     ]
@@ -44,11 +37,7 @@ class HelpScreen(ModalScreen[None]):
         super().__init__()
         self._title, self._about, self._lines = title, about, tuple(lines)
 
-    def compose(self) -> ComposeResult:
-        with VerticalScroll():
-            yield Static(self._text(), markup=False)
-
-    def _text(self) -> Table:
+    def content(self) -> RenderableType:
         table = Table(
             box=None, pad_edge=False, show_header=False, title=self._heading(), expand=True
         )

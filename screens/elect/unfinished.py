@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.console import RenderableType
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from screens.messages import ResumeAsked
+from screens.widgets.overlay import Overlay
 from services.recovery.timeline.account import Brief, State, words_of
 from services.recovery.timeline.shelf import Shelf
 from services.words.inert import bounded, inert
@@ -42,16 +40,9 @@ def unfinished(cluster_id: str, folder: Path | None = None) -> tuple[Brief, ...]
     )
 
 
-class UnfinishedScreen(ModalScreen[None]):
+class UnfinishedScreen(Overlay):
     """Where the newest of *briefs* stopped. Enter looks at what is left; nothing is sent."""
 
-    CSS = """
-    UnfinishedScreen { align: center middle; }
-    UnfinishedScreen > VerticalScroll {
-        width: 76; max-width: 100%; height: auto; max-height: 100%;
-        border: round $primary; padding: 0 1; background: $surface;
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "look", "Look at what is left"),
         Binding("escape,q", "dismiss", "Later"),
@@ -61,15 +52,11 @@ class UnfinishedScreen(ModalScreen[None]):
         super().__init__()
         self._briefs = briefs
 
-    def compose(self) -> ComposeResult:
-        with VerticalScroll():
-            yield Static(self._text(), markup=False)
-
     def action_look(self) -> None:
         self.dismiss()
         self.app.post_message(ResumeAsked(self._briefs[0].path))
 
-    def _text(self) -> Text:
+    def content(self) -> RenderableType:
         interrupted = self._briefs[0].state is State.INTERRUPTED
         title = Text(STOPPED if interrupted else UNSURE, role_style(self.app, Role.HEADING))
         for line in unfinished_told(self._briefs):

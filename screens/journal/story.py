@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from screens.journal.rows import role_of
+from screens.widgets.overlay import Overlay
 from screens.widgets.status_bar import Part
 from services.journal_view import Step
 from services.recovery.timeline.account import Account
@@ -28,23 +26,16 @@ SAID = ("order", "assignment", "designee", "leader_epoch", "log_end", "from", "t
 """What of a request is worth reading; the rest is for a resume."""
 
 
-class StoryScreen(ModalScreen[None]):
+class StoryScreen(Overlay):
     """What was sent for a partition, when, and what became of it."""
 
-    CSS = """
-    StoryScreen { align: center middle; }
-    StoryScreen > VerticalScroll {
-        width: 76; max-width: 100%; height: auto; max-height: 100%;
-        border: round $primary; padding: 0 1; background: $surface;
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "Close")]
 
     def __init__(self, account: Account, ending: Ending) -> None:
         super().__init__()
         self._account, self._ending = account, ending
 
-    def compose(self) -> ComposeResult:
+    def content(self) -> RenderableType:
         table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1, overflow="fold")
@@ -52,8 +43,7 @@ class StoryScreen(ModalScreen[None]):
             style = role_style(self.app, part.role) if part.role else ""
             heading = Text(label, role_style(self.app, Role.HEADING))
             table.add_row(heading, Text(bounded(part.text, LENGTH), style))
-        with VerticalScroll():
-            yield Static(table, markup=False)
+        return table
 
     def _lines(self) -> Iterator[tuple[str, Part]]:
         one = self._ending

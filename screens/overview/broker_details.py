@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.screen import ModalScreen
-from textual.widgets import Static
 
 from screens.context import Context
 from screens.messages import OfflineAsked
 from screens.overview.broker_rows import BrokerRow
 from screens.overview.messages import BrokerSettingsRead
 from screens.unforeseen import in_words
+from screens.widgets.overlay import Overlay
 from screens.widgets.status_bar import Part, age_text
 from services.health.answers import LANE
 from services.kafka.cluster.broker_log_dirs import BrokerLogDir
@@ -42,16 +40,9 @@ UNREAD = Unknown("they are being read")
 GIGA, MEGA = 1 << 30, 1 << 20
 
 
-class BrokerDetails(ModalScreen[None]):
+class BrokerDetails(Overlay):
     """One broker."""
 
-    CSS = """
-    BrokerDetails { align: center middle; }
-    BrokerDetails > VerticalScroll {
-        width: 76; max-width: 100%; height: auto; max-height: 100%;
-        border: round $primary; padding: 0 1; background: $surface;
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,enter,q", "dismiss", "Close"),
         Binding("o", "offline", "Offline partitions with a replica on it"),
@@ -61,10 +52,6 @@ class BrokerDetails(ModalScreen[None]):
         super().__init__()
         self.context, self._row = context, row
         self._settings: Mapping[str, str | None] | Unknown = UNREAD
-
-    def compose(self) -> ComposeResult:
-        with VerticalScroll():
-            yield Static(self._table(), markup=False)
 
     def on_mount(self) -> None:
         self.run_worker(self._read, group="broker", thread=True, exit_on_error=False)
@@ -76,7 +63,7 @@ class BrokerDetails(ModalScreen[None]):
     @on(BrokerSettingsRead)
     def _told(self, message: BrokerSettingsRead) -> None:
         self._settings = message.settings
-        self.query_one(Static).update(self._table())
+        self.show_again()
 
     def _read(self) -> None:
         """In a thread: ask the broker for its settings."""
@@ -93,7 +80,7 @@ class BrokerDetails(ModalScreen[None]):
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
             return Unknown(in_words(error, "its answer cannot be read"))
 
-    def _table(self) -> Table:
+    def content(self) -> RenderableType:
         table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1, overflow="fold")
