@@ -102,7 +102,9 @@ def _document(topic: TopicStatus, ends: Ends | None, now_ms: int) -> dict[str, A
 
 
 def _rows(topic: TopicStatus, ends: Ends | None) -> Iterator[tuple[object, ...]]:
-    name = topic.topic if topic.generation == 1 else f"{topic.topic}~{topic.generation}"
+    from services.topic_backup.layout import folder_name
+
+    name = folder_name(topic.topic, topic.generation)
     for one in topic.partitions:
         offsets = "-" if one.first_offset is None else f"{one.first_offset:,}-{one.last_offset:,}"
         lag = _lag(topic, one, ends)

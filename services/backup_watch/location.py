@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from services.errors import BreakglassError
+from services.topic_backup.layout import folder_name
 
 if TYPE_CHECKING:
     from services.topic_backup.catalog import HeldTopic
@@ -31,7 +32,7 @@ class TopicHeld:
     @property
     def name(self) -> str:
         """As its folder is called: ``orders``, ``orders~2``."""
-        return self.topic if self.generation == 1 else f"{self.topic}~{self.generation}"
+        return folder_name(self.topic, self.generation)
 
     @property
     def partitions(self) -> tuple[PartitionStatus, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from services.topic_backup.layout import folder_name
 from services.topic_backup.store.store import Store
 
 
@@ -22,7 +23,7 @@ class Generation:
     @property
     def name(self) -> str:
         """The folder's name."""
-        return self.topic if self.number == 1 else f"{self.topic}~{self.number}"
+        return folder_name(self.topic, self.number)
 
     @property
     def following(self) -> Generation:

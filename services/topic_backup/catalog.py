@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from services.errors import UsageError
 from services.topic_backup import pending
 from services.topic_backup.folder import Folder, LocalFolder
-from services.topic_backup.layout import listing
+from services.topic_backup.layout import folder_name, listing
 from services.topic_backup.store.form import has_manifest
 from services.topic_backup.store.store import LocalStore, Store
 
@@ -27,7 +27,7 @@ class HeldTopic:
     @property
     def name(self) -> str:
         """Of the folder: ``orders``, ``orders~2``."""
-        return self.topic if self.generation == 1 else f"{self.topic}~{self.generation}"
+        return folder_name(self.topic, self.generation)
 
     @property
     def where(self) -> str:

@@ -68,6 +68,11 @@ def topic_path(root: Path, topic: str) -> Path:
     return root / require_folder_name(topic)
 
 
+def folder_name(topic: str, generation: int) -> str:
+    """As the folder of a generation is called: ``orders``, ``orders~2``."""
+    return topic if generation == 1 else f"{topic}~{generation}"
+
+
 def require_folder_name(topic: str) -> str:
     """The name, if it is one of a topic or of a generation of it.
 
