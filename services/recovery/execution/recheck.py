@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from services.model import ClusterDescription, PartitionState, Reassignment, Unknown, known
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import Outcome, Result, Target, refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ def recheck(
     *state* is the partition as the metadata has it now; None when it is gone.
     """
     if state is None:
-        return _refused(target, "the topic is gone: leave it out of the plan")
+        return refused(target, "the topic is gone: leave it out of the plan")
     if state.topic_id != target.topic_id:
-        return _refused(target, "the topic was recreated since the evidence was read: plan again")
+        return refused(target, "the topic was recreated since the evidence was read: plan again")
     if state.leader is not None:
         leads = "" if state.leader == target.designee else f"led by b{state.leader}"
         return Outcome(
@@ -37,7 +37,7 @@ def recheck(
     for guard in _GUARDS:
         refusal = guard(Look(target, state, brokers))
         if refusal:
-            return _refused(target, refusal)
+            return refused(target, refusal)
     return None
 
 
@@ -51,8 +51,8 @@ def recheck_log(target: Target, log_end: int | Unknown) -> Outcome | None:
         return None
     name = f"b{target.designee}"
     if isinstance(log_end, Unknown):
-        return _refused(target, f"{name} no longer tells its log ({log_end.reason}): read again")
-    return _refused(
+        return refused(target, f"{name} no longer tells its log ({log_end.reason}): read again")
+    return refused(
         target, f"the log of {name} ended at {target.log_end} and now ends at {log_end}: plan again"
     )
 
@@ -68,10 +68,6 @@ def members(state: PartitionState, brokers: ClusterDescription) -> tuple[int, ..
 def holders(look: Look) -> tuple[int, ...]:
     """H of R1: `members` other than the designee, which the reorder itself would elect."""
     return tuple(one for one in members(look.state, look.brokers) if one != look.target.designee)
-
-
-def _refused(target: Target, reason: str) -> Outcome:
-    return Outcome(target, Result.REFUSED, reason)
 
 
 def _not_led_since(look: Look) -> str | None:

@@ -50,10 +50,7 @@ def stock_route(client: ElectionClient) -> Route:
         written = client.reorder(orders, deadline) if orders else {}
         return {one.partition: written.get(one.partition, Reply(0)) for one in batch}
 
-    def elect(batch: Sequence[Target], deadline: Deadline) -> Replies:
-        return client.elect(ElectionType.UNCLEAN, [one.partition for one in batch], deadline)
-
-    steps = (Step(REORDER, reorder), Step(ELECT, elect))
+    steps = (Step(REORDER, reorder), _unclean_election(client))
     return Route("reorder + unclean election", steps, reorders=True)
 
 
@@ -68,11 +65,14 @@ def native_route(client: ElectionClient) -> Route:
 
 def plain_unclean_route(client: ElectionClient) -> Route:
     """An unclean election by the assignment's order as it is."""
+    return Route("unclean election", (_unclean_election(client),), reorders=False)
 
+
+def _unclean_election(client: ElectionClient) -> Step:
     def elect(batch: Sequence[Target], deadline: Deadline) -> Replies:
         return client.elect(ElectionType.UNCLEAN, [one.partition for one in batch], deadline)
 
-    return Route("unclean election", (Step(ELECT, elect),), reorders=False)
+    return Step(ELECT, elect)
 
 
 RouteChoice = Callable[[ElectionClient], Route]

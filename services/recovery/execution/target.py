@@ -102,6 +102,11 @@ class Outcome:
         return replace(self, rung=rung)
 
 
+def refused(target: Target, reason: str) -> Outcome:
+    """Nothing is done about *target*, for that *reason*."""
+    return Outcome(target, Result.REFUSED, reason)
+
+
 def exit_code(outcomes: Sequence[Outcome]) -> int:
     """`exit_code_of` their results."""
     return exit_code_of([one.result for one in outcomes])

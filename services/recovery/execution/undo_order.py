@@ -11,7 +11,7 @@ from services.kafka.wire.deadline import Deadline
 from services.model import ClusterSnapshot, TopicPartition
 from services.recovery.execution.recheck import Look, all_registered, members, not_moving
 from services.recovery.execution.record import Record
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import Outcome, Result, Target, refused
 
 UNDO = "undo order"
 """The step's name in the journal."""
@@ -39,16 +39,16 @@ def _settled(target: Target, snapshot: ClusterSnapshot) -> Outcome | None:
     """The outcome of *target* if nothing is to be written; None where its order is."""
     state = next((one for one in snapshot.partitions if one.partition == target.partition), None)
     if state is None or state.topic_id != target.topic_id:
-        return _refused(target, "the topic is gone: nothing is left to undo")
+        return refused(target, "the topic is gone: nothing is left to undo")
     if state.leader is not None:
-        return _refused(target, f"b{state.leader} leads it: an election cannot be undone")
+        return refused(target, f"b{state.leader} leads it: an election cannot be undone")
     if state.assignment == target.assignment:
         return Outcome(target, Result.UNDONE, "its order is as it was")
     if state.assignment != target.order:
-        return _refused(target, f"its order is {list(state.assignment)}, which is not ours")
+        return refused(target, f"its order is {list(state.assignment)}, which is not ours")
     look = Look(target, state, snapshot.description)
     why = not_moving(look) or all_registered(look) or _would_elect(look, snapshot)
-    return _refused(target, why) if why else None
+    return refused(target, why) if why else None
 
 
 def _would_elect(look: Look, snapshot: ClusterSnapshot) -> str:
@@ -90,7 +90,3 @@ def _outcome(target: Target, reply: Reply) -> Outcome:
 def _journalled(outcome: Outcome) -> dict[str, str]:
     words = {Result.UNDONE: "accepted", Result.UNKNOWN: UNKNOWN}
     return {"result": words.get(outcome.result, str(outcome.result)), "reason": outcome.reason}
-
-
-def _refused(target: Target, reason: str) -> Outcome:
-    return Outcome(target, Result.REFUSED, reason)
