@@ -46,7 +46,8 @@ def finish(
 
     The same --node begins its unfinished copies anew. Another one takes over: it copies the
     partitions whose owners have not come to the checkpoint yet; of the others, what the old worker
-    did not complete has failed, and nothing makes up for that but a new checkpoint. With --write
+    did not complete has failed, and nothing makes up for that but a new checkpoint. One that was
+    never acknowledged has failed, and is recorded so. With --write
     it also gives topics their retention again that `take --hold-retention` has left held back,
     whatever became of the checkpoint.
     """
@@ -72,10 +73,11 @@ def finish(
         ),
     ):
         failed: tuple[int, ...] = ()
-        if _of_another(found, node):
+        if found.started is not None and _of_another(found, node):
             failed = take_over(client, opened, take, control_topic)
-            say(f"node {node} takes over; {len(failed)} partitions have failed by that")
+            say(f"node {node} takes over")
         if failed:
+            say(f"{len(failed):,} partitions have failed by that: their owners are past it")
             done = found_in(opened, id)
         else:
             done = finisher.finish(id, lambda number, status: say(f"partition {number}  {status}"))

@@ -2,7 +2,7 @@
 
 The order of a take is that of H4: the id is reserved, every partition's copy is noted as begun,
 every partition starts, and only then is it acknowledged. One that dies in between is gone on with
-by sending the same request again, or failed by its deadline.
+by sending the same request again; whoever else finds it has it fail (`fail_abandoned`).
 """
 
 from __future__ import annotations
@@ -21,10 +21,13 @@ from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocu
 from services.checkpoint.store.retention import Candidate, Retention, expired
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.clock import now_ms
-from services.errors import Refused, TimedOut
+from services.errors import ClusterError, Refused, TimedOut
 
 START_SECONDS = 30.0
 """For all partitions to start."""
+ABANDONED_MS = 120_000
+"""Longer than a take that lives needs to be acknowledged, and clocks differ."""
+NEVER_ACKNOWLEDGED = "whoever took it was gone before it was acknowledged"
 PAUSE_SECONDS = 0.2
 """Before those are asked again that have not answered."""
 
@@ -107,7 +110,9 @@ class Coordinator:
 
         Raises:
             Refused: the checkpoint has failed or was deleted.
+            ClusterError: the cluster refuses; the checkpoint has failed.
             TimedOut: not every partition started in time; the checkpoint has failed.
+            Unreachable, StorageError: the same request may be sent again.
         """
         wanted = self._reserve(id, request or _new_request())
         if isinstance(wanted, NotHigher):
@@ -115,9 +120,13 @@ class Coordinator:
         found = self._store.read(wanted)
         if found is None or found.take is None or found.status is Status.FAILED:
             raise Refused(f"checkpoint {wanted} has failed or was deleted: take one with a new id.")
-        if found.started is None:
+        if found.started is not None:
+            return wanted
+        try:
             return self._start(found, found.take.partitions)
-        return wanted
+        except (Refused, ClusterError) as error:
+            self._store.fail_checkpoint(wanted, str(error))
+            raise
 
     def _reserve(self, id: int | None, request: str) -> int | NotHigher:
         """The id, which is this request's by now."""
@@ -194,10 +203,33 @@ class Coordinator:
         """Delete one; the workers of one that is ongoing are refused from then on."""
         self._store.delete(id)
 
+    def fail_abandoned(self) -> tuple[int, ...]:
+        """Record that takes have failed that died before they were acknowledged; their ids.
+
+        Those that no other node has begun to copy, and that were asked for so long ago that a
+        live one has come to its end.
+        """
+        before = now_ms() - ABANDONED_MS
+        found = tuple(one.id for one in reversed(self.all()) if abandoned(one, self._node, before))
+        for id in found:
+            self._store.fail_checkpoint(id, NEVER_ACKNOWLEDGED)
+        return found
+
     def expired(self, retention: Retention) -> tuple[int, ...]:
         """The checkpoints that *retention* lets go, oldest first; nothing is deleted."""
         found = [Candidate(one.id, one.status, one.created_at_ms) for one in self.all()]
         return expired(found, retention, now_ms())
+
+
+def abandoned(found: StoredCheckpoint, node: int, before_ms: int) -> bool:
+    """Whether a checkpoint that was asked for until then will never be acknowledged.
+
+    Nobody but *node* has begun to copy it, which asks itself.
+    """
+    nodes = {copy.id.node for part in found.partitions for copy in part.copies}
+    asked = found.created_at_ms
+    waiting = found.started is None and found.status is not Status.FAILED
+    return waiting and nodes <= {node} and asked is not None and asked <= before_ms
 
 
 def _new_request() -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED
 from services.checkpoint.copying import Source, take_copy
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
@@ -84,7 +85,8 @@ class Finisher:
         """Decide and copy; *tell* is called for each partition's copy that has ended.
 
         Raises:
-            Refused: it was not acknowledged, has failed before or was deleted.
+            Refused: it has failed before, was deleted, or was never acknowledged, and has failed
+                by that.
             StorageError: the store does not answer.
             BreakglassError: nobody can decide what is in it; it has failed.
         """
@@ -107,10 +109,13 @@ class Finisher:
         found = self.store.read(id)
         if found is None or found.take is None:
             raise Refused(f"checkpoint {id} was deleted, or never asked for: take a new one.")
-        if found.started is None:
-            raise Refused(f"checkpoint {id} was never acknowledged: take a new one.")
         if found.status is Status.FAILED and not failed:
             raise Refused(f"checkpoint {id} has failed: take a new one.")
+        if found.started is None:
+            self.store.fail_checkpoint(id, NEVER_ACKNOWLEDGED)
+            raise Refused(
+                f"checkpoint {id} was never acknowledged, and has failed by that: take a new one."
+            )
         return found
 
     def _copy(

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator
 from services.checkpoint.finishing import Finisher, unfinished
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.store.backup_store import BackupStore
@@ -84,6 +84,8 @@ class Serving:
         """Go on with what was begun, and keep the schedule, until the end of the block."""
         stop = threading.Event()
         clockwork = threading.Thread(target=self._keep, args=(stop,), name="schedule", daemon=True)
+        for id in self._coordinator.fail_abandoned():
+            self._say(f"checkpoint {id}  failed: {NEVER_ACKNOWLEDGED}")
         for id in unfinished(self._store, self._finisher.node):
             self._copying.submit(self._finish, id)
         clockwork.start()
@@ -111,6 +113,8 @@ class Serving:
     def look(self) -> None:
         """Take one if it is time, and let go of those that may go."""
         newest = next(iter(self.all()), None)
+        if newest is not None and newest.started is None:
+            self._coordinator.fail_abandoned()
         if due(newest.created_at_ms if newest else None, self._schedule, self._clock()):
             self.take()
         for id in self._coordinator.expired(self._schedule.retention):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from services.checkpoint.participant.application import Guarantee
+from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level, Subject, TakeDocument
 from services.lab.cluster import Cluster
 from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.branch import Branch
@@ -38,6 +40,20 @@ def test_i07_a_take_that_is_killed_is_gone_on_with_by_the_same_request(
     assert (again["id"], again["state"]) == (1, "completed")
     found = audited(held(store, 1), bank.group, bank.topic, passes_over=False)
     assert (found.total, found.doubled, found.lost) == (bank.total, (), ())
+
+
+def test_i09_a_take_that_died_before_its_acknowledgement_fails_when_it_is_finished(
+    bank: Branch, program: Program, of_bank: OfBank, store: BackupStore
+) -> None:
+    subjects = tuple(Subject(one + 1, bank.topic, one) for one in range(3))
+    assert store.reserve(TakeDocument(1, Level.COORDINATED, subjects, "nightly", 0)) is None
+    ended = program("finish", "1", "--control-topic", bank.control)
+    assert (ended.code, ended.out) == (3, "")
+    assert "was never acknowledged, and has failed by that" in ended.err
+    assert "takes over" not in ended.err
+    found = store.read(1)
+    assert found is not None
+    assert found.status is Status.FAILED
 
 
 @pytest.mark.timeout(300)

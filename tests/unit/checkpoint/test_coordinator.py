@@ -6,20 +6,29 @@ import itertools
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.coordinator import ABANDONED_MS, NEVER_ACKNOWLEDGED, Coordinator
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Policy, Subject
 from services.checkpoint.store.retention import Retention
-from services.errors import Refused, StorageError, TimedOut
+from services.clock import now_ms
+from services.errors import (
+    BreakglassError,
+    EvidenceChanged,
+    NotAuthorized,
+    Refused,
+    StorageError,
+    TimedOut,
+)
 from services.topic_backup.store.local_blobs import LocalBlobs
-from tests.unit.checkpoint.store.stores import SUBJECTS, copied, manifest
+from tests.unit.checkpoint.store.stores import SUBJECTS, copied, manifest, take
 from tests.unit.checkpoint.topics import EPOCH, Logs
 
 
@@ -157,6 +166,53 @@ def test_h04_an_old_request_does_not_complete_behind_a_newer_id(
     assert coordinator(store, logs).take(3) == 3
     assert coordinator(store, logs).take(2, "mine") == NotHigher(2, 3)
     assert [status(store, id) for id in (2, 3)] == [Status.FAILED, Status.ONGOING]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        NotAuthorized("WRITE on topic orders is missing", "WRITE on topic orders"),
+        EvidenceChanged("partitions are gone since the checkpoint was asked for"),
+    ],
+    ids=["not authorized", "partitions gone"],
+)
+def test_i09_a_take_that_the_cluster_refuses_has_failed_with_the_reason(
+    store: BackupStore, refusal: BreakglassError
+) -> None:
+    class Refusing(Logs):
+        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+            raise refusal
+
+    with pytest.raises(type(refusal)):
+        coordinator(store, Refusing()).take(1)
+    found = store.read(1)
+    assert found is not None
+    assert found.failed is not None
+    assert (found.status, found.failed.reason) == (Status.FAILED, str(refusal))
+
+
+def test_i09_takes_that_died_before_their_acknowledgement_fail_when_a_live_one_would_be_done(
+    store: BackupStore, logs: Logs
+) -> None:
+    now = now_ms()
+    for id, age in ((1, 2 * ABANDONED_MS), (2, 2 * ABANDONED_MS), (3, 2 * ABANDONED_MS), (5, 0)):
+        assert store.reserve(replace(take(id), created_at_ms=now - age)) is None
+    store.copies.begin(CopyId(2, 1, 7), None)
+    store.copies.begin(CopyId(3, 1, 8), None)
+    store.start(3, {})
+    assert coordinator(store, logs).fail_abandoned() == (1, 2)
+    assert coordinator(store, logs).fail_abandoned() == ()
+    found = {id: store.read(id) for id in (1, 2, 3, 5)}
+    reasons = {id: one.failed.reason if one and one.failed else None for id, one in found.items()}
+    assert reasons == {1: NEVER_ACKNOWLEDGED, 2: NEVER_ACKNOWLEDGED, 3: None, 5: None}
+
+
+def test_i09_a_take_that_another_node_has_begun_is_left_to_that(
+    store: BackupStore, logs: Logs
+) -> None:
+    assert store.reserve(replace(take(1), created_at_ms=0)) is None
+    store.copies.begin(CopyId(1, 1, 8), None)
+    assert coordinator(store, logs).fail_abandoned() == ()
 
 
 def test_a_partition_that_is_past_the_id_fails_the_checkpoint(

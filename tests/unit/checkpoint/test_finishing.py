@@ -8,18 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator
 from services.checkpoint.copying import Source
 from services.checkpoint.finishing import Finisher, unfinished
+from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import (
     CutDocument,
     ManifestDocument,
     StartedDocument,
+    Subject,
     TakeDocument,
 )
-from services.errors import ClusterError, EvidenceChanged, Refused, StorageError
+from services.errors import ClusterError, EvidenceChanged, Refused, StorageError, TimedOut
 from tests.unit.checkpoint.store.stores import manifest
 from tests.unit.checkpoint.topics import Logs
 
@@ -166,13 +168,35 @@ def test_finishing_what_is_completed_changes_nothing(store: BackupStore) -> None
     assert again.decisions == 0
 
 
-def test_what_was_never_acknowledged_cannot_be_finished(tmp_path: Path) -> None:
+def test_i09_what_was_never_acknowledged_has_failed_when_somebody_would_finish_it(
+    tmp_path: Path,
+) -> None:
+    class Unplugged(Logs):
+        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+            raise StorageError("the machine is gone")
+
+    store = BackupStore(str(tmp_path))
+    with pytest.raises(StorageError):
+        Coordinator(store, Unplugged()).take(1)
+    with pytest.raises(Refused, match="checkpoint 1 was never acknowledged, and has failed"):
+        finisher(store, World()).finish(1)
+    found = store.read(1)
+    assert found is not None
+    assert found.failed is not None
+    assert (found.status, found.failed.reason) == (Status.FAILED, NEVER_ACKNOWLEDGED)
+    with pytest.raises(Refused, match="never asked for"):
+        finisher(store, World()).finish(2)
+
+
+def test_why_one_failed_before_its_acknowledgement_stays(tmp_path: Path) -> None:
     logs = Logs()
     logs.silent = {1}
     store = BackupStore(str(tmp_path))
-    with pytest.raises(Exception, match="did not start"):
+    with pytest.raises(TimedOut, match="did not start"):
         Coordinator(store, logs, start_seconds=0.01).take(1)
-    with pytest.raises(Refused, match="never acknowledged"):
+    with pytest.raises(Refused, match="checkpoint 1 has failed"):
         finisher(store, World()).finish(1)
-    with pytest.raises(Refused, match="never asked for"):
-        finisher(store, World()).finish(2)
+    found = store.read(1)
+    assert found is not None
+    assert found.failed is not None
+    assert "did not start" in found.failed.reason

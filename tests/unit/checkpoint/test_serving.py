@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator
 from services.checkpoint.finishing import Finisher
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.serving import Schedule, Serving, due
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.retention import Retention
 from services.errors import ClusterError
+from tests.unit.checkpoint.store.stores import take
 from tests.unit.checkpoint.test_finishing import World
 from tests.unit.checkpoint.topics import Logs
 
@@ -86,6 +87,18 @@ def test_i09_a_server_that_comes_up_goes_on_with_what_it_had_begun(store: Backup
     heard = Heard()
     with serving(store, heard, World()).running():
         heard.wait("checkpoint 1  completed")
+
+
+def test_i09_a_server_that_comes_up_has_what_was_never_acknowledged_fail(
+    store: BackupStore,
+) -> None:
+    assert store.reserve(take(1)) is None
+    heard = Heard()
+    with serving(store, heard, World()).running():
+        heard.wait(f"checkpoint 1  failed: {NEVER_ACKNOWLEDGED}")
+    found = store.read(1)
+    assert found is not None
+    assert found.status is Status.FAILED
 
 
 def test_by_a_schedule_it_takes_them_and_lets_old_ones_go(store: BackupStore) -> None:
