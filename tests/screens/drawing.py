@@ -9,6 +9,7 @@ from __future__ import annotations
 import string
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -102,12 +103,14 @@ def _strips(app: App[Any]) -> list[Strip]:
 def _cells(strip: Strip) -> list[tuple[str, str]]:
     """The characters of *strip*, each with its style in words."""
     return [
-        (character, _words(style))
+        (character, words)
         for text, style, _ in Segment.simplify(strip)
+        for words in (_words(style),)
         for character in text
     ]
 
 
+@lru_cache(maxsize=1000)
 def _words(style: Style | None) -> str:
     """How *style* looks, without the links and marks that are no part of it."""
     if style is None:
