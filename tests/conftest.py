@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -14,10 +15,18 @@ TESTS = Path(__file__).parent
 BROKER_SECONDS = 300
 """How long a test of brokers or of Spark may take on a busy machine: the first one may have to
 fetch their jars. What ends earlier has its own deadlines."""
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"
+"""Of a JVM that ends before it would run any quicker for having been compiled well."""
 
 # The machine that runs the tests may be busy with brokers: an example's wall time says nothing.
 settings.register_profile("breakglass", deadline=None, print_blob=True)
 settings.load_profile("breakglass")
+
+
+def pytest_configure() -> None:
+    """Let every Spark that a test starts, by a command too, compile as little as brokers do."""
+    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
+        os.environ.setdefault(name, SHORT_LIVED)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -47,13 +56,14 @@ def _put_longest_first(items: list[pytest.Item]) -> None:
     """Let the workers begin with what keeps one of them busy longest, Spark before all.
 
     The plugin's own order, by the number of tests, would begin with Spark's when all else is done.
+    What takes milliseconds comes last: no worker waits long for the others to end.
     """
     sizes = Counter(map(_sharing, items))
 
     def rank(item: pytest.Item) -> tuple[int, int, str]:
         spark, brokers = (item.get_closest_marker(one) for one in ("pipeline", "lab"))
         if not spark and not brokers:
-            return (2, 0, "")
+            return (3 if item.path.is_relative_to(TESTS / "unit") else 2, 0, "")
         return (0 if spark else 1, -sizes[_sharing(item)], _sharing(item))
 
     items.sort(key=rank)
