@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from services.checkpoint.kafka.lineages import Lineages, Sought, read_here
 from services.checkpoint.kafka.log_ends import Ends, Logs
@@ -23,9 +23,6 @@ from services.pipeline.answers import answer
 from services.pipeline.reading import DataLost, Ranges, TimestampTooWide, TopicReader
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 TRACED = "traced"
 OURS = ", ".join(f"'{name}'" for name in (SN, ORIGIN, SOURCE, MARKER))
@@ -65,16 +62,14 @@ def _ranges(starts: Ends, ends: Ends) -> Ranges:
     return {one.partition: (start, ends[one]) for one, start in starts.items() if start < ends[one]}
 
 
-def traced_by_task(
-    batches: Iterator[pa.RecordBatch], topic: str, sought: Sought
-) -> Iterator[pa.RecordBatch]:
-    """What counts of the records of a task: an answer for each batch."""
+def traced_by_task(batches: Iterator[Any], topic: str, sought: Sought) -> Iterator[Any]:
+    """What counts of the records of a task: an answer for each batch, both of Arrow."""
     for batch in batches:
         if len(batch):
             yield answer(TRACED, json.dumps(_traced(batch, topic, sought)))
 
 
-def _traced(batch: pa.RecordBatch, topic: str, sought: Sought) -> Mapping[str, Any]:
+def _traced(batch: Any, topic: str, sought: Sought) -> Mapping[str, Any]:
     """Rows of group, number, offset, and the cause's number, offset and index.
 
     Or, where a record is refused, the first one of each partition: nothing else matters then.
