@@ -28,6 +28,7 @@ START_SECONDS = 30.0
 ABANDONED_MS = 120_000
 """Longer than a take that lives needs to be acknowledged, and clocks differ."""
 NEVER_ACKNOWLEDGED = "whoever took it was gone before it was acknowledged"
+ANOTHER_INCARNATION = "its topics were deleted and created anew since, or are others"
 PAUSE_SECONDS = 0.2
 """Before those are asked again that have not answered."""
 
@@ -114,12 +115,14 @@ class Coordinator:
             TimedOut: not every partition started in time; the checkpoint has failed.
             Unreachable, StorageError: the same request may be sent again.
         """
-        wanted = self._reserve(id, request or _new_request())
+        scope = self._topics.scope()
+        wanted = self._reserve(id, request or _new_request(), scope)
         if isinstance(wanted, NotHigher):
             return wanted
         found = self._store.read(wanted)
         if found is None or found.take is None or found.status is Status.FAILED:
             raise Refused(f"checkpoint {wanted} has failed or was deleted: take one with a new id.")
+        self._require_same(found, found.take, scope)
         if found.started is not None:
             return wanted
         try:
@@ -128,9 +131,9 @@ class Coordinator:
             self._store.fail_checkpoint(wanted, str(error))
             raise
 
-    def _reserve(self, id: int | None, request: str) -> int | NotHigher:
+    def _reserve(self, id: int | None, request: str, scope: Scope) -> int | NotHigher:
         """The id, which is this request's by now."""
-        scope, latest = self._topics.scope(), self._topics.latest_id()
+        latest = self._topics.latest_id()
         while True:
             wanted = id if id is not None else max([latest, *self._store.ids()]) + 1
             take = TakeDocument(
@@ -151,6 +154,20 @@ class Coordinator:
             if id is not None:
                 return refused
             # Somebody else has taken the next one meanwhile.
+
+    def _require_same(self, found: StoredCheckpoint, take: TakeDocument, scope: Scope) -> None:
+        """Return if a checkpoint that was asked for before is of what *scope* is (H12).
+
+        What is completed of another incarnation stays: it is a backup of that one.
+
+        Raises:
+            Refused: it is of other topics; unless it is completed it has failed by that.
+        """
+        if (take.cluster_id, take.incarnation) == (scope.cluster_id, scope.incarnation):
+            return
+        if found.status is not Status.COMPLETED:
+            self._store.fail_checkpoint(found.id, ANOTHER_INCARNATION)
+        raise Refused(f"checkpoint {found.id}: {ANOTHER_INCARNATION}: take one with a new id.")
 
     def _start(self, found: StoredCheckpoint, subjects: Sequence[Subject]) -> int | NotHigher:
         begun = {one.number for one in found.partitions if one.copies}

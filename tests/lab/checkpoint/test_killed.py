@@ -8,12 +8,15 @@ from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level, Subject, TakeDocument
+from services.errors import Refused
+from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from tests.lab.checkpoint.audit import audited, held
-from tests.lab.checkpoint.branch import Branch
+from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.conftest import OfBank
 from tests.lab.checkpoint.served import BEGINS, TOKEN, asked, state
+from tests.lab.checkpoint.taking import Taking
 from tests.waiting import wait_until
 
 
@@ -54,6 +57,28 @@ def test_i09_a_take_that_died_before_its_acknowledgement_fails_when_it_is_finish
     found = store.read(1)
     assert found is not None
     assert found.status is Status.FAILED
+
+
+def test_h12_what_the_same_request_completed_of_deleted_topics_is_no_answer(
+    bank: Branch, taking: Taking
+) -> None:
+    from confluent_kafka.admin import AdminClient
+
+    with taking.parts(bank, groups={}) as (coordinator, finisher):
+        assert coordinator.take(1, "nightly") == 1
+        assert finisher.finish(1).status is Status.COMPLETED
+        admin = AdminClient(bank.connection, logger=LOG)
+        for future in admin.delete_topics([bank.topic]).values():
+            future.result(SECONDS)
+        wait_until(
+            lambda: not taking.client.partitions((bank.topic,), Deadline.after(10)), "it to go"
+        )
+        bank.open()
+        with pytest.raises(Refused, match="created anew"):
+            coordinator.take(1, "nightly")
+    found = taking.store.read(1)
+    assert found is not None
+    assert found.status is Status.COMPLETED
 
 
 @pytest.mark.timeout(300)

@@ -215,6 +215,31 @@ def test_i09_a_take_that_another_node_has_begun_is_left_to_that(
     assert coordinator(store, logs).fail_abandoned() == ()
 
 
+def test_h12_a_completed_checkpoint_of_another_incarnation_is_no_answer(
+    store: BackupStore, logs: Logs
+) -> None:
+    assert coordinator(store, logs).take(1, "nightly") == 1
+    for subject in SUBJECTS:
+        store.copies.complete(CopyId(1, subject.number, 7), manifest())
+    assert coordinator(store, logs).take(1, "nightly") == 1
+    anew = Logs()
+    anew.incarnation = "second"
+    with pytest.raises(Refused, match="created anew since, or are others: take one with a new id"):
+        coordinator(store, anew).take(1, "nightly")
+    assert anew.asked == []
+    assert status(store, 1) is Status.COMPLETED
+
+
+def test_h12_an_unfinished_checkpoint_of_another_incarnation_has_failed(
+    store: BackupStore, logs: Logs
+) -> None:
+    coordinator(store, logs).take(1, "nightly")
+    logs.incarnation = "second"
+    with pytest.raises(Refused, match="created anew"):
+        coordinator(store, logs).take(1, "nightly")
+    assert status(store, 1) is Status.FAILED
+
+
 def test_a_partition_that_is_past_the_id_fails_the_checkpoint(
     store: BackupStore, logs: Logs
 ) -> None:

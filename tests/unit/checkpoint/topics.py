@@ -23,11 +23,16 @@ class Logs:
         self.silent: set[int] = set()
         """Partitions whose answers do not come."""
         self.asked: list[list[int]] = []
+        self.incarnation = "first"
 
     def scope(self) -> Scope:
         groups = {"payments": Policy.EXACTLY_ONCE}
         return Scope(
-            Level.COORDINATED, self.subjects, groups, cluster_id="cluster", incarnation="first"
+            Level.COORDINATED,
+            self.subjects,
+            groups,
+            cluster_id="cluster",
+            incarnation=self.incarnation,
         )
 
     def latest_id(self) -> int:
