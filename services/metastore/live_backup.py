@@ -1,22 +1,20 @@
 """The live backup of one command topic: compared from its beginning, then appended to.
 
-What `take` returned from is on disk. The lines are synced before their side entries are written,
-so a side file is never ahead of its backup; what a crash left out of it is noted again from the
+What `take` returned from is on disk; what a crash left out of a side file is noted again from the
 topic when the backup is continued.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Self
 
 from services.clock import now_ms
-from services.errors import ConflictingRecord, StorageError
+from services.errors import ConflictingRecord
+from services.metastore.appender import Appender, side_of
 from services.metastore.events import (
     Begun,
     Continued,
@@ -28,7 +26,6 @@ from services.metastore.events import (
 )
 from services.metastore.names import BackupName, Style, new_name, newest
 from services.metastore.private_files import (
-    fingerprint,
     lock_file,
     locked,
     private_append,
@@ -36,18 +33,14 @@ from services.metastore.private_files import (
     remove_if_there,
 )
 from services.metastore.records import CommandRecord
-from services.metastore.restart import REBUILT, Ended, Position, Restart
-from services.metastore.side_file import SUFFIX, Chain, Noted, SideHeader, digest_of, note
+from services.metastore.restart import REBUILT, Ended, Restart
+from services.metastore.side_file import SideHeader
 from services.metastore.side_reader import side_extent, stored_records
 from services.metastore.tail import find_tail
 from services.topic_backup.folder import LocalFolder, storage_errors
 
 COPIED_AT_ONCE = 1_000
 """Commands of one group when a new file receives what it shares with the one before."""
-OVERLAPPED = 500
-"""From so many commands on they are noted while the disk takes their lines."""
-PART = 10_000
-"""Commands that the disk takes while the next are made ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +72,7 @@ class LiveBackup:
         self._fail = fail_on_difference
         self._now_ms = now_ms
         self._restart: Restart | None = None
-        self._appender: _Appender | None = None
+        self._appender: Appender | None = None
         self.appended = 0
         """Commands written by this run."""
         self.name: BackupName | None = newest(folder.names(), origin.topic)
@@ -144,7 +137,7 @@ class LiveBackup:
 
     def _restarted(self, name: BackupName) -> Restart:
         data = self._folder.path / str(name)
-        side = _side_of(data)
+        side = side_of(data)
         remove_if_there(side.with_name(side.name + REBUILT))
         extent = side_extent(side)
         self._mend(data, None if extent is None else extent.covered)
@@ -179,7 +172,7 @@ class LiveBackup:
         restart.close()
         self._restart = None
         assert self.path is not None
-        self._appender = _Appender(self.path, position)
+        self._appender = Appender(self.path, position)
         self._folder.sync()
         self._tell(Continued(str(self.name), position.lines))
 
@@ -216,7 +209,7 @@ class LiveBackup:
         name = new_name(names, self.origin.topic, self._style, self._now_ms())
         told = {} if difference is None else {"before": before, **asdict(difference)}
         path = self._folder.path / str(name)
-        self._appender = _Appender.begin(path, replace(self._header(), diverged=told))
+        self._appender = Appender.begin(path, replace(self._header(), diverged=told))
         self._folder.sync()
         self.name = name
         self._tell(Begun(str(name), difference, before))
@@ -228,108 +221,6 @@ class LiveBackup:
     def _header(self) -> SideHeader:
         where = self.origin
         return SideHeader(where.topic, where.topic_id, where.cluster_id, self._now_ms())
-
-
-class _Appender:
-    """Writes groups of lines, and their side entries behind them."""
-
-    def __init__(self, path: Path, position: Position) -> None:
-        self._path = path
-        self._data = private_append(path, position.data_end)
-        self._side = private_append(_side_of(path), position.side_end)
-        self._end = position.data_end
-        self._chain = position.chain
-        self._side_dirty = False
-        # Starts no thread before it is used.
-        self._threads = ThreadPoolExecutor(2)
-        self.lines = position.lines
-        self._fingerprint = fingerprint(path)
-
-    @classmethod
-    def begin(cls, path: Path, header: SideHeader) -> Self:
-        chain = Chain()
-        first = chain.seal(header.prefix())
-        side = private_append(_side_of(path), 0)
-        side.write(first)
-        side.sync()
-        side.close()
-        return cls(path, Position(0, 0, len(first), chain, 0))
-
-    def append(self, records: Sequence[CommandRecord]) -> bool:
-        """Put *records* on disk: by one write and one sync, or by a few where they are many.
-
-        Returns whether some of them may have a `problem`.
-        """
-        if fingerprint(self._path) != self._fingerprint:
-            raise StorageError(
-                f"{self._path} was written by another program, so nothing was added: let only one "
-                "of the two back up to this folder, then start again."
-            )
-        begin = self._end
-        odd = self._at_once(records) if len(records) < OVERLAPPED else self._by_parts(records)
-        self._fingerprint = (self._fingerprint[0], self._fingerprint[1] + self._end - begin)
-        self._side_dirty = True
-        self.lines += len(records)
-        return odd
-
-    def _at_once(self, records: Sequence[CommandRecord]) -> bool:
-        lines = [one.line for one in records]
-        block = b"".join(lines)
-        self._sync(block)
-        noted = note(records, lines)
-        self._side.write(self._sealed(noted, block, digest_of(block)))
-        return _odd(noted, block)
-
-    def _by_parts(self, records: Sequence[CommandRecord]) -> bool:
-        """While the disk takes the lines of a part they are noted, and those of the next made."""
-        odd, before = False, None
-        for at in range(0, len(records), PART):
-            part = records[at : at + PART]
-            lines = [one.line for one in part]
-            block = b"".join(lines)
-            if before is not None:
-                self._settle(*before)
-            syncing = self._threads.submit(self._sync, block)
-            digest = self._threads.submit(digest_of, block)
-            noted = note(part, lines)
-            odd = odd or _odd(noted, block)
-            before = syncing, self._sealed(noted, block, digest.result())
-        if before is not None:
-            self._settle(*before)
-        return odd
-
-    def _settle(self, syncing: Future[None], sealed: bytes) -> None:
-        """Note a part once its lines are on disk: the side file is never ahead of them."""
-        syncing.result()
-        self._side.write(sealed)
-
-    def _sealed(self, noted: Noted, block: bytes, digest: bytes) -> bytes:
-        self._end += len(block)
-        return self._chain.seal(noted.prefix(self._end), digest)
-
-    def _sync(self, block: bytes) -> None:
-        self._data.write(block)
-        self._data.sync()
-
-    def sync_side(self) -> None:
-        if self._side_dirty:
-            self._side.sync()
-            self._side_dirty = False
-
-    def close(self) -> None:
-        self._threads.shutdown()
-        self.sync_side()
-        self._data.close()
-        self._side.close()
-
-
-def _odd(noted: Noted, block: bytes) -> bool:
-    """Whether some of these commands may have a `problem`: looked at once for all of them."""
-    return bool(noted.nulls) or b"\r" in block or block.count(b"\n") != len(noted)
-
-
-def _side_of(path: Path) -> Path:
-    return path.with_name(path.name + SUFFIX)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.metastore import live_backup
+from services.metastore import appender
 from services.metastore.names import newest
 from services.metastore.records import CommandRecord
 from services.metastore.side_reader import side_extent
@@ -59,8 +59,8 @@ def test_a_run_that_ends_anywhere_is_made_good_by_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where a thread writes the lines while they are noted."""
-    monkeypatch.setattr(live_backup, "OVERLAPPED", overlapped)
-    monkeypatch.setattr(live_backup, "PART", 2)
+    monkeypatch.setattr(appender, "OVERLAPPED", overlapped)
+    monkeypatch.setattr(appender, "PART", 2)
     points = watched(tmp_path, monkeypatch, begin, then)
     assert len(points.states) > 10
     for before, folder in points.materialized(tmp_path / "left"):
