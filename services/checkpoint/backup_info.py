@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TypeAlias
 
 from services.checkpoint.protocol.values import Status
+from services.checkpoint.reasons import why_failed
 from services.checkpoint.store.stored import StoredCheckpoint, StoredCopy, StoredPartition
 
 Json: TypeAlias = "str | int | list[dict[str, Json]] | dict[str, Json]"
@@ -32,12 +33,15 @@ def backup_info(checkpoint: StoredCheckpoint, *, brief: bool = False) -> dict[st
     reason = failure_reason(checkpoint)
     if reason:
         found["failureReason"] = reason
-    found["details"] = [_partition(one, brief=brief) for one in checkpoint.partitions]
+    found["details"] = [_partition(one, checkpoint, brief=brief) for one in checkpoint.partitions]
     return found
 
 
 def failure_reason(checkpoint: StoredCheckpoint) -> str:
-    """Why a checkpoint has failed: as a whole, then each partition; empty where it has not."""
+    """Why a checkpoint has failed: as a whole, or each partition, as Zeebe says it.
+
+    Empty where it has not. For people there is `reasons.reasons`.
+    """
     if checkpoint.failed is not None:
         return checkpoint.failed.reason
     failed = ((one.number, one.failure) for one in checkpoint.partitions)
@@ -48,13 +52,16 @@ def failure_reason(checkpoint: StoredCheckpoint) -> str:
     )
 
 
-def _partition(partition: StoredPartition, *, brief: bool) -> dict[str, Json]:
+def _partition(
+    partition: StoredPartition, checkpoint: StoredCheckpoint, *, brief: bool
+) -> dict[str, Json]:
     found: dict[str, Json] = {
         "partitionId": partition.number,
         "state": STATES[partition.status],
     }
-    if partition.failure is not None:
-        found["failureReason"] = partition.failure
+    reason = why_failed(partition, checkpoint)
+    if reason is not None:
+        found["failureReason"] = reason
     known = _copy(partition.counting, brief=brief) if partition.counting else {}
     return found | {key: value for key, value in known.items() if value is not None}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from services.checkpoint.protocol import coordinator
@@ -91,6 +91,8 @@ class StoredPartition:
     """None: the checkpoint does not name such a partition."""
     copies: tuple[StoredCopy, ...] = ()
     verdict: FailureDocument | None = None
+    given_up: bool = False
+    """The checkpoint has failed: what is ongoing of the partition comes to nothing."""
 
     @property
     def backup(self) -> PartitionBackup:
@@ -100,11 +102,12 @@ class StoredPartition:
 
     @property
     def status(self) -> Status:
-        return partition_status(self.backup)
+        found = partition_status(self.backup)
+        return Status.FAILED if self.given_up and found is Status.ONGOING else found
 
     @property
     def failure(self) -> str | None:
-        """Why it has failed."""
+        """Why it has failed; None where it has not, or only the checkpoint has."""
         return partition_failure(self.backup)
 
     @property
@@ -164,7 +167,10 @@ def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoin
     started = _only(documents, Name(id, None, None, Entry.STARTED), StartedDocument)
     cut = _only(documents, Name(id, None, None, Entry.CUT), CutDocument)
     failed = _only(documents, Name(id, None, None, Entry.FAILURE), FailureDocument)
-    return StoredCheckpoint(id, take, partitions, started, cut, failed, _read_last(documents))
+    whole = StoredCheckpoint(id, take, partitions, started, cut, failed, _read_last(documents))
+    if whole.status is not Status.FAILED:
+        return whole
+    return replace(whole, partitions=tuple(replace(one, given_up=True) for one in partitions))
 
 
 def _read_last(documents: Mapping[Name, Document]) -> VerifiedDocument | None:
