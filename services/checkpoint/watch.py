@@ -101,9 +101,13 @@ class CheckpointWatch:
             return tuple(pool.map(self._seen, self.urls))
 
     def _seen(self, url: str) -> SeenStore:
+        from services.checkpoint.places import require_there
         from services.checkpoint.store.backup_store import BackupStore
 
         try:
-            return SeenStore(url, BackupStore(url).all(), self.clock())
+            held = BackupStore(url).all()
+            if not held:
+                require_there(url)
+            return SeenStore(url, held, self.clock())
         except BreakglassError as error:
             return SeenStore(url, Unknown(str(error)), self.clock())

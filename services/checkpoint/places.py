@@ -1,0 +1,35 @@
+"""Whether there is anything at the address of a store: a typo does not look like an empty one."""
+
+from __future__ import annotations
+
+from services.errors import UsageError
+from services.topic_backup.store.fsspec_blobs import FsspecBlobs
+from services.topic_backup.store.store import LocalStore, open_store
+
+
+def require_no_file(address: str) -> None:
+    """Return unless a file is where the folder should be. Raises UsageError."""
+    store = open_store(address)
+    if isinstance(store, LocalStore) and store.path.exists() and not store.path.is_dir():
+        raise UsageError(f"{address} is a file: name the folder that the checkpoints are kept in.")
+
+
+def require_there(address: str) -> None:
+    """Return if there is something at *address*; object stores know no empty folders.
+
+    Raises:
+        UsageError: there is nothing, or a file.
+        StorageError: the store does not answer.
+    """
+    require_no_file(address)
+    store = open_store(address)
+    if isinstance(store, LocalStore):
+        if not store.path.is_dir():
+            raise UsageError(
+                f"There is no folder {address}: check the address, or have `breakglass checkpoint "
+                "take` make it."
+            )
+    elif not store.folders() and not FsspecBlobs(store.where()).names():
+        raise UsageError(
+            f"There is nothing at {address}: check the address, or take the first checkpoint there."
+        )
