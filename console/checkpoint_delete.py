@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from console.checkpoint_options import Id, Store, found_in, store_at
+from console.checkpoint_options import Id, Store, all_in, found_in, store_at
 from console.consent import Consent, Phrases
 from console.option_values import duration_ms
 from console.options import AsJson
@@ -61,7 +61,7 @@ def retain(
 
     opened = store_at(store)
     limits = Retention(keep, duration_ms(older_than, "--older-than"))
-    held = [Candidate(one.id, one.status, one.created_at_ms) for one in opened.all()]
+    held = [Candidate(one.id, one.status, one.created_at_ms) for one in all_in(opened)]
     going = expired(held, limits, now_ms())
     if delete and going:
         _require_write(write)

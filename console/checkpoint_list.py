@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from console.checkpoint_options import Id, Store, found_in, store_at
+from console.checkpoint_documents import brief, completed, document
+from console.checkpoint_options import Id, Store, all_in, found_in, store_at
 from console.options import AsJson
 from console.output import Column, print_json, print_table, say
-from services.checkpoint.promise import promise
+from services.checkpoint.promise import PROMISES, level_of, promise
+from services.words.figures import count, total_text
+from services.words.inert import inert
 from services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from services.checkpoint.store.documents import VerifiedDocument
+    from services.checkpoint.progress import SoFar
     from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 
 
 def list_all(store: Store, as_json: AsJson = False) -> None:
     """List the checkpoints of a store, the newest first."""
-    found = store_at(store).all()
+    found = all_in(store_at(store))
     if as_json:
         print_json({"schema": 1, "checkpoints": [brief(one) for one in found]})
         return
@@ -28,15 +31,23 @@ def list_all(store: Store, as_json: AsJson = False) -> None:
         say("There is no checkpoint.")
         return
     print_table(COLUMNS, [_line(one) for one in found])
+    _print_lines(_below(found))
 
 
 def status(id: Id, store: Store, as_json: AsJson = False) -> None:
-    """Show one checkpoint: its level, every partition's state, what it was lowered by."""
-    found = found_in(store_at(store), id)
+    """Show one checkpoint: its level, every partition's state, what it was lowered by.
+
+    Of a partition that is being copied it says how much is there, and of about how much.
+    """
+    from services.checkpoint.progress import so_far
+
+    opened = store_at(store)
+    found = found_in(opened, id)
+    moving = so_far(opened, found)
     if as_json:
-        print_json({"schema": 1, **document(found)})
+        print_json({"schema": 1, **document(found, moving)})
     else:
-        print_checkpoint(found)
+        print_checkpoint(found, moving)
 
 
 def end_with(found: StoredCheckpoint, *, as_json: bool) -> NoReturn:
@@ -50,105 +61,56 @@ def end_with(found: StoredCheckpoint, *, as_json: bool) -> NoReturn:
     raise typer.Exit(0 if found.status is Status.COMPLETED else 1)
 
 
-def print_checkpoint(found: StoredCheckpoint) -> None:
-    """A line for each partition, and above them what holds for all."""
-    from services.checkpoint.backup_info import failure_reason
-
-    level = "?" if found.take is None else found.take.level
-    say(f"checkpoint {found.id}  {level}  {found.status}  {_size(found)} bytes")
-    say(promise(found))
-    print_table(PARTITION_COLUMNS, list(_partitions(found)))
-    if found.cut is not None:
-        for name, group in sorted(found.cut.groups.items()):
-            say(f"group {name}  {group.policy}")
-    reason = failure_reason(found)
-    if reason:
-        say(f"failed: {reason}")
-    for line in _verified_told(found):
-        say(line)
+def print_checkpoint(found: StoredCheckpoint, moving: Mapping[int, SoFar] | None = None) -> None:
+    """What holds for all of it, a line for each partition, and what else there is to say."""
+    _print_lines(_head(found))
+    print_table(PARTITION_COLUMNS, list(_partitions(found, moving or {})))
+    _print_lines(_foot(found))
 
 
-def verification(last: VerifiedDocument) -> dict[str, Any]:
-    """When every byte was read last, and what came of it; damage by the partition's number."""
-    return {
-        "at_ms": last.at_ms,
-        "whole": not last.damage,
-        "files": last.files,
-        "bytes": last.size,
-        "damage": dict(last.damage),
-    }
+def _print_lines(lines: Iterable[str]) -> None:
+    """On stdout: data, like the table beside them."""
+    for line in lines:
+        print(inert(line))
 
 
-def _verified_told(found: StoredCheckpoint) -> Iterator[str]:
-    """The same in words; nothing where there is nothing to verify."""
+def _head(found: StoredCheckpoint) -> Iterator[str]:
+    from services.checkpoint.reasons import reasons
+
+    done = f"{completed(found):,} of {len(found.partitions):,} partitions copied"
+    yield f"checkpoint {found.id}  {level_of(found)}  {found.status}  {done}  {_size(found)} bytes"
+    yield promise(found)
+    for reason in reasons(found):
+        yield f"failed: {reason}"
+
+
+def _foot(found: StoredCheckpoint) -> Iterator[str]:
+    from services.checkpoint.reasons import name_of
+
+    for name, group in sorted(found.cut.groups.items()) if found.cut else ():
+        yield f"group {name}  {group.policy}"
     last = found.verified
     if last is None:
         if _whole(found):
             yield f"never verified: `breakglass checkpoint verify {found.id}` reads every byte"
         return
     yield f"verified {time_text(last.at_ms)}: {'damaged' if last.damage else 'whole'}"
-    for number, wrong in sorted(last.damage.items()):
-        yield f"partition {number}  {wrong}"
+    for one in found.partitions:
+        if one.number in last.damage:
+            yield f"{name_of(one)}  {last.damage[one.number]}"
 
 
-def brief(found: StoredCheckpoint) -> dict[str, Any]:
-    """One checkpoint as the list has it."""
-    from services.checkpoint.backup_info import failure_reason
+def _below(found: Iterable[StoredCheckpoint]) -> Iterator[str]:
+    """What each level among them promises, and why those have failed that have."""
+    from services.checkpoint.reasons import reasons
 
-    return {
-        "id": found.id,
-        "level": None if found.take is None else found.take.level,
-        "state": found.status,
-        "failure": failure_reason(found) or None,
-        "partitions": len(found.partitions),
-        "completed": _completed(found),
-        "bytes": sum(one.counting.size or 0 for one in found.partitions if one.counting),
-        "created_at_ms": found.created_at_ms,
-        "acknowledged_at_ms": None if found.started is None else found.started.at_ms,
-        "verified": None if found.verified is None else verification(found.verified),
-    }
-
-
-def document(found: StoredCheckpoint) -> dict[str, Any]:
-    """One checkpoint with everything that is known of it."""
-    cut = found.cut
-    return {
-        **brief(found),
-        "promise": promise(found),
-        "details": [_partition(one, found) for one in found.partitions],
-        "groups": None
-        if cut is None
-        else {
-            name: {"policy": one.policy, "offsets": dict(one.offsets)}
-            for name, one in cut.groups.items()
-        },
-        "rolled_back": None if cut is None else sum(cut.rolled_back.values()),
-        "in_transit": None if cut is None else sum(map(len, cut.in_transit.values())),
-    }
-
-
-def _partition(one: StoredPartition, found: StoredCheckpoint) -> dict[str, Any]:
-    copy = one.counting
-    cut = found.cut
-    return {
-        "number": one.number,
-        "topic": None if one.subject is None else one.subject.topic,
-        "partition": None if one.subject is None else one.subject.partition,
-        "state": one.status,
-        "failure": one.failure,
-        "position": None if cut is None else cut.positions.get(one.number),
-        "in_transit": None if cut is None else len(cut.in_transit.get(one.number, ())),
-        "records": copy.manifest.records if copy and copy.manifest else None,
-        "bytes": copy.size if copy else None,
-        "node": copy.id.node if copy else None,
-        "updated_at_ms": copy.updated_at_ms if copy else None,
-    }
-
-
-def _completed(found: StoredCheckpoint) -> int:
-    from services.checkpoint.protocol.values import Status
-
-    return sum(one.status is Status.COMPLETED for one in found.partitions)
+    levels = {one.take.level for one in found if one.take is not None}
+    for level, words in PROMISES.items():
+        if level in levels:
+            yield words
+    for one in found:
+        for reason in reasons(one):
+            yield f"{one.id} failed: {reason}"
 
 
 def _whole(found: StoredCheckpoint) -> bool:
@@ -165,23 +127,49 @@ def _verified(found: StoredCheckpoint) -> str:
 
 
 def _size(found: StoredCheckpoint) -> str:
-    return f"{sum(one.counting.size or 0 for one in found.partitions if one.counting):,}"
+    from services.checkpoint.progress import sizes
+
+    return total_text(sizes(found)) if found.partitions else "?"
 
 
 def _line(found: StoredCheckpoint) -> tuple[object, ...]:
-    level = "?" if found.take is None else found.take.level
-    done = f"{_completed(found):,}/{len(found.partitions):,}"
+    done = f"{completed(found):,}/{len(found.partitions):,}"
     asked = time_text(found.created_at_ms)
-    return found.id, level, found.status, done, _size(found), asked, _verified(found)
+    return found.id, level_of(found), found.status, done, _size(found), asked, _verified(found)
 
 
-def _partitions(found: StoredCheckpoint) -> Iterator[tuple[object, ...]]:
+def _partitions(
+    found: StoredCheckpoint, moving: Mapping[int, SoFar]
+) -> Iterator[tuple[object, ...]]:
+    from services.checkpoint.reasons import name_of
+
     for one in found.partitions:
-        told = _partition(one, found)
-        name = "?" if told["topic"] is None else f"{told['topic']}-{told['partition']}"
-        figures = (told[key] for key in ("position", "records", "in_transit", "bytes"))
-        rest = ["?" if figure is None else f"{figure:,}" for figure in figures]
-        yield one.number, name, one.status, *rest, one.failure or ""
+        cut, far = found.cut, moving.get(one.number)
+        position = None if cut is None else cut.positions.get(one.number)
+        held_back = None if cut is None else len(cut.in_transit.get(one.number, ()))
+        records, size = _figures(one) if far is None else _so_far(far)
+        cells = (_figure(position), records, _figure(held_back), size)
+        yield one.number, name_of(one), one.status, *cells
+
+
+def _figures(one: StoredPartition) -> tuple[str, str]:
+    """Records and bytes of a copy that is done."""
+    manifest = None if one.counting is None else one.counting.manifest
+    if one.counting is None or manifest is None:
+        return "?", "?"
+    return count(manifest.records), _figure(one.counting.size)
+
+
+def _so_far(far: SoFar) -> tuple[str, str]:
+    """Those of one under way, of how many about."""
+    expected = far.bytes_expected
+    offsets = "?" if far.offsets is None else f"<= {far.offsets:,}"
+    about = "?" if expected is None else f"~{expected:,}"
+    return f"{far.records:,} of {offsets}", f"{far.bytes:,} of {about}"
+
+
+def _figure(value: int | None) -> str:
+    return "?" if value is None else count(value)
 
 
 COLUMNS = (
@@ -201,5 +189,4 @@ PARTITION_COLUMNS = (
     Column("Records", right=True),
     Column("In transit", right=True),
     Column("Bytes", right=True),
-    Column("Why"),
 )

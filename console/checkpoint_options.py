@@ -49,21 +49,39 @@ CONTROL = CONTROL_TOPIC
 
 
 def store_at(address: str) -> BackupStore:
-    """The store. Raises UsageError where the address is none."""
+    """The store. Raises UsageError where the address is none, or a file's."""
+    from services.checkpoint.places import require_no_file
     from services.checkpoint.store.backup_store import BackupStore
 
+    require_no_file(address)
     return BackupStore(address)
+
+
+def all_in(store: BackupStore) -> tuple[StoredCheckpoint, ...]:
+    """The checkpoints, the newest first.
+
+    Raises:
+        UsageError: there is no such store; an empty one has none.
+    """
+    from services.checkpoint.places import require_there
+
+    found = store.all()
+    if not found:
+        require_there(store.address)
+    return found
 
 
 def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
     """The checkpoint.
 
     Raises:
-        UsageError: there is none of that id.
+        UsageError: there is none of that id, or no such store.
     """
+    from services.checkpoint.places import require_there
     from services.errors import UsageError
 
     found = store.read(id)
     if found is None:
+        require_there(store.address)
         raise UsageError(f"There is no checkpoint {id} in {store.address}: run `checkpoint list`.")
     return found

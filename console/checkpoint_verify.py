@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from console.checkpoint_list import verification
+from console.checkpoint_documents import verification
 from console.checkpoint_options import Id, Store, found_in, store_at
 from console.options import AsJson
 from console.output import print_json, say
@@ -23,12 +23,14 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
     ends by the cut, its log by the leader epoch. No broker is asked. What came of it is kept in
     the store, where list, status and the console show it. Ends with 1 when anything is damaged.
     """
+    from services.checkpoint.reasons import name_of
     from services.checkpoint.spark.verifying import verify as verified
 
     opened = store_at(store)
     found = found_in(opened, id)
+    names = {one.number: name_of(one) for one in found.partitions}
     done = verified(
-        opened, found, lambda number, wrong: say(f"partition {number}  {wrong or 'whole'}")
+        opened, found, lambda number, wrong: say(f"{names[number]}  {wrong or 'whole'}")
     )
     if as_json:
         print_json({"schema": 1, "id": id, **verification(done)})

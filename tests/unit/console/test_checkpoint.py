@@ -67,7 +67,7 @@ def test_the_table_names_level_and_state(store: BackupStore) -> None:
 
 
 def test_an_empty_store_has_none(tmp_path: Path) -> None:
-    assert document("list", BackupStore(str(tmp_path / "empty")))["checkpoints"] == []
+    assert document("list", BackupStore(str(tmp_path)))["checkpoints"] == []
 
 
 def test_the_status_says_what_is_promised_and_where_each_partition_is(store: BackupStore) -> None:
@@ -85,13 +85,13 @@ def decided(store: BackupStore, id: int, position: int = POSITION) -> None:
 def test_a_checkpoint_is_verified_and_every_output_says_so(store: BackupStore) -> None:
     decided(store, 2)
     assert document("list", store)["checkpoints"][2]["verified"] is None
-    assert "never verified" in checkpoint("status", store, "2").stderr
+    assert "never verified" in checkpoint("status", store, "2").stdout
     done = document("verify", store, "2")
     assert (done["whole"], done["files"], done["damage"]) == (True, 3, {})
     assert done["at_ms"] > 0
     for found in (document("list", store)["checkpoints"][2], document("status", store, "2")):
         assert found["verified"] == {key: done[key] for key in found["verified"]}
-    assert ": whole" in checkpoint("status", store, "2").stderr
+    assert ": whole" in checkpoint("status", store, "2").stdout
     assert document("list", store)["checkpoints"][3]["verified"] is None
 
 
@@ -239,3 +239,87 @@ def test_rates_are_in_bytes_a_second(text: str, rate: float) -> None:
 def test_what_is_no_rate_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no rate"):
         bytes_per_second(text)
+
+
+# --- what stdout has
+
+
+def test_level_state_promise_and_reason_are_on_stdout(store: BackupStore) -> None:
+    done = checkpoint("status", store, "3")
+    head, promised, reason, *_ = done.stdout.splitlines()
+    assert head.split()[:4] == ["checkpoint", "3", "coordinated", "failed"]
+    assert promised == "coordinated: cut at the id that every record carries."
+    assert reason == "failed: group payments lags"
+    assert done.stderr == ""
+
+
+def test_i09_no_partition_of_a_failed_checkpoint_is_called_ongoing(store: BackupStore) -> None:
+    store.fail_checkpoint(4, "group payments lags")
+    assert "ongoing" not in checkpoint("status", store, "4").stdout
+    found = document("status", store, "4")
+    assert [one["state"] for one in found["details"]] == ["completed", "failed", "failed"]
+    assert [one["failure"] for one in found["details"]] == [None, *2 * ["group payments lags"]]
+
+
+def test_the_list_says_what_levels_promise_and_why_one_has_failed(store: BackupStore) -> None:
+    lines = checkpoint("list", store).stdout.splitlines()
+    assert "coordinated: cut at the id that every record carries." in lines
+    assert "3 failed: group payments lags" in lines
+    assert all(
+        one["promise"].startswith("coordinated") for one in document("list", store)["checkpoints"]
+    )
+
+
+def test_equal_reasons_are_said_once(store: BackupStore) -> None:
+    reserved(store, 5)
+    for number in (1, 2, 3):
+        store.copies.fail(CopyId(5, number, 0), "disk full")
+    out = checkpoint("status", store, "5").stdout
+    assert out.count("disk full") == 1
+    assert "failed: orders-0..2 (3 partitions): disk full" in out
+
+
+def test_what_is_not_known_is_never_0(store: BackupStore) -> None:
+    sizes = [one["bytes"] for one in document("list", store)["checkpoints"]]
+    assert sizes[:2] == [None, None]
+    assert all(one > 0 for one in sizes[2:])
+    cells = [one.split()[4:6] for one in checkpoint("list", store).stdout.splitlines()[1:3]]
+    assert cells[0][0] == ">="
+    assert cells[1][0] == "?"
+
+
+def test_of_a_partition_under_way_it_says_how_much_is_there(store: BackupStore) -> None:
+    found = document("status", store, "4")
+    assert [one["so_far"] is None for one in found["details"]] == [True, False, False]
+    assert found["details"][1]["so_far"] == {
+        "records": 0,
+        "records_expected_at_most": None,
+        "bytes": 0,
+        "bytes_expected_about": None,
+    }
+    lines = checkpoint("status", store, "4").stdout.splitlines()
+    assert "0 of ?" in next(one for one in lines if "orders-1" in one)
+
+
+# --- a store that is not there
+
+
+@pytest.mark.parametrize(
+    "command", [("list",), ("retain",), ("status", "1"), ("verify", "1"), ("delete", "1")]
+)
+def test_a_store_that_is_not_there_is_no_empty_one(tmp_path: Path, command: tuple[str]) -> None:
+    missing, file = tmp_path / "missing", tmp_path / "file"
+    file.write_text("")
+    for place, words in ((missing, "There is no folder"), (file, "is a file")):
+        with pytest.raises(UsageError, match=words) as told:
+            checkpoint(command[0], BackupStore(str(place)), *command[1:])
+        assert told.value.exit_code == 2
+    assert not missing.exists()
+
+
+def test_no_checkpoint_is_taken_into_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    options = ("--topics", "bank", "--level", "vector", "--bootstrap-server", "127.0.0.1:1")
+    with pytest.raises(UsageError, match="is a file"):
+        checkpoint("take", BackupStore(str(file)), *options)
