@@ -21,6 +21,8 @@ from services.model import TopicPartition, Unknown
 from tests.lab.facts.conftest import SECONDS
 from tests.lab.scenarios.damaged import Damaged
 
+pytestmark = pytest.mark.slow
+
 LEDGER, ORDERS = TopicPartition("ledger", 0), TopicPartition("orders", 0)
 DEBUGGING_REPLICA, CONSUMER = -2, -1
 OFFSET_OUT_OF_RANGE = 1

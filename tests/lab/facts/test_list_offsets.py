@@ -25,6 +25,8 @@ from services.model import TopicPartition
 from tests.lab.facts.conftest import SECONDS
 from tests.lab.scenarios.damaged import Damaged
 
+pytestmark = pytest.mark.slow
+
 LEDGER, ORDERS = TopicPartition("ledger", 0), TopicPartition("orders", 0)
 FUTURE_REPLICA = -3
 INVALID_REQUEST = 42
