@@ -133,6 +133,8 @@ class Control:
     """The greatest id that was ever taken, or come to, or restored."""
     created: Mapping[tuple[str, str, int], Created] = field(default_factory=dict)
     """By group, topic id and partition: the last."""
+    noted: Mapping[tuple[str, str, int], tuple[Created, ...]] = field(default_factory=dict)
+    """By the same: those that were asked for, in the order of the log, not the last alone."""
     restored: Mapping[str, Restored] = field(default_factory=dict)
     """By the topic's id."""
     held: Mapping[tuple[str, str], Held] = field(default_factory=dict)
@@ -144,12 +146,16 @@ def take_record(id: int, at_ms: int) -> tuple[bytes, bytes]:
     return f"take/{id}".encode(), json.dumps({"at_ms": at_ms}).encode()
 
 
-def control_of(records: Iterable[tuple[bytes | None, bytes | None]]) -> Control:
+def control_of(
+    records: Iterable[tuple[bytes | None, bytes | None]], since: int | None = None
+) -> Control:
     """What *records*, by key and value in the order of the log, come to.
 
-    What is none of ours is passed over: anybody who may write there may write anything.
+    What is none of ours is passed over: anybody who may write there may write anything. Whoever
+    came to checkpoint *since*, or to one behind it, is in `noted` each time.
     """
     latest = 0
+    noted: dict[tuple[str, str, int], list[Created]] = {}
     created: dict[tuple[str, str, int], Created] = {}
     restored: dict[str, Restored] = {}
     held: dict[tuple[str, str], Held] = {}
@@ -158,15 +164,19 @@ def control_of(records: Iterable[tuple[bytes | None, bytes | None]]) -> Control:
         if isinstance(found, int):
             latest = max(latest, found)
         elif isinstance(found, Created):
-            created[found.group, found.topic_id, found.partition] = found
+            owner = found.group, found.topic_id, found.partition
+            created[owner] = found
             latest = max(latest, found.id)
+            if since is not None and found.id >= since:
+                noted.setdefault(owner, []).append(found)
         elif isinstance(found, Restored):
             restored[found.topic_id] = found
             latest = max(latest, found.id)
         elif isinstance(found, Held):
             held[found.topic_id, found.request] = found
     kept = {key: one for key, one in held.items() if one.settings is not None}
-    return Control(latest, created, restored, kept)
+    told = {owner: tuple(some) for owner, some in noted.items()}
+    return Control(latest, created, told, restored, kept)
 
 
 def _parsed(key: bytes | None, value: bytes | None) -> int | Created | Restored | Held | None:

@@ -15,15 +15,17 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 
 
-def read_control(client: ReadClient, topic: str, deadline: Deadline) -> Control | None:
-    """What the control topic says; None where there is none.
+def read_control(
+    client: ReadClient, topic: str, deadline: Deadline, since: int | None = None
+) -> Control | None:
+    """What the control topic says; None where there is none. *since* as of `control_of`.
 
     Raises:
         ClusterError, Unreachable: it cannot be read.
     """
     if not client.partitions((topic,), deadline):
         return None
-    return until(deadline, lambda: control_of(_records(client, topic, deadline)))
+    return until(deadline, lambda: control_of(_records(client, topic, deadline), since))
 
 
 def _records(

@@ -20,6 +20,7 @@ from services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
 from services.checkpoint.kafka.owners import await_owners
 from services.checkpoint.kafka.scanning import nothing_to_process, read_cut
+from services.checkpoint.kafka.states import places, with_states
 from services.checkpoint.kafka.topics import incarnation, of, subjects
 from services.checkpoint.protocol.epochs import diverged
 from services.checkpoint.protocol.lineage import (
@@ -38,7 +39,7 @@ from services.checkpoint.store.documents import (
     TakeDocument,
 )
 from services.clock import now_ms
-from services.errors import ClusterError, EvidenceChanged, Refused
+from services.errors import ClusterError, EvidenceChanged
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
@@ -193,9 +194,7 @@ class _Task:
         # Their members have come to the cut by now: it is less than Spark takes to begin.
         read = self._read(read_here, deadline, self._sought)
         processed = {name: self._numbers(read_by(standing[name], cut)) for name in self.take.groups}
-        found = self._document(self._numbers(cut), processed, read)
-        self._require_states(found)
-        return found
+        return self._with_states(self._document(self._numbers(cut), processed, read))
 
     def verified(self) -> CutDocument:
         deadline = Deadline.after(self.how.drain_seconds)
@@ -217,37 +216,15 @@ class _Task:
             name: {one: min(offset, cut[one]) for one, offset in offsets.items()}
             for name, offsets in committed.items()
         }
-        found = self._document(cut, processed, read)
-        self._require_states(found)
+        found = self._with_states(self._document(cut, processed, read))
         return replace(found, rolled_back={one: ends[one] - end for one, end in cut.items()})
 
-    def _require_states(self, found: CutDocument) -> None:
-        """Return if every owner can have its state at the offset where it goes on.
-
-        A state that was saved at the checkpoint counts from the cut on. Before that, as where it
-        goes on lower, or without a marker, it is replayed: from a log that has to be there.
-
-        Raises:
-            Refused: retention has removed what it would be replayed from.
-        """
+    def _with_states(self, found: CutDocument) -> CutDocument:
         deadline = Deadline.after(ASK_SECONDS)
-        how, ids = self.how, {one.partition: one.topic_id.hex for one in self.logs.states}
-        control = read_control(how.client, how.control_topic, deadline) or Control()
-        starts = self.logs.starts(deadline)
-        for name, group in found.groups.items():
-            for partition, number in self.numbered.items():
-                saved = control.created.get((name, ids[partition], partition.partition))
-                if saved is None or saved.state is None or not starts[partition]:
-                    continue
-                offset = group.offsets.get(number, saved.position)
-                if self.take.level is Level.COORDINATED and saved.position <= offset:
-                    continue
-                raise Refused(
-                    f"unverifiable: group {name} goes on at {offset} in {partition}, before the "
-                    f"state that it saved at {saved.position}, and retention has removed what it "
-                    f"would be replayed from: take a coordinated one with --group {name}="
-                    "exactly-once"
-                )
+        how, take = self.how, self.take
+        control = read_control(how.client, how.control_topic, deadline, take.id) or Control()
+        starts = self._numbers(self.logs.starts(deadline))
+        return with_states(take, found, places(take, self.logs.states), starts, control)
 
     def _drained(
         self, groups: Collection[str], cut: Ends, deadline: Deadline

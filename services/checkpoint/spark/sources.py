@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from services.checkpoint.copying import Source
 from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
 from services.checkpoint.kafka.control_log import read_control
+from services.checkpoint.kafka.states import places, promised_states
 from services.checkpoint.kafka.topics import incarnation, of
 from services.checkpoint.spark.partition_copy import PartitionCopy
 from services.checkpoint.store.documents import CutDocument, Subject, TakeDocument
@@ -49,14 +50,16 @@ class KafkaSources:
     ) -> Mapping[int, Source]:
         topics = tuple(sorted({one.topic for one in take.partitions}))
         found = {one.name: one for one in read_sources(self.run.client, Wanted(topics), deadline)}
-        if take.incarnation != incarnation(self.run.client.partitions(topics, deadline)):
+        partitions = self.run.client.partitions(topics, deadline)
+        if take.incarnation != incarnation(partitions):
             raise EvidenceChanged(
                 "topics were deleted and created anew since the checkpoint was asked for: take one "
                 "with a new id"
             )
-        control = read_control(self.run.client, self.control_topic, deadline) or Control()
+        control = read_control(self.run.client, self.control_topic, deadline, take.id) or Control()
+        states = promised_states(take, cut, places(take, partitions), control)
         sources = {
-            one.number: self._source(one, found[one.topic], take, cut, control)
+            one.number: self._source(one, found[one.topic], take, cut, states[one.number])
             for one in take.partitions
         }
         whole = sum(one.offsets for one in sources.values())
@@ -83,7 +86,7 @@ class KafkaSources:
         topic: TopicSource,
         take: TakeDocument,
         cut: CutDocument,
-        control: Control,
+        states: Mapping[str, bytes],
     ) -> PartitionCopy:
         partition = next((one for one in topic.partitions if one.partition == of(subject)), None)
         if partition is None:
@@ -92,21 +95,30 @@ class KafkaSources:
                 f"{of(subject)} cannot be copied ({why}): run `breakglass triage`, then take a "
                 "checkpoint with a new id"
             )
-        offsets = (one.offsets.get(subject.number) for one in cut.groups.values())
-        needed = min((one for one in offsets if one is not None), default=partition.log_start)
         return PartitionCopy(
             self.run,
             topic,
             partition,
             cut.positions[subject.number],
             in_transit=cut.in_transit.get(subject.number, ()),
-            needed=needed,
+            needed=needed_from(subject.number, cut, partition.log_start),
             incarnation=take.incarnation,
             tool_version=self.tool_version,
             written=tuple(_written(subject.number, cut)),
-            states=_states(subject, topic, take.id, control),
+            states=states,
             spark=self._spark,
         )
+
+
+def needed_from(number: int, cut: CutDocument, log_start: int) -> int:
+    """The first offset of a partition that a restore cannot do without; of none, its log's start.
+
+    Of an owner that replays its log it is the first of all.
+    """
+    offsets = (
+        0 if number in one.replayed else one.offsets.get(number) for one in cut.groups.values()
+    )
+    return min((one for one in offsets if one is not None), default=log_start)
 
 
 def _written(number: int, cut: CutDocument) -> Iterator[EpochStart]:
@@ -115,16 +127,3 @@ def _written(number: int, cut: CutDocument) -> Iterator[EpochStart]:
         yield EpochStart(cut.epochs[number], cut.positions[number] - 1)
     if number in cut.in_transit_epochs:
         yield EpochStart(cut.in_transit_epochs[number], cut.in_transit[number][-1])
-
-
-def _states(subject: Subject, topic: TopicSource, id: int, control: Control) -> dict[str, bytes]:
-    """What owners of the partition have saved when they came to the checkpoint."""
-    topic_id = topic.identity.topic_id
-    return {
-        group: one.state
-        for (group, of_topic, partition), one in control.created.items()
-        if topic_id is not None
-        and (of_topic, partition) == (topic_id.hex, subject.partition)
-        and one.id == id
-        and one.state is not None
-    }

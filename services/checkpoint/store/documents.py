@@ -102,6 +102,10 @@ class GroupCut:
     policy: Policy
     offsets: Mapping[int, int]
     """Where it goes on after a restore, by the partition's number; only partitions it reads."""
+    states: tuple[int, ...] = ()
+    """Partitions, by number, whose owners' saved states are in the checkpoint."""
+    replayed: tuple[int, ...] = ()
+    """Those of owners that save theirs and go on without: from their logs' start, kept whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from services.checkpoint.spark.restore import restore
 from services.checkpoint.spark.restoring import Options, make_plan
 from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level, Policy
+from services.checkpoint.store.documents import CutDocument, Level, Policy
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.journal import Journal
 from services.kafka.read_client import ReadClient
@@ -26,6 +26,15 @@ from services.pipeline.session import Spark
 from services.session import Power
 from services.topic_backup.store.store import open_store
 from tests.lab.checkpoint.branch import SECONDS, Branch
+
+
+def decided(taking: Taking, finisher: Finisher, id: int = 1) -> CutDocument:
+    """Decide what is in a checkpoint that was acknowledged, as a worker that dies behind that."""
+    found = taking.store.read(id)
+    assert found is not None
+    assert found.take is not None
+    assert found.started is not None
+    return taking.store.decide(id, finisher.decider.decide(found.take, found.started))
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,12 +10,13 @@ import pytest
 from services.checkpoint.kafka.stamps import Cause, Place, stamped
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import Status
+from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.documents import Level, Policy
-from services.errors import Refused
+from services.errors import EvidenceChanged, Refused
 from services.lab.cluster import Cluster
 from tests.lab.checkpoint.bank import Bank, Books, books, deposit
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
-from tests.lab.checkpoint.taking import Taking
+from tests.lab.checkpoint.taking import Taking, decided
 
 pytestmark = pytest.mark.slow
 
@@ -97,3 +99,43 @@ def test_h02_after_a_restore_a_state_and_its_records_are_taken_once(
     restored = taking.restore(bank, id, f"{bank.topic}-2", tmp_path / "restoring")
     restored.order(10)
     assert books(restored.settle(saves=True)) == Books(bank.total + 5, (), ())
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("killed", ["before it was decided", "while it was copied"])
+def test_h02_another_checkpoint_meanwhile_takes_no_state_away(
+    bank: Branch, taking: Taking, tmp_path: Path, killed: str
+) -> None:
+    """Its worker is killed, the next one is taken, and then it is gone on with."""
+    groups = {bank.group: Policy.EXACTLY_ONCE}
+    with bank.at_work(Bank(3, saves=True)):
+        bank.order(60, hops=10)
+        assert taking.take(bank).status is Status.COMPLETED
+        forget(bank, taking, 1)
+        with taking.parts(bank, groups=groups) as (coordinator, finisher):
+            assert coordinator.take() == 2
+            if killed == "while it was copied":
+                decided(taking, finisher, 2)
+            bank.order(60, hops=10)
+            assert coordinator.take() == 3
+            assert finisher.finish(3).status is Status.COMPLETED
+            assert finisher.finish(2).status is Status.COMPLETED
+    restored = taking.restore(bank, 2, f"{bank.topic}-2", tmp_path / "restoring")
+    restored.order(10)
+    assert books(restored.settle(saves=True)) == Books(bank.total, (), ())
+
+
+def test_h10_without_the_states_that_it_promises_a_checkpoint_has_failed(
+    bank: Branch, taking: Taking
+) -> None:
+    with bank.at_work(Bank(3, saves=True)), taking.parts(bank) as (coordinator, finisher):
+        assert coordinator.take() == 1
+        decided(taking, finisher, 1)
+        forgetful = replace(finisher, sources=KafkaSources(taking.run(bank), "nothing-is-noted"))
+        with pytest.raises(EvidenceChanged, match="is gone from the control topic"):
+            forgetful.finish(1)
+    found = taking.store.read(1)
+    assert found is not None
+    assert found.status is Status.FAILED
+    assert found.failed is not None
+    assert f"what group {bank.group} had saved at checkpoint 1" in found.failed.reason

@@ -1,0 +1,150 @@
+"""Which states, saved by owners of partitions, are in a checkpoint: promised with its decision.
+
+An owner notes its state in the control topic, under one key for all checkpoints: compaction keeps
+the last alone, a day later. So a checkpoint says for which partitions it has one, and its copies
+hold them, or there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from services.checkpoint.kafka.control import Control, Created
+from services.checkpoint.kafka.topics import of
+from services.checkpoint.store.documents import CutDocument, GroupCut, Level, TakeDocument
+from services.errors import EvidenceChanged, Refused
+from services.model import PartitionState, TopicPartition
+
+States = Mapping[int, Mapping[str, bytes]]
+"""By the partition's number and the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A partition of a checkpoint, as the control topic names it."""
+
+    partition: TopicPartition
+    topic_id: str
+
+    def key(self, group: str) -> tuple[str, str, int]:
+        """Of what the owner in *group* notes."""
+        return group, self.topic_id, self.partition.partition
+
+
+def places(take: TakeDocument, states: Iterable[PartitionState]) -> dict[int, Place]:
+    """The partitions of a checkpoint by number, as the cluster has them."""
+    ids = {one.partition: one.topic_id.hex for one in states}
+    return {one.number: Place(of(one), ids[of(one)]) for one in take.partitions}
+
+
+def with_states(
+    take: TakeDocument,
+    cut: CutDocument,
+    places: Mapping[int, Place],
+    starts: Mapping[int, int],
+    control: Control,
+) -> CutDocument:
+    """*cut*, with the partitions whose owners' states are in it, and those that replay their logs.
+
+    A state that was saved at the checkpoint counts from the cut on. Without one, or where the group
+    goes on before it, it is replayed: from a log that has to be there, as *starts* tell.
+
+    Raises:
+        Refused: retention has removed what it would be replayed from.
+    """
+    groups = {
+        name: _promised(take, cut, name, group, places, starts, control)
+        for name, group in cut.groups.items()
+    }
+    return replace(cut, groups=groups)
+
+
+def _promised(
+    take: TakeDocument,
+    cut: CutDocument,
+    name: str,
+    group: GroupCut,
+    places: Mapping[int, Place],
+    starts: Mapping[int, int],
+    control: Control,
+) -> GroupCut:
+    states, replayed = [], []
+    for number, place in sorted(places.items()):
+        last = control.created.get(place.key(name))
+        if last is None or last.state is None:
+            continue
+        end = cut.positions[number]
+        found = _saved_at(take, end, place.key(name), control)
+        offset = group.offsets.get(number, end)
+        if found is not None:
+            states.append(number)
+        if found is None or found.position > offset:
+            if starts[number]:
+                raise Refused(_not_replayed(take.level, name, place, offset, found))
+            replayed.append(number)
+    return replace(group, states=tuple(states), replayed=tuple(replayed))
+
+
+def _saved_at(
+    take: TakeDocument, end: int, key: tuple[str, str, int], control: Control
+) -> Created | None:
+    """What an owner saved when it came to the checkpoint, whose cut is at *end*.
+
+    One that has passed the checkpoint over, as where the next one begins at the same record, has
+    saved the same for that one. What was noted behind the cut is a later state.
+    """
+    if take.level is not Level.COORDINATED:
+        return None
+    noted = control.noted.get(key, ())
+    found = [one for one in noted if one.id >= take.id and one.position <= end]
+    return found[-1] if found and found[-1].state is not None else None
+
+
+def _not_replayed(
+    level: Level, group: str, place: Place, offset: int, found: Created | None
+) -> str:
+    gone = "retention has removed what it would be replayed from"
+    if level is not Level.COORDINATED:
+        return (
+            f"unverifiable: group {group} goes on at {offset} in {place.partition} with a state "
+            f"that it saves at coordinated checkpoints alone, and {gone}: take a coordinated one "
+            f"with --group {group}=exactly-once"
+        )
+    if found is None:
+        return (
+            f"unverifiable: another checkpoint was taken meanwhile, and what group {group} had "
+            f"saved for this one in {place.partition} is gone; {gone}: take the next one"
+        )
+    return (
+        f"unverifiable: group {group} goes on at {offset} in {place.partition}, before the state "
+        f"that it saved at {found.position}, and {gone}: take one with --group {group}="
+        "exactly-once"
+    )
+
+
+def promised_states(
+    take: TakeDocument, cut: CutDocument, places: Mapping[int, Place], control: Control
+) -> States:
+    """The states that *cut* promises.
+
+    Raises:
+        EvidenceChanged: one is gone.
+    """
+    return {
+        number: dict(_states(take, cut, number, place, control)) for number, place in places.items()
+    }
+
+
+def _states(
+    take: TakeDocument, cut: CutDocument, number: int, place: Place, control: Control
+) -> Iterator[tuple[str, bytes]]:
+    for name, group in cut.groups.items():
+        if number in group.states:
+            found = _saved_at(take, cut.positions[number], place.key(name), control)
+            if found is None or found.state is None:
+                raise EvidenceChanged(
+                    f"what group {name} had saved at checkpoint {take.id} in {place.partition} is "
+                    "gone from the control topic: take a checkpoint with a new id"
+                )
+            yield name, found.state
