@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,9 @@ from console.consent import Consent, Phrases
 from console.option_values import duration_ms
 from console.options import AsJson
 from console.output import print_json, say
+
+if TYPE_CHECKING:
+    from services.checkpoint.store.backup_store import BackupStore
 
 Write = Annotated[bool, typer.Option("--write", help="Allow this command to change the store.")]
 
@@ -24,12 +28,14 @@ def delete(
 ) -> None:
     """Delete a checkpoint, after your consent; its id is never used again.
 
-    One that is being copied may be deleted, too: whoever copies it is refused from then on.
+    One that is being copied may be deleted, too: whoever copies it is refused from then on, and
+    what it has copied goes. Deleting again removes what a killed deletion left; the consent to
+    that was given.
     """
     opened = store_at(store)
-    found = found_in(opened, id)
+    phrases = [] if opened.is_deleted(id) else [f"delete checkpoint {id} {_state(opened, id)}"]
     _require_write(write)
-    Consent(tuple(consent or ())).require([f"delete checkpoint {id} {found.status}"])
+    Consent(tuple(consent or ())).require(phrases)
     opened.delete(id)
     if as_json:
         print_json({"schema": 1, "deleted": [id]})
@@ -55,6 +61,7 @@ def retain(
     """List the checkpoints that may go by --keep or --older-than; with --delete, delete them.
 
     Without a limit none goes. The newest completed one never goes, nor one that is being copied.
+    With --delete, what killed deletions have left goes, too.
     """
     from services.checkpoint.store.retention import Candidate, Retention, expired
     from services.clock import now_ms
@@ -63,18 +70,31 @@ def retain(
     limits = Retention(keep, duration_ms(older_than, "--older-than"))
     held = [Candidate(one.id, one.status, one.created_at_ms) for one in all_in(opened)]
     going = expired(held, limits, now_ms())
-    if delete and going:
+    left = opened.deleted_with_rest()
+    if delete and (going or left):
         _require_write(write)
-        Consent(tuple(consent or ())).require([f"delete {len(going):,} checkpoints"])
-        for id in going:
+        phrases = [f"delete {len(going):,} checkpoints"] if going else []
+        Consent(tuple(consent or ())).require(phrases)
+        for id in (*going, *left):
             opened.delete(id)
     if as_json:
-        print_json({"schema": 1, "deleted": delete, "checkpoints": list(going)})
-    elif not going:
-        say("No checkpoint may go.")
+        ids = {"checkpoints": list(going), "left_of_deleted": list(left)}
+        print_json({"schema": 1, "deleted": delete, **ids})
+        return
+    if left:
+        say(f"{'removed' if delete else 'to remove'}, left of deleted ones: {_listed(left)}")
+    if going:
+        say(f"{'deleted' if delete else 'may go'}: {_listed(going)}")
     else:
-        what = "deleted" if delete else "may go"
-        say(f"{what}: {', '.join(map(str, going))}")
+        say("No checkpoint may go.")
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+def _state(opened: BackupStore, id: int) -> str:
+    return found_in(opened, id).status
 
 
 def _require_write(write: bool) -> None:

@@ -52,12 +52,16 @@ def take_copy(
         StorageError: the store takes neither the copy nor its failure.
     """
     attempt: Attempt | Copy = Attempt(id, position)
-    while isinstance(attempt, Attempt):
-        if attempt.errors:
-            wait(PAUSE_SECONDS * 2 ** (attempt.errors - 1))
-        attempt = _tried(copies, attempt, source, tool_version)
-    if attempt.reason is not None:
-        copies.fail(id, attempt.reason, attempt.position)
+    try:
+        while isinstance(attempt, Attempt):
+            if attempt.errors:
+                wait(PAUSE_SECONDS * 2 ** (attempt.errors - 1))
+            attempt = _tried(copies, attempt, source, tool_version)
+        if attempt.reason is not None:
+            copies.fail(id, attempt.reason, attempt.position)
+    finally:
+        # A deletion does not wait for those who copy: they remove what they wrote behind it.
+        copies.remove_if_deleted(id)
     return attempt.status
 
 

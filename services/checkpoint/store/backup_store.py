@@ -7,6 +7,7 @@ one that says "failed" wins over the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 from services.checkpoint.protocol import coordinator, worker
 from services.checkpoint.protocol.coordinator import NotHigher
@@ -20,8 +21,8 @@ from services.checkpoint.store.documents import (
     TakeDocument,
     VerifiedDocument,
 )
-from services.checkpoint.store.files import Files
-from services.checkpoint.store.layout import CONTENTS, Entry, Name, of_checkpoint
+from services.checkpoint.store.files import SIDE_BY_SIDE, Files
+from services.checkpoint.store.layout import Entry, Name, of_checkpoint
 from services.checkpoint.store.stored import StoredCheckpoint, put_together
 from services.clock import now_ms
 
@@ -66,10 +67,9 @@ class BackupStore:
         """Whether *id* can be acknowledged no more, as ids have to increase in time."""
         if latest <= id or self._files.read(of_checkpoint(id, Entry.STARTED)) is not None:
             return None
-        if not self._is_deleted(id):
-            self.fail_checkpoint(
-                id, f"checkpoint {latest} was asked for before this one was acknowledged"
-            )
+        self.fail_checkpoint(
+            id, f"checkpoint {latest} was asked for before this one was acknowledged"
+        )
         return NotHigher(id, latest)
 
     def _is_of(self, name: Name, request: str) -> bool:
@@ -156,11 +156,14 @@ class BackupStore:
     def _takes(self, last: int) -> list[TakeDocument]:
         """What was asked for up to *last*, and was not deleted."""
         names = [of_checkpoint(id, Entry.TAKE) for id in self.ids() if id <= last]
-        found = self._files.read_all(one for one in names if not self._is_deleted(one.checkpoint))
+        found = self._files.read_all(
+            one for one in names if not self._files.is_deleted(one.checkpoint)
+        )
         return [one for one in found.values() if isinstance(one, TakeDocument)]
 
-    def _is_deleted(self, id: int) -> bool:
-        return self._files.read(of_checkpoint(id, Entry.DELETED)) is not None
+    def is_deleted(self, id: int) -> bool:
+        """Whether a checkpoint was there, and was deleted."""
+        return self._files.is_deleted(id)
 
     def delete(self, id: int) -> None:
         """Delete a checkpoint; again, or one that there never was, changes nothing.
@@ -168,12 +171,16 @@ class BackupStore:
         Its id stays taken. Killed in between, it is deleted all the same, and the rest of its
         files goes when it is deleted again.
         """
-        names = self._files.names(id)
-        if not names:
+        if not self._files.names(id):
             return
-        deleted = of_checkpoint(id, Entry.DELETED)
-        self._files.create(deleted, DeletedDocument(self._files.clock()))
-        kept = {of_checkpoint(id, Entry.TAKE), deleted}
-        self._files.remove(one for one in names if one not in kept)
-        held = self._files.blobs(f"{CONTENTS}/{id}")
-        held.remove(held.names())
+        self._files.create(of_checkpoint(id, Entry.DELETED), DeletedDocument(self._files.clock()))
+        self._files.remove_rest(id)
+
+    def deleted_with_rest(self) -> tuple[int, ...]:
+        """Deleted checkpoints that files are left of, as where the deletion was killed."""
+        ids = self.ids()
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+            found = pool.map(
+                lambda id: self._files.is_deleted(id) and self._files.has_rest(id), ids
+            )
+            return tuple(id for id, left in zip(ids, found, strict=True) if left)

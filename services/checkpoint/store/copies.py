@@ -139,6 +139,7 @@ class Copies:
         )
         if not self._files.create(of_copy(id, Entry.MANIFEST), dated):
             raise _not_allowed(id, Status.COMPLETED, Status.COMPLETED)
+        self._require_live(id.checkpoint)
         backup = self.partition(id.checkpoint, id.partition).backup
         if backup.failure is None and partition_failure(backup) == DIFFERENT_COPIES:
             self._files.fail(
@@ -148,6 +149,11 @@ class Copies:
     def fail(self, id: CopyId, reason: str, position: int | None = None) -> None:
         """Record that a copy has failed, for good; one that was never begun too."""
         self._files.fail(of_copy(id, Entry.FAILURE), reason, position)
+
+    def remove_if_deleted(self, id: CopyId) -> None:
+        """Remove what a copy has written after its checkpoint was deleted."""
+        if self._files.is_deleted(id.checkpoint):
+            self._files.remove_rest(id.checkpoint)
 
     def damaged(self, id: CopyId) -> str | None:
         """What is wrong with a completed copy's files, every byte read; None if nothing is.

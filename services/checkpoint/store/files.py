@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 from services.checkpoint.store.documents import (
     MAX_BYTES,
@@ -21,18 +23,27 @@ from services.checkpoint.store.documents import (
     decode,
     encode,
 )
-from services.checkpoint.store.layout import CHECKPOINTS, Entry, Name, parsed
+from services.checkpoint.store.layout import (
+    CHECKPOINTS,
+    CONTENTS,
+    Entry,
+    Name,
+    of_checkpoint,
+    parsed,
+)
 from services.errors import MalformedInput, StorageError
 from services.topic_backup.store.blobs import Blobs
 from services.topic_backup.store.fsspec_blobs import FsspecBlobs
 from services.topic_backup.store.local_blobs import LocalBlobs
-from services.topic_backup.store.store import LocalStore, open_store
+from services.topic_backup.store.store import LocalStore, local_path, open_store
 
 SIDE_BY_SIDE = 16
 """Files that are written or read at the same time: each takes a round trip, or a flush (H14)."""
 MAX_REASON = 1000
 """Characters of a failure's reason."""
 CHUNK_BYTES = 1024 * 1024
+KEPT = frozenset({Entry.TAKE, Entry.DELETED})
+"""What stays of a deleted checkpoint."""
 KINDS: Mapping[Entry, type[Document]] = {
     Entry.TAKE: TakeDocument,
     Entry.STARTED: StartedDocument,
@@ -117,14 +128,52 @@ class Files:
             return {name: one for name, one in found if one is not None}
 
     def create(self, name: Name, document: Document) -> bool:
-        """Write a document unless it is there already; whether it was not."""
-        return self._documents.create(str(name), encode(document))
+        """Write a document unless it is there already; whether it was not.
+
+        Of a deleted checkpoint nothing stays that is written later.
+        """
+        return not self.create_all({name: document})
 
     def create_all(self, documents: Mapping[Name, Document]) -> list[Name]:
-        """Write many at a time; those that were there already."""
+        """Write many at a time; those that were there already. As `create`."""
         with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-            created = pool.map(lambda one: self.create(*one), documents.items())
-            return [name for name, new in zip(documents, created, strict=True) if not new]
+            contents = {str(name): encode(one) for name, one in documents.items()}
+            created = pool.map(lambda one: self._documents.create(*one), contents.items())
+            others = [name for name, new in zip(documents, created, strict=True) if not new]
+        # Whoever deletes says so before looking for what there is: one of the two sees the other.
+        for id in {name.checkpoint for name in documents if name.entry not in KEPT}:
+            if self.is_deleted(id):
+                self.remove_rest(id)
+        return others
+
+    def is_deleted(self, id: int) -> bool:
+        """Whether a checkpoint was deleted, be some of it there still."""
+        return self._documents.size(str(of_checkpoint(id, Entry.DELETED))) is not None
+
+    def remove_rest(self, id: int) -> None:
+        """Remove whatever is there of a checkpoint but the documents that keep its id taken."""
+        kept = {f"{of_checkpoint(id, one)}" for one in KEPT}
+        listed = (f"{id}/{one}" for one in self.blobs(f"{CHECKPOINTS}/{id}").names())
+        self._documents.remove([one for one in listed if one not in kept])
+        held = self.blobs(f"{CONTENTS}/{id}")
+        held.remove(held.names())
+        for folder in (CHECKPOINTS, CONTENTS):
+            self._remove_empty(f"{folder}/{id}")
+
+    def has_rest(self, id: int) -> bool:
+        """Whether there is anything that `remove_rest` would remove."""
+        documents = set(self.blobs(f"{CHECKPOINTS}/{id}").names())
+        kept = {f"{one}.json" for one in KEPT}
+        return bool(documents - kept or self.blobs(f"{CONTENTS}/{id}").names())
+
+    def _remove_empty(self, folder: str) -> None:
+        """Remove folders with nothing in them; object stores have none."""
+        root = local_path(f"{self._address}/{folder}")
+        if root is not None:
+            for path, _, _ in os.walk(root, topdown=False):
+                # Somebody may have written into it by now, or removed it.
+                with suppress(OSError):
+                    os.rmdir(path)
 
     def fail(self, name: Name, reason: str, position: int | None = None) -> None:
         """Write a failure; the first one stays."""

@@ -76,6 +76,35 @@ def test_what_can_never_be_copied_is_not_tried_again(store: BackupStore) -> None
     assert store.copies.partition(1, 2).failure == "retention was faster"
 
 
+@pytest.mark.parametrize(
+    "errors",
+    [(), (StorageError("its folder is gone"),), (ClusterError("retention was faster"),)],
+    ids=["copied", "tried again", "failed"],
+)
+def test_what_a_copy_writes_after_its_checkpoint_was_deleted_does_not_stay(
+    store: BackupStore, errors: tuple[BreakglassError, ...]
+) -> None:
+    class Overtaken(Failing):
+        def copy(self, where: str) -> ManifestDocument:
+            store.delete(1)
+            return super().copy(where)
+
+    if isinstance(next(iter(errors), None), ClusterError):
+        assert taken(store, Overtaken(*errors)) is Status.FAILED
+    else:
+        with pytest.raises(Refused, match="checkpoint 1 was deleted"):
+            taken(store, Overtaken(*errors))
+    root = Path(store.address)
+    left = sorted(str(one.relative_to(root)) for one in root.rglob("*"))
+    assert left == [
+        "checkpoints",
+        "checkpoints/1",
+        "checkpoints/1/deleted.json",
+        "checkpoints/1/take.json",
+        "contents",
+    ]
+
+
 def test_s2_a_copy_that_was_cut_off_is_taken_anew(store: BackupStore) -> None:
     store.copies.begin(ID, POSITION)
     store.copies.put(ID, "half", b"half")

@@ -15,7 +15,7 @@ from services.checkpoint.protocol.status import DIFFERENT_COPIES
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.protocol.worker import OWNER_CHANGED
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import StoredFile, Subject
+from services.checkpoint.store.documents import CutDocument, StoredFile, Subject, VerifiedDocument
 from services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
 from tests.unit.checkpoint.store.stores import (
     POSITION,
@@ -428,12 +428,45 @@ def test_nothing_is_copied_for_a_checkpoint_that_was_deleted(store: BackupStore)
 
 
 def test_a_deletion_that_was_cut_off_is_one_and_is_ended_by_another(store: BackupStore) -> None:
-    completed(store, 1)
+    for id in (1, 2):
+        completed(store, id)
     blobs = store.copies._files.blobs("checkpoints/1")
     assert blobs.create("deleted.json", b'{"schema": 1, "at_ms": 5}')
+    assert blobs.create("2/0/.left-by-a-killed-writer", b"{")
     assert store.read(1) is None
+    assert store.deleted_with_rest() == (1,)
     store.delete(1)
-    assert len(files_of(store)) == 2
+    assert of_first(store) == ["checkpoints/1/deleted.json", "checkpoints/1/take.json"]
+    assert store.deleted_with_rest() == ()
+    assert status(store, 2) is Status.COMPLETED
+
+
+def of_first(store: BackupStore) -> list[str]:
+    """The files of checkpoint 1."""
+    return [one for one in files_of(store) if one.split("/")[1] == "1"]
+
+
+def test_what_is_written_of_a_deleted_checkpoint_does_not_stay(store: BackupStore) -> None:
+    completed(store, 1)
+    store.delete(1)
+    before = files_of(store)
+    store.start(1, {})
+    store.decide(1, CutDocument(1, {}))
+    store.fail_checkpoint(1, "its group lags")
+    store.fail_partition(1, 2, OWNER_CHANGED)
+    store.copies.fail(ONE, "no space is left")
+    store.note_verified(1, VerifiedDocument(1, {}, 0, 0))
+    assert files_of(store) == before
+
+
+def test_a_deletion_leaves_no_empty_folders(tmp_path: Path) -> None:
+    store = BackupStore(str(tmp_path))
+    completed(store, 1)
+    completed(store, 2)
+    store.delete(1)
+    folders = [one for one in tmp_path.rglob("*") if one.is_dir() and not any(one.iterdir())]
+    assert folders == []
+    assert not (tmp_path / "contents" / "1").exists()
 
 
 # --- what does not belong there
