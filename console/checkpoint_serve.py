@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from importlib.util import find_spec
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,15 +19,21 @@ from console.checkpoint_options import (
     Node,
     Store,
     Topics,
+    all_in,
     store_at,
 )
 from console.checkpoint_take import coordinating
+from console.exits import write_traceback
 from console.option_values import duration_ms, names_in
 from console.options import connected_for_writing
 from console.output import say
 from console.wiring import Connection
 from services.checkpoint.asked import bytes_per_second, policies
 from services.checkpoint.store.documents import Level
+
+if TYPE_CHECKING:
+    from services.checkpoint.kafka.topics import Wanted
+    from services.kafka.read_client import ReadClient
 
 TOKEN = "BREAKGLASS_CHECKPOINT_TOKEN"  # noqa: S105 - the variable's name
 SHORTEST = 16
@@ -83,7 +89,10 @@ def serve(
     names = names_in(topics)
     wanted = Wanted(level, names, policies(group), control_topic)
     how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
-    token, opened = _token(), store_at(store)
+    opened = store_at(store)
+    if not connection.write:
+        all_in(opened)
+    token = _token()
     with (
         connection.reading() as client,
         coordinating(connection, client, opened, wanted, how) as (
@@ -91,10 +100,26 @@ def serve(
             finisher,
         ),
     ):
-        serving = Serving(opened, coordinator, finisher, say, schedule)
+        _require_topics(client, wanted)
+        serving = Serving(opened, coordinator, finisher, say, schedule, keep=write_traceback)
         from console.web.checkpoint_server import serve_checkpoints
 
         serve_checkpoints(serving, token, port, writable=connection.write)
+
+
+def _require_topics(client: ReadClient, wanted: Wanted) -> None:
+    """Return unless a topic is none; what the cluster does not answer now it may answer later.
+
+    Raises:
+        UsageError: a topic does not exist.
+    """
+    from services.checkpoint.kafka.topics import KafkaTopics
+    from services.errors import Unreachable
+
+    try:
+        KafkaTopics(client, None, wanted).scope()
+    except Unreachable as error:
+        say(f"not known whether the topics are there: {error}")
 
 
 def _token() -> str:

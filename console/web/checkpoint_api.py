@@ -21,6 +21,7 @@ from services.checkpoint.metrics import CONTENT_TYPE, exposition
 from services.checkpoint.openapi import BACKUPS, MAX_ID, description
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import Status
+from services.checkpoint.troubles import Counts
 from services.errors import (
     BreakglassError,
     ClusterError,
@@ -62,10 +63,16 @@ class CheckpointApi:
     """Answers for *checkpoints*, whoever brings *token*; *writable*: takes and deletes too."""
 
     def __init__(
-        self, checkpoints: Checkpoints, token: str, *, writable: bool, version: str = "unknown"
+        self,
+        checkpoints: Checkpoints,
+        token: str,
+        *,
+        writable: bool,
+        version: str = "unknown",
+        errors: Callable[[], Counts] | None = None,
     ) -> None:
         self._checkpoints, self._token = checkpoints, token
-        self._writable, self._version = writable, version
+        self._writable, self._version, self._errors = writable, version, errors
         self._answered: Counter[tuple[str, int]] = Counter()
         self._changing = asyncio.Lock()
 
@@ -151,7 +158,7 @@ class CheckpointApi:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         found = await asyncio.to_thread(self._checkpoints.all)
-        text = exposition(found, self._answered)
+        text = exposition(found, self._answered, self._errors() if self._errors else None)
         return web.Response(body=text.encode(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
 
     async def _description(self, _: web.Request) -> web.Response:

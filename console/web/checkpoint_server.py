@@ -17,7 +17,13 @@ from services.topic_backup.manifest import tool_version
 
 def serve_checkpoints(serving: Serving, token: str, port: int, *, writable: bool) -> None:
     """Serve until a signal. Raises UsageError where it cannot listen."""
-    api = CheckpointApi(serving, token, writable=writable, version=tool_version())
+    api = CheckpointApi(
+        serving,
+        token,
+        writable=writable,
+        version=tool_version(),
+        errors=serving.troubles.counts if writable else None,
+    )
 
     async def run() -> None:
         stop = asyncio.Event()

@@ -9,17 +9,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator
 from services.checkpoint.finishing import Finisher, unfinished
 from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.retention import Retention
 from services.checkpoint.store.stored import StoredCheckpoint
+from services.checkpoint.troubles import Doing, Troubles
 from services.clock import now_ms
-from services.errors import BreakglassError
 
 LOOK_SECONDS = 1.0
 """Between two looks at whether it is time for the next one."""
@@ -55,19 +56,23 @@ class Serving:
         say: Callable[[str], None],
         schedule: Schedule | None = None,
         clock: Callable[[], int] = now_ms,
+        keep: Callable[[Exception], object] | None = None,
     ) -> None:
+        """*keep* writes down the details of an error that nobody expected: see `Troubles`."""
+        self.troubles = Troubles(say, keep)
         self._store, self._coordinator, self._finisher = store, coordinator, finisher
         self._say, self._schedule, self._clock = say, schedule or Schedule(), clock
         # One at a time: copies of two would take each other's place on the disks.
         self._copying = ThreadPoolExecutor(1, "checkpoint")
         self._taking = threading.Lock()
+        self._under_way: set[int] = set()
 
     def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
         """Start one and return; it is finished in the background. Raises as `Coordinator.take`."""
         with self._taking:
             taken = self._coordinator.take(id, request)
-        if not isinstance(taken, NotHigher):
-            self._copying.submit(self._finish, taken)
+            if not isinstance(taken, NotHigher):
+                self._begin(taken)
         return taken
 
     def status(self, id: int) -> StoredCheckpoint | None:
@@ -86,8 +91,9 @@ class Serving:
         clockwork = threading.Thread(target=self._keep, args=(stop,), name="schedule", daemon=True)
         for id in self._coordinator.fail_abandoned():
             self._say(f"checkpoint {id}  failed: {NEVER_ACKNOWLEDGED}")
-        for id in unfinished(self._store, self._finisher.node):
-            self._copying.submit(self._finish, id)
+        with self._taking:
+            for id in unfinished(self._store, self._finisher.node):
+                self._begin(id)
         clockwork.start()
         try:
             yield
@@ -96,28 +102,52 @@ class Serving:
             clockwork.join()
             self._copying.shutdown(cancel_futures=True)
 
+    def _begin(self, id: int) -> None:
+        """Have it finished, unless it is, or somebody is at it: the request has come before."""
+        found = self.status(id)
+        if id in self._under_way or found is None or found.status is Status.COMPLETED:
+            return
+        self._under_way.add(id)
+        self._copying.submit(self._finish, id)
+
     def _finish(self, id: int) -> None:
         try:
             found = self._finisher.finish(id)
             self._say(f"checkpoint {id}  {found.status}")
-        except BreakglassError as error:
-            self._say(f"checkpoint {id}  {error}")
+        except Exception as error:  # noqa: BLE001 - nobody waits for it: said and counted
+            self.troubles.met(Doing.COPYING, f"checkpoint {id}", error)
+        finally:
+            self._under_way.discard(id)
 
     def _keep(self, stop: threading.Event) -> None:
         while not stop.wait(LOOK_SECONDS):
-            try:
-                self.look()
-            except BreakglassError as error:
-                self._say(f"schedule: {error}")
+            self.look()
 
     def look(self) -> None:
-        """Take one if it is time, and let go of those that may go."""
+        """Take one if it is time, and let go of those that may go; errors are said and counted."""
+        try:
+            self._take_if_due()
+            going = self._coordinator.expired(self._schedule.retention)
+        except Exception as error:  # noqa: BLE001 - the schedule goes on: said and counted
+            self.troubles.met(Doing.SCHEDULE, "schedule", error)
+            return
+        self.troubles.over("schedule")
+        for id in going:
+            self._let_go(id)
+
+    def _take_if_due(self) -> None:
         newest = next(iter(self.all()), None)
         if newest is not None and newest.started is None:
             self._coordinator.fail_abandoned()
         if due(newest.created_at_ms if newest else None, self._schedule, self._clock()):
             self.take()
-        for id in self._coordinator.expired(self._schedule.retention):
-            with suppress(BreakglassError):
-                self._store.delete(id)
-                self._say(f"checkpoint {id} is deleted: retention")
+
+    def _let_go(self, id: int) -> None:
+        about = f"retention, checkpoint {id}"
+        try:
+            self._store.delete(id)
+        except Exception as error:  # noqa: BLE001 - the others go all the same
+            self.troubles.met(Doing.RETENTION, about, error)
+        else:
+            self.troubles.over(about)
+            self._say(f"checkpoint {id} is deleted: retention")

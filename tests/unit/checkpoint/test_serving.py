@@ -13,7 +13,8 @@ from services.checkpoint.protocol.values import Status
 from services.checkpoint.serving import Schedule, Serving, due
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.retention import Retention
-from services.errors import ClusterError
+from services.checkpoint.troubles import Doing, Kind, Troubles
+from services.errors import ClusterError, StorageError
 from tests.unit.checkpoint.store.stores import take
 from tests.unit.checkpoint.test_finishing import World
 from tests.unit.checkpoint.topics import Logs
@@ -59,10 +60,14 @@ class Heard(list[str]):
 
 
 def serving(
-    store: BackupStore, heard: Heard, world: World, schedule: Schedule | None = None
+    store: BackupStore,
+    heard: Heard,
+    world: World,
+    schedule: Schedule | None = None,
+    logs: Logs | None = None,
 ) -> Serving:
     finisher = Finisher(store, world, world, wait=lambda _: None)
-    return Serving(store, Coordinator(store, Logs()), finisher, heard.say, schedule)
+    return Serving(store, Coordinator(store, logs or Logs()), finisher, heard.say, schedule)
 
 
 def test_what_is_taken_is_completed_without_anybody_waiting(store: BackupStore) -> None:
@@ -79,7 +84,8 @@ def test_why_one_has_failed_is_said(store: BackupStore) -> None:
     found = serving(store, heard, World(ClusterError("group bank lags")))
     with found.running():
         found.take(1)
-        heard.wait("checkpoint 1  group bank lags")
+        heard.wait("checkpoint 1: group bank lags")
+    assert found.troubles.counts()[Doing.COPYING, Kind.EXPECTED] == 1
 
 
 def test_i09_a_server_that_comes_up_goes_on_with_what_it_had_begun(store: BackupStore) -> None:
@@ -111,3 +117,101 @@ def test_by_a_schedule_it_takes_them_and_lets_old_ones_go(store: BackupStore) ->
         found.look()
         heard.wait("checkpoint 1 is deleted: retention")
         assert store.read(2) is not None
+
+
+def test_a_request_that_is_sent_again_is_finished_once(store: BackupStore) -> None:
+    heard = Heard()
+    found = serving(store, heard, World())
+    with found.running():
+        for _ in range(3):
+            found.take(1, "mine")
+        heard.wait("checkpoint 1  completed")
+        found.take(1, "mine")
+        found.take(2, "another")
+        heard.wait("checkpoint 2  completed")
+    assert heard == ["checkpoint 1  completed", "checkpoint 2  completed"]
+
+
+class Broken(Logs):
+    """Topics that answer with an error, as long as there is one."""
+
+    error: Exception | None = None
+
+    def latest_id(self) -> int:
+        if self.error is not None:
+            raise self.error
+        return super().latest_id()
+
+
+def test_the_schedule_says_an_error_once_until_it_changes(store: BackupStore) -> None:
+    heard, logs = Heard(), Broken()
+    found = serving(store, heard, World(), Schedule(0), logs)
+    for words in (*3 * ["There is no topic nosuch"], "no quorum"):
+        logs.error = ClusterError(words)
+        found.look()
+    assert heard == ["schedule: There is no topic nosuch", "schedule: no quorum"]
+    logs.error = None
+    found.look()
+    logs.error = ClusterError("no quorum")
+    found.look()
+    assert heard.count("schedule: no quorum") == 2
+    assert found.troubles.counts()[Doing.SCHEDULE, Kind.EXPECTED] == 5
+
+
+def test_an_error_that_nobody_expected_does_not_end_the_schedule(
+    store: BackupStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.checkpoint.serving.LOOK_SECONDS", 0.01)
+    heard, logs = Heard(), Broken()
+    logs.error = TypeError("an id is None")
+    found = serving(store, heard, World(), DAILY, logs)
+    with found.running():
+        heard.wait("schedule: failed unexpectedly (TypeError: an id is None); please report it")
+        logs.error = None
+        heard.wait("checkpoint 1  completed")
+    assert found.troubles.counts()[Doing.SCHEDULE, Kind.UNEXPECTED] >= 1
+
+
+def test_an_error_that_nobody_expected_does_not_end_the_copying(store: BackupStore) -> None:
+    heard = Heard()
+    world = World(KeyError(3))
+    found = serving(store, heard, world)
+    with found.running():
+        found.take(1)
+        heard.wait("checkpoint 1: failed unexpectedly (KeyError: 3); please report it")
+        world.refusal = None
+        found.take(2)
+        heard.wait("checkpoint 2  completed")
+    assert found.troubles.counts()[Doing.COPYING, Kind.UNEXPECTED] == 1
+
+
+def test_one_that_cannot_be_deleted_keeps_no_other_from_going(
+    store: BackupStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = Heard()
+    found = serving(store, heard, World(), Schedule(None, Retention(keep=1)))
+    with found.running():
+        for id in (1, 2, 3):
+            found.take(id)
+            heard.wait(f"checkpoint {id}  completed")
+    delete = store.delete
+
+    def stuck(id: int) -> None:
+        if id == 1:
+            raise StorageError("the disk is read-only")
+        delete(id)
+
+    monkeypatch.setattr(store, "delete", stuck)
+    for _ in range(2):
+        found.look()
+    assert heard.count("retention, checkpoint 1: the disk is read-only") == 1
+    assert heard.count("checkpoint 2 is deleted: retention") == 1
+    assert found.troubles.counts()[Doing.RETENTION, Kind.EXPECTED] == 2
+
+
+def test_the_details_of_what_nobody_expected_are_kept_and_named() -> None:
+    heard = Heard()
+    Troubles(heard.say, keep=lambda _: "/there").met(Doing.COPYING, "checkpoint 1", KeyError(3))
+    assert heard == [
+        "checkpoint 1: failed unexpectedly (KeyError: 3); please report it with /there"
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from console.web.checkpoint_api import STATUSES, CheckpointApi
 from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.metrics import exposition
 from services.checkpoint.openapi import BACKUPS, description
-from services.checkpoint.protocol.values import Status
+from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level
+from services.checkpoint.troubles import Doing, Kind, Troubles
 from services.errors import (
     BreakglassError,
     ConnectFailed,
@@ -24,6 +28,7 @@ from services.errors import (
     UsageError,
 )
 from tests.unit.checkpoint.api.conftest import GOLDEN, TOKEN, golden
+from tests.unit.checkpoint.store.stores import SUBJECTS, copied, take
 from tests.unit.checkpoint.topics import Logs
 
 Client = TestClient[Any, Any]
@@ -233,16 +238,42 @@ async def figures(client: Client) -> dict[str, float]:
 
 async def test_figures_tell_states_age_and_size(client: Client) -> None:
     found = await figures(client)
-    states = {one: found[f'breakglass_checkpoints{{state="{one}"}}'] for one in STATES_SEEN}
+    states = {one: found[f'breakglass_checkpoints{{{COORDINATED},state="{one}"}}'] for one in SEEN}
     assert states == {"COMPLETED": 2, "FAILED": 1, "INCOMPLETE": 1, "IN_PROGRESS": 0}
-    assert found["breakglass_checkpoint_newest_id"] == 4
-    assert found['breakglass_checkpoint_newest_partitions{state="FAILED"}'] == 1
-    assert found["breakglass_checkpoint_completed_id"] == 2
-    assert found["breakglass_checkpoint_completed_timestamp_seconds"] > 1_600_000_000
-    assert found["breakglass_checkpoint_completed_bytes"] > 0
+    assert found[f"breakglass_checkpoint_newest_id{{{COORDINATED}}}"] == 4
+    newest = f'breakglass_checkpoint_newest_partitions{{{COORDINATED},state="FAILED"}}'
+    assert found[newest] == 1
+    completed = "breakglass_checkpoint_completed"
+    assert found[f"{completed}_id{{{COORDINATED}}}"] == 2
+    assert found[f"{completed}_timestamp_seconds{{{COORDINATED}}}"] > 1_600_000_000
+    assert found[f"{completed}_bytes{{{COORDINATED}}}"] > 0
 
 
-STATES_SEEN = ("COMPLETED", "FAILED", "INCOMPLETE", "IN_PROGRESS")
+async def test_a_vector_does_not_hide_how_old_the_last_coordinated_one_is(
+    client: Client, store: BackupStore
+) -> None:
+    assert store.reserve(replace(take(5), level=Level.VECTOR)) is None
+    for subject in SUBJECTS:
+        copied(store, CopyId(5, subject.number, 0))
+    found = await figures(client)
+    assert found[f"breakglass_checkpoint_completed_id{{{COORDINATED}}}"] == 2
+    assert found['breakglass_checkpoint_completed_id{level="vector"}'] == 5
+    assert found['breakglass_checkpoints{level="vector",state="COMPLETED"}'] == 1
+
+
+def test_errors_in_the_background_are_counted_from_the_start() -> None:
+    troubles = Troubles(lambda _: None)
+    troubles.met(Doing.SCHEDULE, "schedule", TypeError("a"))
+    lines = exposition((), {}, troubles.counts()).splitlines()
+    counted = [one for one in lines if one.startswith("breakglass_checkpoint_errors_total{")]
+    assert len(counted) == len(Doing) * len(Kind)
+    name = 'breakglass_checkpoint_errors_total{doing="schedule",kind="unexpected"}'
+    assert f"{name} 1" in counted
+    assert sum(one.endswith(" 0") for one in counted) == len(counted) - 1
+
+
+COORDINATED = 'level="coordinated"'
+SEEN = ("COMPLETED", "FAILED", "INCOMPLETE", "IN_PROGRESS")
 
 
 async def test_requests_are_counted_by_operation(client: Client) -> None:
@@ -262,6 +293,7 @@ async def test_an_empty_store_has_figures_too(tmp_path_factory: pytest.TempPathF
         found = await figures(client)
         async with client.get(BACKUPS) as response:
             assert await response.json() == []
-    assert "breakglass_checkpoint_completed_id" not in found
+    assert not any("completed_id" in one for one in found)
     assert store.read(1) is None
-    assert len(Status) == sum("breakglass_checkpoints{" in one for one in found)
+    counted = sum("breakglass_checkpoints{" in one for one in found)
+    assert counted == len(Status) * len(Level)
