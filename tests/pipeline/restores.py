@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from services.recovery.plan.document import Entry, Plan
 from services.session import Power
 from services.topic_backup.catalog import held_topics, newest
 from tests.pipeline.backups import SECONDS, BackUp
+from tests.pipeline.visited import Visited, nothing
 
 
 def unheard(_: Progress) -> None:
@@ -56,9 +58,13 @@ class Restore:
         number: int = 0,
         *,
         tell: Tell = unheard,
+        created: Callable[[], None] = nothing,
         **how: Any,
     ) -> TopicRestored:
-        """Carry out *plan*; what became of its topic of that *number*."""
+        """Carry out *plan*; what became of its topic of that *number*.
+
+        Somebody else acts as soon as the topic is *created*.
+        """
         plan = replace(plan, topics=(plan.topics[number],))
         connection = {"bootstrap.servers": self.back_up.bootstrap}
         with (
@@ -67,7 +73,8 @@ class Restore:
         ):
             settings = BackupSettings(self.back_up.store)
             run = Run(self.back_up.client, self.back_up.spark, connection, settings, Meter(tell))
-            work = RestoreRun(run, topics, journal, connection, **how)
+            visited = Visited(topics, created)
+            work = RestoreRun(run, visited, journal, connection, **how)
             (done,) = restore(work, plan)
         return done
 

@@ -6,8 +6,8 @@ restored topic do not know which checkpoint they are past, nor which records the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from services.checkpoint.kafka.control import Control, Created, Moved, Restored
 from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
@@ -15,21 +15,42 @@ from services.checkpoint.kafka.stamps import Place
 from services.checkpoint.spark.copied_files import read_states
 from services.checkpoint.spark.restoring import CheckpointPlan, Copied
 from services.checkpoint.store.documents import CutDocument, Policy
-from services.errors import StorageError
+from services.errors import ClusterError, StorageError
 from services.kafka.marker_client import MarkerClient
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
+from services.pipeline.restore.foreign import foreign_records, told
 from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import OffsetMap
-from services.pipeline.restore.state import read_state
+from services.pipeline.restore.state import RestoreState, read_state
+from services.pipeline.source import TopicSource, Wanted, read_sources
 
 ASK_SECONDS = 60.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """One restored topic whose participants have not been told."""
+
+    now: TopicSource
+    state: RestoreState
+    copies: tuple[Copied, ...]
+    maps: Mapping[int, OffsetMap]
+
+    @property
+    def topic_id(self) -> str:
+        assert self.now.identity.topic_id is not None
+        return self.now.identity.topic_id.hex
+
+
 def complete(
     client: ReadClient, markers: MarkerClient, plan: CheckpointPlan, control_topic: str
-) -> None:
+) -> dict[str, str]:
     """Write for each restored topic what its owners had saved, and then that it is whole.
+
+    A topic whose participants were told before is left as it is: they may be at work. Returns,
+    by its new name, each topic that somebody else has written into: why it can never be whole.
+    Nothing is written then.
 
     Raises:
         StorageError: it is not known where records have gone.
@@ -38,34 +59,83 @@ def complete(
     deadline = Deadline.after(ASK_SECONDS)
     ensure_control(client, markers.topics, control_topic, deadline)
     known = read_control(client, control_topic, deadline) or Control()
-    for record in _records(client, plan, known, deadline):
-        write_control(client, markers, control_topic, record, deadline)
+    found = [_whole(client, plan, topic) for topic in sorted(plan.targets)]
+    wholes = [one for one in found if not _is_told(known, one, plan)]
+    foreign = {one.now.name: why for one in wholes if (why := _foreign(client, one))}
+    if foreign:
+        return foreign
+    for record in _records(wholes, known, plan.found.id):
+        write_control(client, markers, control_topic, record, Deadline.after(ASK_SECONDS))
+    return {}
 
 
-def _records(
-    client: ReadClient, plan: CheckpointPlan, known: Control, deadline: Deadline
-) -> Iterator[tuple[bytes, bytes]]:
-    wholes = []
-    for topic, target in sorted(plan.targets.items()):
-        states = client.partitions((target,), deadline)
-        topic_id = states[0].topic_id.hex
-        copies = [one for one in plan.copies if one.topic == topic]
-        maps = {one.number: _map(plan.state_folders[topic], one) for one in copies}
-        for one in copies:
-            yield from _saved(one, topic_id, maps[one.number])
-        moved = {one.number: tuple(_moved(one, maps[one.number], known)) for one in copies}
-        wholes.append(Restored(topic_id, plan.found.id, moved))
-    for whole in wholes:
-        yield whole.record
+def _is_told(known: Control, one: _Whole, plan: CheckpointPlan) -> bool:
+    before = known.restored.get(one.topic_id)
+    return before is not None and before.id == plan.found.id
 
 
-def _map(folder: Path, copy: Copied) -> OffsetMap:
+def _whole(client: ReadClient, plan: CheckpointPlan, topic: str) -> _Whole:
+    folder = plan.state_folders[topic]
     state = read_state(folder)
     if state is None:
         raise StorageError(
             f"{folder}: nothing is known of the restore there: use the --state folder that it was "
             "begun with."
         )
+    copies = tuple(one for one in plan.copies if one.topic == topic)
+    maps = {one.number: _map(state, one) for one in copies}
+    return _Whole(_read(client, state), state, copies, maps)
+
+
+def _read(client: ReadClient, state: RestoreState) -> TopicSource:
+    """The topic as it is now.
+
+    Raises:
+        ClusterError: it is not the one that was restored.
+    """
+    deadline = Deadline.after(ASK_SECONDS)
+    there = client.partitions((state.target,), deadline)
+    if not there or str(there[0].topic_id) != state.topic_id:
+        raise ClusterError(
+            f"topic {state.target} was deleted since it was restored: restore it anew, with "
+            "--resume where others are whole"
+        )
+    (now,) = read_sources(client, Wanted((state.target,)), deadline)
+    return now
+
+
+def _foreign(client: ReadClient, one: _Whole) -> str:
+    """What somebody else has written into it; empty where nobody has.
+
+    Raises:
+        ClusterError, Unreachable: that cannot be read.
+    """
+    runs = {number: offsets.runs for number, offsets in one.maps.items()}
+    state = one.state
+    found = foreign_records(
+        client.sender, lambda: _read(client, state), runs, transactional=state.transactional
+    )
+    if not found:
+        return ""
+    why = told(found)
+    state.failing(why)
+    return why
+
+
+def _records(wholes: list[_Whole], known: Control, id: int) -> Iterator[tuple[bytes, bytes]]:
+    last = []
+    for one in wholes:
+        for copy in one.copies:
+            yield from _saved(copy, one.topic_id, one.maps[copy.number])
+        moved = {
+            copy.number: tuple(_moved(copy, one.maps[copy.number], known)) for copy in one.copies
+        }
+        last.append(Restored(one.topic_id, id, moved))
+    for whole in last:
+        yield whole.record
+
+
+def _map(state: RestoreState, copy: Copied) -> OffsetMap:
     runs = read_log(state.log_of(copy.number)).runs
     return OffsetMap(runs, copy.stored(), state.spans.get(copy.number, ()))
 

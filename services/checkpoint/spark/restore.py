@@ -14,7 +14,8 @@ def restore(
 ) -> list[TopicRestored]:
     """Restore what *plan* says; what goes wrong with a topic is in its report.
 
-    Only where every topic is whole may participants begin: they are told last (`completion`).
+    Only where every topic is whole, and nobody else has written into any of them, may participants
+    begin: they are told last (`completion`).
 
     Raises:
         Refused: a group has got members since; nothing was changed.
@@ -22,5 +23,17 @@ def restore(
     """
     done = restore_topics(work, plan.plan)
     if all(one.whole for one in done):
-        complete(work.run.client, markers, plan, control_topic)
+        foreign = complete(work.run.client, markers, plan, control_topic)
+        for topic, target in plan.targets.items():
+            if target in foreign:
+                _of(done, topic, target).error = foreign[target]
     return done
+
+
+def _of(done: list[TopicRestored], topic: str, target: str) -> TopicRestored:
+    """What is told of *target*, which may have been restored by an earlier run."""
+    found = next((one for one in done if one.target == target), None)
+    if found is None:
+        found = TopicRestored(topic, target, settings_back=True)
+        done.append(found)
+    return found

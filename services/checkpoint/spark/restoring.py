@@ -26,6 +26,7 @@ from services.pipeline.restore.planned import (
     TopicPlan,
     partition_plan,
 )
+from services.pipeline.restore.resuming import require_hopeful
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.target_choice import read_targets, require_room
 from services.pipeline.restore.task import Spans
@@ -311,10 +312,11 @@ def _begun(
     """The restore into *target* that is gone on with.
 
     Raises:
-        Refused: another one was begun there.
+        Refused: another one was begun there, or it has failed for good.
     """
     state = read_state(folder)
     topic_id = None if now is None else str(now.identity.topic_id)
+    require_hopeful(state, topic_id)
     if state is None or state.topic_id not in (None, topic_id):
         return None
     if options.resume and state.source == source:

@@ -14,7 +14,12 @@ from services.pipeline.answers import answer
 from services.pipeline.restore.group_offset import committed_offset
 from services.pipeline.restore.offset_log import Announced
 from services.pipeline.restore.producing import SECONDS, Producing
-from services.pipeline.restore.task import Hopeless, PartitionRestored, PartitionTask
+from services.pipeline.restore.task import (
+    ForeignRecords,
+    Hopeless,
+    PartitionRestored,
+    PartitionTask,
+)
 from services.pipeline.restore.values import NeedsJava, for_librdkafka
 
 if TYPE_CHECKING:
@@ -77,7 +82,8 @@ def produce_partition(task: PartitionTask, connection: Mapping[str, Any]) -> Par
             return PartitionRestored(task.partition, error=str(reason))
         raise reason from None
     except Hopeless as error:
-        return PartitionRestored(task.partition, error=str(error))
+        foreign = isinstance(error, ForeignRecords)
+        return PartitionRestored(task.partition, error=str(error), foreign=foreign)
 
 
 def _reason(task: PartitionTask, error: KafkaError) -> PipelineError:

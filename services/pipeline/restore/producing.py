@@ -22,7 +22,7 @@ import numpy as np
 from services.errors import PipelineError
 from services.pipeline.restore.offset_log import Announced, OffsetLog, runs_of
 from services.pipeline.restore.offset_map import Committed
-from services.pipeline.restore.task import Hopeless, PartitionRestored, PartitionTask
+from services.pipeline.restore.task import ForeignRecords, PartitionRestored, PartitionTask
 from services.pipeline.segment_files import Run
 
 SECONDS = 120.0
@@ -163,9 +163,9 @@ class Producing:
             return self._scattered(some, news)
         first, last = news[min(news)], news[max(news)]
         if last - first != max(news) - min(news):
-            raise Hopeless(
-                f"{self._task.where} is being written by somebody else: stop them, or restore into "
-                "a topic of another name."
+            raise ForeignRecords(
+                f"{self._task.where} is being written by somebody else: stop them and delete the "
+                "topic, then restore it anew."
             )
         start, end = int(some.offsets[0]), int(some.offsets[-1]) + 1
         return [Committed(start, end, first, count, self._declared)]

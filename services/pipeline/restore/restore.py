@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from services.errors import BreakglassError, OutcomeUnknown, PipelineError
@@ -13,6 +14,7 @@ from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.pipeline.reading import collected
 from services.pipeline.repeating import repeating
+from services.pipeline.restore.foreign import Foreign, foreign_records, told
 from services.pipeline.restore.group_choice import require_no_members
 from services.pipeline.restore.groups import GroupRestore
 from services.pipeline.restore.java_client import produce_by_java
@@ -21,10 +23,10 @@ from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import OffsetMap
 from services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
 from services.pipeline.restore.proof import declared_in, prove
-from services.pipeline.restore.state import RestoreState
+from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.steps import RECORDS
 from services.pipeline.restore.target import Target
-from services.pipeline.restore.task import PartitionRestored, PartitionTask
+from services.pipeline.restore.task import ForeignRecords, PartitionRestored, PartitionTask
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import TopicSource
@@ -113,6 +115,9 @@ class _Topic:
         except BreakglassError as error:
             self._report.error = str(error)
             self._report.unknown = isinstance(error, OutcomeUnknown)
+            state = read_state(Path(self._plan.state_folder))
+            if isinstance(error, ForeignRecords) and state is not None:
+                state.failing(str(error))
             if self._request is not None:
                 # What was committed stays: --resume goes on behind it.
                 result = "unknown" if self._report.unknown else "failed"
@@ -136,8 +141,7 @@ class _Topic:
         maps = self._maps(tasks, self._target.require_same(state))
         self._report.declared = declared_in(run for one in maps.values() for run in one.runs)
         if not state.proven:
-            if work.verify:
-                self._verify(maps, state)
+            self._judge(maps, state)
             if self._report.verified is not False:
                 state = state.proved(verified=self._report.verified)
         if state.proven:
@@ -219,9 +223,11 @@ class _Topic:
             self._report.records += restored.records
             self._report.bytes += restored.bytes
         self._work.run.meter.count(self._plan.target, self._plan.records, self._report.bytes)
-        errors = [one.error for one in done.values() if one.error]
-        if errors:
-            raise PipelineError(errors[0])
+        failed = sorted(
+            (one for one in done.values() if one.error), key=lambda one: not one.foreign
+        )
+        if failed:
+            raise (ForeignRecords if failed[0].foreign else PipelineError)(failed[0].error)
 
     def _by_spark(self, tasks: Sequence[PartitionTask]) -> list[PartitionRestored]:
         numbers = self._work.run.session().range(0, len(tasks), 1, len(tasks))
@@ -244,6 +250,30 @@ class _Topic:
             runs = read_log(task.log_path).runs
             maps[task.partition] = OffsetMap(runs, task.segments, task.spans)
         return maps
+
+    def _judge(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> None:
+        """Look whether the topic is the restore's alone, and compare its records.
+
+        Raises:
+            ForeignRecords: it is not.
+        """
+        foreign = self._foreign(maps, state) if self._plan.empty else []
+        if foreign and state.transactional:
+            raise ForeignRecords(told(foreign))
+        if self._work.verify:
+            self._verify(maps, state)
+        if foreign:
+            # Without transactions, what was sent before a kill is among them.
+            self._report.differences["extra"] = sum(one.count for one in foreign)
+            self._report.verified = False
+
+    def _foreign(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> list[Foreign]:
+        return foreign_records(
+            self._work.run.client.sender,
+            lambda: self._target.require_same(state),
+            {number: one.runs for number, one in maps.items()},
+            transactional=state.transactional,
+        )
 
     def _verify(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> None:
         """Compare what was restored with the backup, by the old offsets."""

@@ -23,12 +23,13 @@ def begun_restore(
 
     Raises:
         UsageError: it is to be gone on with, and cannot be.
-        Refused: another one is to be begun beside it.
+        Refused: another one is to be begun beside it, or it has failed for good.
     """
     state = read_state(folder)
+    topic_id = None if now is None else str(now.identity.topic_id)
+    require_hopeful(state, topic_id)
     if state is not None and state.ended:
         state = None
-    topic_id = None if now is None else str(now.identity.topic_id)
     if options.resume:
         return _resumable(state, one, target, topic_id, folder)
     if state is None or topic_id is None or state.topic_id not in (None, topic_id):
@@ -39,6 +40,16 @@ def begun_restore(
             "the topic to begin anew"
         )
     return state
+
+
+def require_hopeful(state: RestoreState | None, topic_id: str | None) -> None:
+    """Return unless *state* is of the topic with that id, and that can never be whole.
+
+    Raises:
+        Refused: it is.
+    """
+    if state is not None and state.failed and topic_id is not None and state.topic_id == topic_id:
+        raise Refused(f"the restore into {state.target} has failed: {state.failed}")
 
 
 def _resumable(

@@ -47,6 +47,8 @@ class RestoreState:
     """What comparing them came to; None: it was left out."""
     ended: bool = False
     """Nothing is left to be done."""
+    failed: str = ""
+    """Why the topic can never be whole: it is to be deleted, and restored anew."""
 
     def log_of(self, partition: int) -> Path:
         """The file with what was committed of one partition."""
@@ -77,6 +79,10 @@ class RestoreState:
     def done(self) -> Self:
         """Keep that nothing is left to be done. The map of offsets stays."""
         return replace(self, ended=True).keep()
+
+    def failing(self, reason: str) -> Self:
+        """Keep that the topic can never be whole, and why."""
+        return replace(self, failed=reason).keep()
 
     def keep(self) -> Self:
         """Write it, durably and at once."""

@@ -17,6 +17,10 @@ class Hopeless(PipelineError):
     """The records cannot be restored, however often it is tried."""
 
 
+class ForeignRecords(Hopeless):
+    """Somebody else has written into a topic that is to be the restore's alone."""
+
+
 Spans = Sequence[tuple[int, int]]
 """Stored offsets ``[start, end)``, rising."""
 
@@ -81,12 +85,15 @@ class PartitionRestored:
     """The stored offset of a record that this producer cannot keep; None: it came to the end."""
     error: str = ""
     """Why it cannot go on, where trying again is of no use."""
+    foreign: bool = False
+    """The error is that somebody else has written into the topic."""
 
     def add(self, other: PartitionRestored) -> None:
         """Go on with what *other* did behind it."""
         self.records += other.records
         self.bytes += other.bytes
         self.stopped_at, self.error = other.stopped_at, other.error
+        self.foreign = other.foreign
 
     def to_json(self) -> str:
         """As it comes back from a task."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -220,7 +221,7 @@ def test_without_transactions_a_kill_may_double_records_and_that_is_told(
                 killed.append(one.pid)
 
     plan = restore.plan(topic, f"{topic}-back")
-    how = {"records_a_transaction": 50, "transactional": False}
+    how: dict[str, Any] = {"records_a_transaction": 50, "transactional": False}
     done = restore(plan, tell=kill, **how)
     assert killed != []
     assert done.error == ""

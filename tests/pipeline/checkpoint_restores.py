@@ -1,0 +1,109 @@
+"""Checkpoints of plain topics in tests, taken and restored; somebody else may act in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.finishing import Finisher
+from services.checkpoint.kafka.control import Control
+from services.checkpoint.kafka.control_log import read_control
+from services.checkpoint.kafka.deciding import Decider
+from services.checkpoint.kafka.log_ends import read_logs
+from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.spark.restore import restore
+from services.checkpoint.spark.restoring import CheckpointPlan, Options, make_plan
+from services.checkpoint.spark.sources import KafkaSources
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level
+from services.journal import Journal
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.lab.cluster import Cluster
+from services.pipeline.restore.restore import RestoreRun, TopicRestored
+from services.pipeline.running import BackupSettings, Meter, Run, Tell
+from services.pipeline.session import Spark
+from services.session import Power
+from services.topic_backup.store.store import open_store
+from tests.pipeline.restores import unheard
+from tests.pipeline.visited import Visited, nothing
+
+SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoints:
+    """Takes checkpoints of topics on one broker, and restores them there."""
+
+    broker: Cluster
+    client: ReadClient
+    spark: Spark
+    power: Power
+    folder: Path
+    control: str
+
+    @property
+    def store(self) -> BackupStore:
+        return BackupStore(str(self.folder / "store"))
+
+    @property
+    def connection(self) -> dict[str, str]:
+        return {"bootstrap.servers": self.broker.bootstrap_servers}
+
+    def run(self, tell: Tell = unheard) -> Run:
+        place = BackupSettings(open_store(self.store.address))
+        return Run(self.client, self.spark, self.connection, place, Meter(tell))
+
+    def taken(self, *topics: str) -> int:
+        """The id of a completed one of *topics*."""
+        wanted = Wanted(Level.VECTOR, topics)
+        id = Coordinator(self.store, KafkaTopics(self.client, None, wanted)).take()
+        assert isinstance(id, int)
+        found = Finisher(self.store, Decider(self.client), KafkaSources(self.run())).finish(id)
+        assert found.status is Status.COMPLETED
+        return id
+
+    def plan(
+        self, id: int, renamed: Mapping[str, str] | None = None, *, resume: bool = False
+    ) -> CheckpointPlan:
+        options = Options(renamed or {}, resume)
+        return make_plan(self.client, self.store, id, options, self.folder / "restores")
+
+    def restore(
+        self,
+        plan: CheckpointPlan,
+        *,
+        tell: Tell = unheard,
+        created: Callable[[], None] = nothing,
+        configured: Callable[[], None] = nothing,
+        verify: bool = True,
+    ) -> list[TopicRestored]:
+        """Carry out *plan*, while somebody else acts."""
+        cluster_id = plan.plan.cluster_id
+        with (
+            Journal.open(cluster_id, self.folder) as journal,
+            self.power.topics(cluster_id) as topics,
+            self.power.markers(cluster_id) as markers,
+        ):
+            visited = Visited(topics, created, configured)
+            work = RestoreRun(self.run(tell), visited, journal, self.connection, verify=verify)
+            return restore(work, markers, plan, self.control)
+
+    def told(self) -> Control:
+        """What participants are told."""
+        found = read_control(self.client, self.control, Deadline.after(SECONDS))
+        return found or Control()
+
+    def topic_id(self, topic: str) -> str | None:
+        """The id of a topic as participants are told it; None where there is none."""
+        found = self.client.partitions((topic,), Deadline.after(SECONDS))
+        return found[0].topic_id.hex if found else None
+
+    def control_end(self) -> int:
+        """How far the control topic goes."""
+        wanted = read_logs(self.client, (self.control,), Deadline.after(SECONDS))
+        (end,) = wanted.high_watermarks(Deadline.after(SECONDS)).values()
+        return end

@@ -1,0 +1,201 @@
+"""Somebody else writes into a topic while it is restored: it is never said to be whole."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from services.errors import Refused
+from services.kafka.read_client import ReadClient
+from services.lab.cluster import Cluster
+from services.model import TopicPartition
+from services.pipeline.report import Progress
+from services.pipeline.restore.foreign import Foreign, foreign_records
+from services.pipeline.restore.offset_map import Committed
+from services.pipeline.session import Spark
+from tests.pipeline.backups import BackUp
+from tests.pipeline.checkpoint_restores import Checkpoints
+from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put
+from tests.pipeline.restores import Restore
+from tests.pipeline.test_restore import without_offsets
+from tests.waiting import wait_until
+
+RECORDS = 8
+FILLED, EMPTY = 0, 1
+"""Partitions."""
+
+
+@pytest.fixture
+def checkpoints(
+    broker: Cluster, client: ReadClient, spark: Spark, restore: Restore, topic: str, tmp_path: Path
+) -> Checkpoints:
+    return Checkpoints(broker, client, spark, restore.power, tmp_path, f"control-{topic}")
+
+
+@pytest.fixture
+def filled(broker: Cluster, topic: str) -> str:
+    """A topic of two partitions, the second of which is empty."""
+    make(broker, topic, partitions=2)
+    produce(broker, topic, numbered(RECORDS), FILLED)
+    return topic
+
+
+@pytest.fixture
+def target(topic: str) -> str:
+    return f"{topic}-back"
+
+
+@pytest.fixture
+def intrude(broker: Cluster, target: str) -> Callable[[int], None]:
+    """Somebody else writes three records into a partition of the target."""
+
+    def write(partition: int) -> None:
+        produce(broker, target, numbered(3, start=100), partition)
+
+    return write
+
+
+def delete(broker: Cluster, checkpoints: Checkpoints, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(SECONDS)
+    wait_until(lambda: checkpoints.topic_id(topic) is None, "the topic to be gone")
+
+
+def when_all_are_there(act: Callable[[], None]) -> Callable[[Progress], None]:
+    """What is told of a restore makes somebody *act* once, when every record was produced."""
+    acted: list[int] = []
+
+    def tell(now: Progress) -> None:
+        # In the thread that restores: the one that watches beside it may be told first.
+        here = threading.current_thread() is threading.main_thread()
+        if now.done == now.total and here and not acted:
+            acted.append(now.done)
+            act()
+
+    return tell
+
+
+def test_records_of_others_are_found_before_between_and_behind(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    """An attempt of ours that was aborted, and commit markers, are nobody's records."""
+    make(broker, topic, partitions=2)
+    ours = producer(broker, transactional_id=topic)
+    ours.init_transactions(SECONDS)
+
+    def transaction(count: int, partition: int, *, commit: bool = True) -> None:
+        ours.begin_transaction()
+        put(ours, topic, numbered(count), partition)
+        end = ours.commit_transaction if commit else ours.abort_transaction
+        end(SECONDS)
+        back_up.await_decided(topic)
+
+    produce(broker, topic, numbered(2))
+    transaction(3, FILLED)
+    produce(broker, topic, numbered(1))
+    transaction(2, FILLED, commit=False)
+    transaction(2, FILLED)
+    produce(broker, topic, numbered(3))
+    transaction(2, 1)
+    transaction(1, 1, commit=False)
+    transaction(1, 1)
+    runs = {
+        0: (Committed(0, 3, 2, 3), Committed(3, 5, 10, 2)),
+        1: (Committed(0, 2, 0, 2), Committed(2, 3, 5, 1)),
+    }
+    sender = back_up.client.sender
+    found = foreign_records(sender, lambda: back_up.sources(topic), runs, transactional=True)
+    assert found == [Foreign(TopicPartition(topic, 0), first=0, count=6)]
+
+
+@pytest.mark.parametrize("partition", [FILLED, EMPTY])
+def test_records_written_before_the_restored_ones_are_refused_until_the_topic_is_wiped(
+    broker: Cluster,
+    checkpoints: Checkpoints,
+    filled: str,
+    target: str,
+    intrude: Callable[[int], None],
+    partition: int,
+) -> None:
+    id, renamed = checkpoints.taken(filled), {filled: target}
+    plan = checkpoints.plan(id, renamed)
+    (done,) = checkpoints.restore(plan, created=lambda: intrude(partition), verify=False)
+    assert f"{target}-{partition} holds 3 records of somebody else, the first at" in done.error
+    assert not done.whole
+    assert checkpoints.told().restored == {}
+    with pytest.raises(Refused, match=r"has failed: .* holds 3 records of somebody else"):
+        checkpoints.plan(id, renamed)
+    with pytest.raises(Refused, match="delete the topic, then restore it anew"):
+        checkpoints.plan(id, renamed, resume=True)
+    delete(broker, checkpoints, target)
+    (again,) = checkpoints.restore(checkpoints.plan(id, renamed, resume=True))
+    assert (again.error, again.verified, again.whole) == ("", True, True)
+    assert without_offsets(broker, target) == without_offsets(broker, filled)
+    assert list(checkpoints.told().restored) == [checkpoints.topic_id(target)]
+
+
+def test_records_written_behind_the_restored_ones_are_refused(
+    checkpoints: Checkpoints, filled: str, target: str, intrude: Callable[[int], None]
+) -> None:
+    plan = checkpoints.plan(checkpoints.taken(filled), {filled: target})
+    (done,) = checkpoints.restore(plan, tell=when_all_are_there(lambda: intrude(FILLED)))
+    assert "3 records of somebody else, the first at offset 9" in done.error
+    assert checkpoints.told().restored == {}
+
+
+def test_records_written_once_all_were_compared_are_refused_before_participants_are_told(
+    checkpoints: Checkpoints, filled: str, target: str, intrude: Callable[[int], None]
+) -> None:
+    """By then the topic has its own settings again, and is restored as far as topics go."""
+    id, renamed = checkpoints.taken(filled), {filled: target}
+    plan = checkpoints.plan(id, renamed)
+    (done,) = checkpoints.restore(plan, configured=lambda: intrude(FILLED))
+    assert (done.verified, done.settings_back, done.whole) == (True, True, False)
+    assert "3 records of somebody else" in done.error
+    assert checkpoints.told().restored == {}
+    with pytest.raises(Refused, match="has failed"):
+        checkpoints.plan(id, renamed, resume=True)
+
+
+def test_participants_that_were_told_are_not_told_again(
+    broker: Cluster, checkpoints: Checkpoints, filled: str, target: str
+) -> None:
+    """They are at work by then: what they write is none of the restore's business."""
+    id, renamed = checkpoints.taken(filled), {filled: target}
+    (done,) = checkpoints.restore(checkpoints.plan(id, renamed))
+    assert done.whole
+    produce(broker, target, numbered(2))
+    end = checkpoints.control_end()
+    assert checkpoints.restore(checkpoints.plan(id, renamed, resume=True)) == []
+    assert checkpoints.control_end() == end
+
+
+def test_a_backup_restored_into_a_new_topic_is_alone_there_too(
+    back_up: BackUp, restore: Restore, filled: str, target: str, intrude: Callable[[int], None]
+) -> None:
+    back_up.topic(filled)
+    done = restore(restore.plan(filled, target), created=lambda: intrude(FILLED), verify=False)
+    assert f"{target}-0 holds 3 records of somebody else, the first at offset 0" in done.error
+    with pytest.raises(Refused, match="has failed"):
+        restore.plan(filled, target, resume=True)
+
+
+def test_a_backup_restored_into_an_existing_topic_leaves_others_their_records(
+    broker: Cluster,
+    back_up: BackUp,
+    restore: Restore,
+    filled: str,
+    target: str,
+    intrude: Callable[[int], None],
+) -> None:
+    back_up.topic(filled)
+    make(broker, target, partitions=2)
+    intrude(FILLED)
+    plan = restore.plan(filled, target, into_existing=True)
+    done = restore(plan, tell=when_all_are_there(lambda: intrude(FILLED)))
+    assert (done.error, done.verified) == ("", True)
+    assert len(without_offsets(broker, target)) == RECORDS + 6

@@ -1,0 +1,48 @@
+"""A client of topics beside which somebody else acts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from services.kafka.topic_client import TopicClient
+from services.kafka.wire.deadline import Deadline
+
+
+def nothing() -> None:
+    """Nobody acts."""
+
+
+class Visited(TopicClient):
+    """Creates and sets up topics; somebody else acts as soon as that is done."""
+
+    def __init__(
+        self,
+        own: TopicClient,
+        created: Callable[[], None] = nothing,
+        configured: Callable[[], None] = nothing,
+    ) -> None:
+        super().__init__(own._sender)
+        self._created = created
+        self._configured = configured
+
+    def create(
+        self,
+        topic: str,
+        partitions: int,
+        settings: Mapping[str, str],
+        deadline: Deadline,
+        *,
+        replication_factor: int = -1,
+    ) -> None:
+        super().create(topic, partitions, settings, deadline, replication_factor=replication_factor)
+        self._created()
+
+    def configure(
+        self,
+        topic: str,
+        settings: Mapping[str, str],
+        defaults: Collection[str],
+        deadline: Deadline,
+    ) -> None:
+        super().configure(topic, settings, defaults, deadline)
+        self._configured()
