@@ -10,6 +10,7 @@ from uuid import uuid4
 import typer
 
 from console.backup_run import Master
+from console.checkpoint_copying import copied, failure_printed
 from console.checkpoint_list import end_with
 from console.checkpoint_options import (
     CONTROL,
@@ -83,6 +84,7 @@ def take(
     from services.checkpoint.kafka.topics import Wanted
     from services.checkpoint.parts import How
     from services.checkpoint.protocol.coordinator import NotHigher
+    from services.checkpoint.reasons import not_higher
     from services.errors import Refused
 
     names = names_in(topics)
@@ -91,8 +93,10 @@ def take(
     opened = store_at(store)
     if level is Level.COORDINATED or hold_retention:
         connection.require_write(DOING)
+    anew = request is None
     request = request or uuid4().hex
     with (
+        failure_printed(opened, request, level, as_json=as_json),
         connection.reading() as client,
         holding(connection, client, wanted, request if hold_retention else ""),
         coordinating(connection, client, opened, wanted, how) as (
@@ -100,11 +104,11 @@ def take(
             finisher,
         ),
     ):
-        taken = coordinator.take(id, request)
+        taken = coordinator.take(id, request, anew=anew)
         if isinstance(taken, NotHigher):
-            raise Refused(taken.message)
+            raise Refused(not_higher(taken))
         say(f"checkpoint {taken} is acknowledged: {level}, {len(wanted.groups)} groups")
-        found = finisher.finish(taken, lambda number, status: say(f"partition {number}  {status}"))
+        found = copied(finisher, taken, control_topic)
     end_with(found, as_json=as_json)
 
 

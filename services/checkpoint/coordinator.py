@@ -102,12 +102,16 @@ class Coordinator:
         self._node, self._tool_version = node, tool_version
         self._start_seconds, self._wait, self._clock = start_seconds, wait, clock
 
-    def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
+    def take(
+        self, id: int | None = None, request: str | None = None, *, anew: bool = False
+    ) -> int | NotHigher:
         """Start a checkpoint, by default with the next id; returns its id once it has started.
 
         Args:
             id: greater than all before it, deleted and failed ones too.
-            request: names this request; the same one sent again goes on where it was.
+            request: names this request; the same one sent again goes on where it was, whether it
+                names the id or not.
+            anew: nobody has sent that request before; without an id it need not be looked for.
 
         Raises:
             Refused: the checkpoint has failed or was deleted.
@@ -116,12 +120,14 @@ class Coordinator:
             Unreachable, StorageError: the same request may be sent again.
         """
         scope = self._topics.scope()
+        if id is None and request is not None and not anew:
+            id = self._asked_before(request)
         wanted = self._reserve(id, request or _new_request(), scope)
         if isinstance(wanted, NotHigher):
             return wanted
         found = self._store.read(wanted)
         if found is None or found.take is None or found.status is Status.FAILED:
-            raise Refused(f"checkpoint {wanted} has failed or was deleted: take one with a new id.")
+            raise _ended(wanted)
         self._require_same(found, found.take, scope)
         if found.started is not None:
             return wanted
@@ -130,6 +136,13 @@ class Coordinator:
         except (Refused, ClusterError) as error:
             self._store.fail_checkpoint(wanted, str(error))
             raise
+
+    def _asked_before(self, request: str) -> int | None:
+        """The id that the same request has got before. Raises Refused where that was deleted."""
+        known = self._store.id_of(request)
+        if known is not None and self._store.is_deleted(known):
+            raise _ended(known)
+        return known
 
     def _reserve(self, id: int | None, request: str, scope: Scope) -> int | NotHigher:
         """The id, which is this request's by now."""
@@ -247,6 +260,12 @@ def abandoned(found: StoredCheckpoint, node: int, before_ms: int) -> bool:
     asked = found.created_at_ms
     waiting = found.started is None and found.status is not Status.FAILED
     return waiting and nodes <= {node} and asked is not None and asked <= before_ms
+
+
+def _ended(id: int) -> Refused:
+    return Refused(
+        f"checkpoint {id} has failed or was deleted: take one with a new id, by another request."
+    )
 
 
 def _new_request() -> str:

@@ -72,6 +72,15 @@ class BackupStore:
         )
         return NotHigher(id, latest)
 
+    def id_of(self, request: str) -> int | None:
+        """The id that a request has taken, be it deleted by now; None: it was never sent here."""
+        names = [of_checkpoint(id, Entry.TAKE) for id in self.ids()]
+        takes = self._files.read_all(names).values()
+        found = (
+            one.id for one in takes if isinstance(one, TakeDocument) and one.request == request
+        )
+        return max(found, default=None)
+
     def _is_of(self, name: Name, request: str) -> bool:
         found = self._files.read(name)
         return isinstance(found, TakeDocument) and found.request == request

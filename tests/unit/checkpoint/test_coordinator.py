@@ -240,6 +240,25 @@ def test_h12_an_unfinished_checkpoint_of_another_incarnation_has_failed(
     assert status(store, 1) is Status.FAILED
 
 
+def test_i07_the_same_request_goes_on_without_naming_the_id(store: BackupStore, logs: Logs) -> None:
+    class Unplugged(Logs):
+        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+            raise StorageError("the machine is gone")
+
+    assert coordinator(store, logs).take() == 1
+    with pytest.raises(StorageError):
+        coordinator(store, Unplugged()).take(request="early")
+    assert store.ids() == [1, 2]
+    for _ in range(2):
+        assert coordinator(store, logs).take(request="early") == 2
+    assert coordinator(store, logs).take(request="late") == 3
+    assert coordinator(store, logs).take(request="early") == 2
+    coordinator(store, logs).delete(2)
+    with pytest.raises(Refused, match="checkpoint 2 has failed or was deleted"):
+        coordinator(store, logs).take(request="early")
+    assert coordinator(store, logs).take(request="early", anew=True) == 4
+
+
 def test_a_partition_that_is_past_the_id_fails_the_checkpoint(
     store: BackupStore, logs: Logs
 ) -> None:
