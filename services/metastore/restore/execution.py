@@ -7,42 +7,35 @@ snapshot. Running the same command again goes on from whatever is there.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from services.clock import now_ms
-from services.errors import BreakglassError, ClusterError, EvidenceChanged, OutcomeUnknown, TimedOut
+from services.errors import EvidenceChanged, OutcomeUnknown
 from services.kafka.command_topic_client import CommandTopicClient
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.metastore.backup_run import BackupJob, run_backup
 from services.metastore.records import CommandRecord
-from services.metastore.restore.layout import AbortPads, Commands, Pads, Step, needs_pads, steps
 from services.metastore.restore.plan import Present, RestorePlan
 from services.metastore.restore.steps import COMMAND_TOPIC
+from services.metastore.restore.writing import (
+    LOOK_SECONDS,
+    WAIT_SECONDS,
+    CommandWriter,
+    TellStep,
+    wait,
+)
 from services.metastore.topic_reader import TopicReader
 from services.metastore.topic_state import read_topic_state, stable_end, topic_id_at
-from services.metastore.transactions import TRANSACTION_MS, Transactions
 from services.model import TopicPartition
 from services.recovery.execution.record import Record
 from services.session import ReadAccess
 
 ASK_SECONDS = 30.0
-WAIT_SECONDS = 60.0
-LOOK_SECONDS = 0.05
-PADS_ID = "{service_id}-breakglass-pads"
-"""The second transactional id, of the transaction that fills gaps and is aborted."""
-PAD = CommandRecord(0, None, b"breakglass pad")
-SHORTEST_MS, STEP_MS = 60_000, 100
-"""How long the transactions may be open: they hold up every reader if this process is killed."""
-AT_ONCE = 1_000
-"""Records of one flush."""
-
-TellStep = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -121,34 +114,16 @@ class _Restore:
         self._plan = plan
         self._report = Restored(plan.topic, len(plan.source.commands))
         self._snapshot_end = 0
-        service = plan.settings.service_id
-        offsets = [one.record.offset for one in plan.source.commands]
-        self._steps = list(steps(offsets))
-        lasts = min(SHORTEST_MS + STEP_MS * len(self._steps), TRANSACTION_MS)
-        self._commands = Transactions(work.connection, service, timeout_ms=lasts)
-        self._pads: Transactions | None = None
-        if needs_pads(offsets):
-            pads = PADS_ID.format(service_id=service)
-            self._pads = Transactions(work.connection, pads, timeout_ms=lasts)
+        self._writer = CommandWriter(work.client.sender, work.connection, plan, work.tell)
 
     def run(self) -> Restored:
         self._fence()
         self._snapshot()
         self._replace_topic()
-        try:
+        if self._plan.source.commands:
             self._write()
-        except BaseException:
-            self._give_up()
-            raise
         self._compare()
         return self._report
-
-    def _give_up(self) -> None:
-        """Abort what is open, so that whoever comes next need not wait until it times out."""
-        for one in (self._commands, self._pads):
-            if one is not None:
-                with suppress(BreakglassError):
-                    one.abort()
 
     def _fence(self) -> None:
         """Take both ids before anything is deleted: an ACL that is missing shows here."""
@@ -156,9 +131,7 @@ class _Restore:
         self._work.client.describe(deadline)
         self._work.topics.may_create(plan.topic, plan.replicas, _topic_settings(plan), deadline)
         self._tell("taking the service's transactional id, so that no server can write")
-        if self._pads is not None:
-            self._pads.init()
-        self._commands.init()
+        self._writer.fence()
 
     def _snapshot(self) -> None:
         """Back up what is there; nobody can write behind it any more."""
@@ -206,7 +179,7 @@ class _Restore:
     def _wait_gone(self, deadline: Deadline) -> None:
         """Until no broker knows the topic: what one still knew, a producer would write to."""
         while any(self._ids()):
-            _wait(deadline, f"topic {self._plan.topic} to be deleted")
+            wait(deadline, f"topic {self._plan.topic} to be deleted")
 
     def _wait_led(self, deadline: Deadline) -> str:
         while True:
@@ -215,7 +188,7 @@ class _Restore:
                 state = read_topic_state(self._work.client.sender, self._plan.topic, deadline)
                 if state is not None and state.leader is not None and state.topic_id in ids:
                     return state.topic_id
-            _wait(deadline, f"topic {self._plan.topic} to have a leader")
+            wait(deadline, f"topic {self._plan.topic} to have a leader")
 
     def _ids(self) -> list[str | None]:
         """The topic's id by every broker that is up."""
@@ -225,62 +198,11 @@ class _Restore:
         return [topic_id_at(client.sender, self._plan.topic, one, deadline) for one in brokers]
 
     def _write(self) -> None:
-        if not self._plan.source.commands:
-            return
-        self._tell(f"writing {len(self._plan.source.commands):,} commands, none visible yet")
-        self._commands.begin()
-        if self._pads is not None:
-            self._pads.begin()
-        for step in self._steps:
-            self._do(step)
-        self._tell("committing")
-        self._commit()
-
-    def _do(self, step: Step) -> None:
-        topic = self._plan.topic
-        if isinstance(step, Commands):
-            for at in range(step.start, step.end, AT_ONCE):
-                records = self._plan.source.records[at : min(at + AT_ONCE, step.end)]
-                got = self._commands.send(topic, records)
-                _check(got, step.offset + at - step.start)
-        elif isinstance(step, Pads):
-            assert self._pads is not None
-            for at in range(0, step.count, AT_ONCE):
-                some = min(AT_ONCE, step.count - at)
-                _check(self._pads.send(topic, [PAD] * some), step.offset + at)
-        else:
-            self._abort_pads(step)
-
-    def _abort_pads(self, step: AbortPads) -> None:
-        """Abort, and wait for the marker: the coordinator writes it after it answered."""
-        assert self._pads is not None
-        self._pads.abort()
-        deadline = Deadline.after(WAIT_SECONDS)
-        while (end := self._log_end(deadline)) <= step.offset:
-            _wait(deadline, "the marker of the aborted transaction")
-        if end != step.offset + 1:
-            raise _disturbed(step.offset, end - 1)
-
-    def _log_end(self, deadline: Deadline) -> int:
-        from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, list_offsets
-
-        sender, topic = self._work.client.sender, self._plan.topic
-        state = read_topic_state(sender, topic, deadline)
-        if state is None or state.leader is None:
-            return -1
-        partition = TopicPartition(topic, 0)
-        told = list_offsets(
-            sender, state.leader, [partition], LATEST, deadline, replica_id=LEADER_ONLY
-        )[partition]
-        return getattr(told, "offset", -1)
-
-    def _commit(self) -> None:
-        """Commit; where the answer is lost, the same producer is asked again, then the log (M1)."""
         try:
-            self._commands.commit()
-        except OutcomeUnknown:
-            if not self._commands.commit_again():
-                self._tell("the commit was not answered: the topic itself tells")
+            self._writer.write()
+        except BaseException:
+            self._writer.give_up()
+            raise
 
     def _compare(self) -> None:
         """Read the topic back, and compare every command, its offset, time and headers."""
@@ -315,19 +237,6 @@ def _topic_settings(plan: RestorePlan) -> dict[str, str]:
     return settings
 
 
-def _check(offsets: list[int], first: int) -> None:
-    if offsets != list(range(first, first + len(offsets))):
-        raise _disturbed(first, offsets[0])
-
-
-def _disturbed(wanted: int, got: int) -> ClusterError:
-    return ClusterError(
-        f"the new topic has something at offset {wanted:,} that is not ours (a record of ours got "
-        f"{got:,}): another writer is at work; nothing of this restore is visible, stop it and run "
-        "the same command again"
-    )
-
-
 def _differences(wanted: tuple[CommandRecord, ...], read: list[CommandRecord]) -> list[str]:
     found = []
     for one, other in zip(wanted, read, strict=False):
@@ -339,9 +248,3 @@ def _differences(wanted: tuple[CommandRecord, ...], read: list[CommandRecord]) -
     if len(wanted) != len(read):
         found.append(f"the topic holds {len(read):,} commands and the backup {len(wanted):,}")
     return found
-
-
-def _wait(deadline: Deadline, what: str) -> None:
-    if deadline.passed:
-        raise TimedOut(f"waited too long for {what}: run the same command again")
-    time.sleep(LOOK_SECONDS)

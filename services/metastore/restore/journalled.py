@@ -7,8 +7,9 @@ from pathlib import Path
 from services.connection.security import confluent_config
 from services.journal import Journal
 from services.metastore.private_files import private_folder
-from services.metastore.restore.execution import Restored, RestoreWork, TellStep, restore
+from services.metastore.restore.execution import Restored, RestoreWork, restore
 from services.metastore.restore.plan import RestorePlan
+from services.metastore.restore.writing import TellStep
 from services.session import Power
 
 
