@@ -18,9 +18,9 @@ from aiohttp import hdrs, web
 from services.checkpoint.backup_info import backup_info
 from services.checkpoint.coordinator import Checkpoints
 from services.checkpoint.metrics import CONTENT_TYPE, exposition
-from services.checkpoint.openapi import BACKUPS, MAX_ID, description
+from services.checkpoint.openapi import BACKUPS, description
 from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.values import Status
+from services.checkpoint.protocol.values import LARGEST_ID, Status
 from services.checkpoint.troubles import Counts
 from services.errors import (
     BreakglassError,
@@ -176,7 +176,7 @@ def _error(status: int, message: str) -> web.Response:
 
 def _path_id(request: web.Request) -> int:
     text = request.match_info["id"]
-    if not (text.isascii() and text.isdigit() and 0 < len(text) < 20 and int(text) <= MAX_ID):
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 20 and int(text) <= LARGEST_ID):
         raise Answer(400, "A backupId is an integer")
     return int(text)
 
@@ -192,6 +192,6 @@ async def _body_id(request: web.Request) -> int:
     id = body.get("backupId") if isinstance(body, dict) else None
     if isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 20:
         id = int(id)
-    if type(id) is not int or not 0 < id <= MAX_ID:
+    if type(id) is not int or not 0 < id <= LARGEST_ID:
         raise Answer(400, NO_ID)
     return id

@@ -8,20 +8,20 @@ by sending the same request again; whoever else finds it has it fail (`fail_aban
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.checkpoint.protocol import coordinator as protocol
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
 from services.checkpoint.store.retention import Candidate, Retention, expired
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.clock import now_ms
-from services.errors import ClusterError, Refused, TimedOut
+from services.errors import ClusterError, Refused, TimedOut, UsageError
 
 START_SECONDS = 30.0
 """For all partitions to start."""
@@ -114,11 +114,16 @@ class Coordinator:
             anew: nobody has sent that request before; without an id it need not be looked for.
 
         Raises:
+            UsageError: *id* is too great.
             Refused: the checkpoint has failed or was deleted.
             ClusterError: the cluster refuses; the checkpoint has failed.
             TimedOut: not every partition started in time; the checkpoint has failed.
             Unreachable, StorageError: the same request may be sent again.
         """
+        if id is not None and id > LARGEST_ASKED:
+            raise UsageError(
+                f"A checkpoint's id is at most {LARGEST_ASKED}: name a smaller one, or none."
+            )
         scope = self._topics.scope()
         if id is None and request is not None and not anew:
             id = self._asked_before(request)
@@ -148,7 +153,7 @@ class Coordinator:
         """The id, which is this request's by now."""
         latest = self._topics.latest_id()
         while True:
-            wanted = id if id is not None else max([latest, *self._store.ids()]) + 1
+            wanted = id if id is not None else _next([latest, *self._store.ids()])
             take = TakeDocument(
                 wanted,
                 scope.level,
@@ -260,6 +265,17 @@ def abandoned(found: StoredCheckpoint, node: int, before_ms: int) -> bool:
     asked = found.created_at_ms
     waiting = found.started is None and found.status is not Status.FAILED
     return waiting and nodes <= {node} and asked is not None and asked <= before_ms
+
+
+def _next(seen: Iterable[int]) -> int:
+    """The id after all that were *seen*. Raises Refused where there is none."""
+    latest = max(seen)
+    if latest >= LARGEST_ID:
+        raise Refused(
+            f"the topics or the store hold id {latest}, the greatest there is: take checkpoints of "
+            "other topics, into another store."
+        )
+    return latest + 1
 
 
 def _ended(id: int) -> Refused:

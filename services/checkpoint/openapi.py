@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from services.checkpoint.backup_info import STATES
-from services.checkpoint.protocol.values import Status
+from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, Status
 
 BACKUPS = "/actuator/backups"
-MAX_ID = 2**63 - 1
 _STATES = list(STATES.values())
 _OF_PARTITIONS = [word for status, word in STATES.items() if status is not Status.INCOMPLETE]
 _MOMENT = {"type": "string", "format": "date-time"}
-_ID = {"type": "integer", "format": "int64", "minimum": 1, "maximum": MAX_ID}
+_ID = {"type": "integer", "format": "int64", "minimum": 1, "maximum": LARGEST_ID}
 _NUMBER = {"type": "integer", "format": "int32"}
 
 _SCHEMAS: dict[str, Any] = {
     "TakeBackupRequest": {
         "type": "object",
         "required": ["backupId"],
-        "properties": {"backupId": _ID},
+        "properties": {"backupId": _ID | {"maximum": LARGEST_ASKED}},
     },
     "TakeBackupResponse": {
         "type": "object",

@@ -12,6 +12,10 @@ from enum import StrEnum
 
 NO_CHECKPOINT = 0
 """The id before the first checkpoint; real ids are greater."""
+LARGEST_ID = 2**63 - 1
+"""That headers of records and names of files can hold."""
+LARGEST_ASKED = 10**18
+"""Id that can be named: those that follow one by one never come to the end."""
 
 
 class Intent(StrEnum):

@@ -14,7 +14,7 @@ import pytest
 from services.checkpoint.coordinator import ABANDONED_MS, NEVER_ACKNOWLEDGED, Coordinator
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Policy, Subject
 from services.checkpoint.store.retention import Retention
@@ -26,6 +26,7 @@ from services.errors import (
     Refused,
     StorageError,
     TimedOut,
+    UsageError,
 )
 from services.topic_backup.store.local_blobs import LocalBlobs
 from tests.unit.checkpoint.store.stores import SUBJECTS, copied, manifest, take
@@ -133,6 +134,22 @@ def test_the_next_id_is_above_all_in_the_store_and_in_the_logs(
     logs.records[3].append(40)
     assert taking.take(40) == NotHigher(40, 40)
     assert taking.take() == 41
+
+
+def test_the_greatest_id_that_can_be_named_has_one_after_it(store: BackupStore, logs: Logs) -> None:
+    taking = coordinator(store, logs)
+    with pytest.raises(UsageError, match="at most 1000000000000000000: name a smaller one"):
+        taking.take(LARGEST_ASKED + 1)
+    assert store.ids() == []
+    assert taking.take(LARGEST_ASKED) == LARGEST_ASKED
+    assert taking.take() == LARGEST_ASKED + 1
+
+
+def test_an_id_that_no_header_could_hold_is_never_taken(store: BackupStore, logs: Logs) -> None:
+    logs.records[1].append(LARGEST_ID)
+    with pytest.raises(Refused, match="the greatest there is"):
+        coordinator(store, logs).take()
+    assert store.ids() == []
 
 
 def test_i07_a_take_that_was_cut_off_is_gone_on_with_by_another_coordinator(
