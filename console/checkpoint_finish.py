@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from console.backup_run import Master
+from console.checkpoint_copying import copied, failure_printed
 from console.checkpoint_list import end_with
 from console.checkpoint_options import (
     CONTROL,
@@ -65,6 +66,7 @@ def finish(
     wanted = Wanted(take.level, topics, take.groups, control_topic)
     how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
     with (
+        failure_printed(opened, take.request, take.level, as_json=as_json),
         connection.reading() as client,
         letting_go(connection, client, control_topic, take.request),
         coordinating(connection, client, opened, wanted, how) as (
@@ -80,7 +82,7 @@ def finish(
             say(f"{len(failed):,} partitions have failed by that: their owners are past it")
             done = found_in(opened, id)
         else:
-            done = finisher.finish(id, lambda number, status: say(f"partition {number}  {status}"))
+            done = copied(finisher, id, control_topic)
     end_with(done, as_json=as_json)
 
 

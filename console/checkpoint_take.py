@@ -91,12 +91,11 @@ def take(
     wanted = Wanted(level, names, policies(group), control_topic)
     how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
     opened = store_at(store)
-    if level is Level.COORDINATED or hold_retention:
-        connection.require_write(DOING)
     anew = request is None
     request = request or uuid4().hex
     with (
         failure_printed(opened, request, level, as_json=as_json),
+        _armed(connection, marking=level is Level.COORDINATED or hold_retention),
         connection.reading() as client,
         holding(connection, client, wanted, request if hold_retention else ""),
         coordinating(connection, client, opened, wanted, how) as (
@@ -110,6 +109,14 @@ def take(
         say(f"checkpoint {taken} is acknowledged: {level}, {len(wanted.groups)} groups")
         found = copied(finisher, taken, control_topic)
     end_with(found, as_json=as_json)
+
+
+@contextmanager
+def _armed(connection: Connection, *, marking: bool) -> Iterator[None]:
+    """Go on where nothing is to be changed, or --write is given. Raises ReadOnly."""
+    if marking:
+        connection.require_write(DOING)
+    yield
 
 
 @contextmanager
