@@ -18,7 +18,7 @@ from services.checkpoint.spark.restore import restore
 from services.checkpoint.spark.restoring import CheckpointPlan, Options, make_plan
 from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level
+from services.checkpoint.store.documents import Level, Policy
 from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
@@ -57,9 +57,9 @@ class Checkpoints:
         place = BackupSettings(open_store(self.store.address))
         return Run(self.client, self.spark, self.connection, place, Meter(tell))
 
-    def taken(self, *topics: str) -> int:
+    def taken(self, *topics: str, groups: Mapping[str, Policy] | None = None) -> int:
         """The id of a completed one of *topics*."""
-        wanted = Wanted(Level.VECTOR, topics)
+        wanted = Wanted(Level.VECTOR, topics, groups or {})
         id = Coordinator(self.store, KafkaTopics(self.client, None, wanted)).take()
         assert isinstance(id, int)
         found = Finisher(self.store, Decider(self.client), KafkaSources(self.run())).finish(id)

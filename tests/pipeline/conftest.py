@@ -15,6 +15,7 @@ from services.lab.cluster import Cluster
 from services.pipeline.session import Spark
 from services.session import Power, ReadAccess
 from tests.pipeline.backups import BackUp
+from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.restores import Restore
 from tests.pipeline.s3_server import S3, client_files, s3_server, write_client_files
 
@@ -95,6 +96,16 @@ def back_up(client: ReadClient, spark: Spark, broker: Cluster, tmp_path: Path) -
 def topic() -> str:
     """The name for a topic of this test's own."""
     return f"topic-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def checkpoints(
+    broker: Cluster, client: ReadClient, spark: Spark, topic: str, tmp_path: Path
+) -> Checkpoints:
+    """Takes checkpoints into a store of this test's own, and restores them."""
+    options = ConnectionOptions(bootstrap_server=broker.bootstrap_servers)
+    power = Power(ReadAccess(connection_settings(options, {})))
+    return Checkpoints(broker, client, spark, power, tmp_path, f"control-{topic}")
 
 
 @pytest.fixture

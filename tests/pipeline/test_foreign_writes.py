@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from services.errors import Refused
-from services.kafka.read_client import ReadClient
 from services.lab.cluster import Cluster
 from services.model import TopicPartition
 from services.pipeline.report import Progress
 from services.pipeline.restore.foreign import Foreign, foreign_records
 from services.pipeline.restore.offset_map import Committed
-from services.pipeline.session import Spark
 from tests.pipeline.backups import BackUp
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put
@@ -27,13 +24,6 @@ from tests.waiting import wait_until
 RECORDS = 8
 FILLED, EMPTY = 0, 1
 """Partitions."""
-
-
-@pytest.fixture
-def checkpoints(
-    broker: Cluster, client: ReadClient, spark: Spark, restore: Restore, topic: str, tmp_path: Path
-) -> Checkpoints:
-    return Checkpoints(broker, client, spark, restore.power, tmp_path, f"control-{topic}")
 
 
 @pytest.fixture

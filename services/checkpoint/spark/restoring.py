@@ -28,7 +28,7 @@ from services.pipeline.restore.planned import (
 )
 from services.pipeline.restore.resuming import require_hopeful
 from services.pipeline.restore.state import RestoreState, read_state
-from services.pipeline.restore.target_choice import read_targets, require_room
+from services.pipeline.restore.target_choice import partition_count, read_targets, require_room
 from services.pipeline.restore.task import Spans
 from services.pipeline.source import TopicSource
 from services.pipeline.stored import StoredSegment, stored_segments
@@ -37,6 +37,10 @@ from services.topic_backup.manifest import TopicIdentity, read_manifest
 from services.topic_backup.store.store import Store, open_store
 
 ASK_SECONDS = 60.0
+INSTEAD_OF_FILLED = (
+    "restore into a topic of another name with --map or --suffix, or go on with --resume where a "
+    "restore of this checkpoint was begun"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,12 +302,13 @@ def _topic(
 def _require_target(now: TopicSource | None, partitions: int, *, filled: bool) -> None:
     if now is None:
         return
-    require_room(now, partitions, filled=filled)
-    if len(now.partitions) != partitions:
+    there = partition_count(now)
+    if there != partitions:
         raise Refused(
-            f"topic {now.name} has {len(now.partitions)} partitions and the checkpoint "
-            f"{partitions}: restore into a topic of another name with --map"
+            f"the number of partitions of topic {now.name} is {there:,}, and {partitions:,} in the "
+            "checkpoint: restore into a topic of another name with --map"
         )
+    require_room(now, filled=filled, instead=INSTEAD_OF_FILLED)
 
 
 def _begun(

@@ -57,8 +57,10 @@ def _moment(at_ms: int) -> str:
         return f"{at_ms} ms"
 
 
-def require_no_members(client: ReadClient, groups: Iterable[GroupsByPartition]) -> None:
-    """Return if every one of *groups* can be moved.
+def require_no_members(
+    client: ReadClient, groups: Iterable[GroupsByPartition], *, or_else: str = ", then try again"
+) -> None:
+    """Return if every one of *groups* can be moved; *or_else* ends what a refusal advises.
 
     Raises:
         Refused: some have live members.
@@ -75,5 +77,5 @@ def require_no_members(client: ReadClient, groups: Iterable[GroupsByPartition]) 
         more = f" and {len(kept) - NAMED:,} more" if len(kept) > NAMED else ""
         raise Refused(
             f"consumers of {', '.join(kept[:NAMED])}{more} are running, so nothing is restored: "
-            "stop them, or restore without --groups"
+            f"stop them{or_else}"
         )

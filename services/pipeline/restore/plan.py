@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from services.clock import now_ms
+from services.errors import Refused
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.restore.group_choice import groups_of, require_no_members
@@ -20,7 +21,12 @@ from services.pipeline.restore.resuming import as_begun, begun_restore, source_o
 from services.pipeline.restore.settings import expired_at_once
 from services.pipeline.restore.span_choice import chosen_partitions, chosen_spans
 from services.pipeline.restore.state import RestoreState
-from services.pipeline.restore.target_choice import read_targets, require_room, target_names
+from services.pipeline.restore.target_choice import (
+    partition_count,
+    read_targets,
+    require_room,
+    target_names,
+)
 from services.pipeline.source import TopicSource
 from services.pipeline.stored import stored_segments
 from services.topic_backup.catalog import HeldTopic
@@ -28,6 +34,10 @@ from services.topic_backup.held import Held, read_held
 from services.topic_backup.summary import PartitionSummary
 
 ASK_SECONDS = 60.0
+INSTEAD_OF_FILLED = (
+    "restore into a topic of another name with --map, or add --into-existing, or --resume to go on "
+    "with a restore"
+)
 
 
 def make_plan(
@@ -50,7 +60,9 @@ def make_plan(
         _topic(one, target, now.get(target), options, state_root / target)
         for one, target in zip(held, targets, strict=True)
     ]
-    require_no_members(client, (one.groups for one in plans))
+    require_no_members(
+        client, (one.groups for one in plans), or_else=", or restore without --groups"
+    )
     return RestorePlan(cluster_id, tuple(plans))
 
 
@@ -65,9 +77,9 @@ def _topic(
     chosen = chosen_partitions(held, options)
     begun = begun_restore(state_folder, one, target, now, options)
     if now is not None:
-        needed = max((part.partition + 1 for part in chosen), default=0)
+        _require_partitions(now, max((part.partition + 1 for part in chosen), default=0))
         ours = begun is not None and begun.topic_id is not None
-        require_room(now, needed, filled=ours or options.into_existing)
+        require_room(now, filled=ours or options.into_existing, instead=INSTEAD_OF_FILLED)
     settings = _settings(held, now, begun, options)
     partitions = tuple(_partition(held, part, options) for part in chosen)
     if begun is not None and options.resume:
@@ -89,6 +101,14 @@ def _topic(
         state_folder=str(state_folder.absolute()),
         resumed=options.resume,
     )
+
+
+def _require_partitions(now: TopicSource, needed: int) -> None:
+    if partition_count(now) < needed:
+        raise Refused(
+            f"topic {now.name} has fewer partitions than the {needed} of the backup: restore into "
+            "a topic of another name with --map"
+        )
 
 
 def _settings(

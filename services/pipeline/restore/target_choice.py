@@ -57,17 +57,17 @@ def read_targets(
     return read_sources(client, Wanted(tuple(topics)), deadline)
 
 
-def require_room(now: TopicSource, partitions: int, *, filled: bool) -> None:
+def partition_count(now: TopicSource) -> int:
+    """How many partitions the topic has, offline ones too."""
+    return len(now.partitions) + len(now.unread)
+
+
+def require_room(now: TopicSource, *, filled: bool, instead: str) -> None:
     """Return if records can be restored into the topic that there is; *filled* if it may be.
 
     Raises:
-        Refused: it holds records and that was not allowed, or lacks partitions.
+        Refused: it holds records and that was not allowed: what is to be done *instead*.
     """
-    if len(now.partitions) + len(now.unread) < partitions:
-        raise Refused(
-            f"topic {now.name} has fewer partitions than the {partitions} of the backup: restore "
-            "into a topic of another name with --map"
-        )
     if now.unread:
         number, reason = next(iter(now.unread.items()))
         raise Refused(
@@ -76,7 +76,4 @@ def require_room(now: TopicSource, partitions: int, *, filled: bool) -> None:
         )
     holding = [one.partition for one in now.partitions if one.high_watermark > one.log_start]
     if holding and not filled:
-        raise Refused(
-            f"topic {now.name} holds records ({holding[0]}): restore into a topic of another name "
-            "with --map, or add --into-existing, or --resume to go on with a restore"
-        )
+        raise Refused(f"topic {now.name} holds records ({holding[0]}): {instead}")
