@@ -18,7 +18,13 @@ from aiohttp import hdrs, web
 from services.checkpoint.backup_info import backup_info
 from services.checkpoint.coordinator import Checkpoints
 from services.checkpoint.metrics import CONTENT_TYPE, exposition
-from services.checkpoint.openapi import BACKUPS, description
+from services.checkpoint.openapi import (
+    BACKUPS,
+    LEVEL_HEADER,
+    PROMISE_HEADER,
+    description,
+)
+from services.checkpoint.promise import level_of, promise
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import LARGEST_ID, Status
 from services.checkpoint.troubles import Counts
@@ -102,6 +108,8 @@ class CheckpointApi:
             response = _error(answer.status, answer.message)
         except web.HTTPException as error:
             response = _error(error.status, error.reason)
+            if isinstance(error, web.HTTPMethodNotAllowed):
+                response.headers[hdrs.ALLOW] = ", ".join(sorted(error.allowed_methods))
         except BreakglassError as error:
             status = next(status for kind, status in STATUSES if isinstance(error, kind))
             response = _error(status, str(error))
@@ -128,7 +136,8 @@ class CheckpointApi:
         found = await asyncio.to_thread(self._checkpoints.status, id)
         if found is None or found.status is Status.DOES_NOT_EXIST:
             raise Answer(404, f"Backup with id {id} does not exist")
-        return web.json_response(backup_info(found))
+        told = {LEVEL_HEADER: level_of(found), PROMISE_HEADER: promise(found)}
+        return web.json_response(backup_info(found), headers=told)
 
     async def _take(self, request: web.Request) -> web.Response:
         id = await _body_id(request)

@@ -1,8 +1,9 @@
 """Checkpoints as Zeebe's ``/actuator/backups`` writes them: BackupInfo, in JSON's own types.
 
 ``partitionId`` is the partition's number in the checkpoint, ``brokerId`` the node that copied,
-``brokerVersion`` the release that did, ``checkpointPosition`` the offset of the cut (exclusive),
-``snapshotId`` the saved state in the copy, or ``START-END`` of a copy that needs none.
+``brokerVersion`` the release that did, with the checkpoint's level behind a plus,
+``checkpointPosition`` the offset of the cut (exclusive), ``snapshotId`` the saved state in the
+copy, or ``START-END`` of a copy that needs none.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeAlias
 
+from services.checkpoint.promise import level_of
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.reasons import why_failed
 from services.checkpoint.store.stored import StoredCheckpoint, StoredCopy, StoredPartition
@@ -62,12 +64,14 @@ def _partition(
     reason = why_failed(partition, checkpoint)
     if reason is not None:
         found["failureReason"] = reason
-    known = _copy(partition.counting, brief=brief) if partition.counting else {}
+    copy, level = partition.counting, level_of(checkpoint)
+    known = _copy(copy, level, brief=brief) if copy is not None else {}
     return found | {key: value for key, value in known.items() if value is not None}
 
 
-def _copy(copy: StoredCopy, *, brief: bool) -> dict[str, str | int | None]:
-    always = {"createdAt": _time(copy.created_at_ms), "brokerVersion": copy.tool_version}
+def _copy(copy: StoredCopy, level: str, *, brief: bool) -> dict[str, str | int | None]:
+    version = None if copy.tool_version is None else _with_level(copy.tool_version, level)
+    always = {"createdAt": _time(copy.created_at_ms), "brokerVersion": version}
     if brief:
         return {**always}
     return {
@@ -78,6 +82,11 @@ def _copy(copy: StoredCopy, *, brief: bool) -> dict[str, str | int | None]:
         "brokerId": copy.id.node,
         "brokerVersion": always["brokerVersion"],
     }
+
+
+def _with_level(version: str, level: str) -> str:
+    """Build metadata, as Semantic Versioning and PEP 440 have it: Zeebe has no key for a level."""
+    return f"{version}{'.' if '+' in version else '+'}{level}"
 
 
 def _snapshot(copy: StoredCopy) -> str | None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from services.checkpoint.backup_info import STATES
+from services.checkpoint.promise import UNKNOWN
 from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, Status
+from services.checkpoint.store.documents import Level
 
 BACKUPS = "/actuator/backups"
+LEVEL_HEADER, PROMISE_HEADER = "Breakglass-Level", "Breakglass-Promise"
 _STATES = list(STATES.values())
 _OF_PARTITIONS = [word for status, word in STATES.items() if status is not Status.INCOMPLETE]
 _MOMENT = {"type": "string", "format": "date-time"}
@@ -62,9 +65,21 @@ _SCHEMAS: dict[str, Any] = {
                 "description": "The offset of the cut, exclusive.",
             },
             "brokerId": {**_NUMBER, "description": "The node whose worker copied."},
-            "brokerVersion": {"type": "string", "description": "The release that copied."},
+            "brokerVersion": {
+                "type": "string",
+                "description": "The release that copied, a plus, and the checkpoint's level.",
+                "example": "0.1.0+coordinated",
+            },
         },
     },
+}
+_LEVEL = {
+    "description": "What is promised about its consistency; Zeebe's body has no word for it.",
+    "schema": {"type": "string", "enum": [*Level, UNKNOWN]},
+}
+_PROMISE = {
+    "description": "The same in a sentence, as the other front ends say it.",
+    "schema": {"type": "string"},
 }
 _PATH_ID = {"name": "backupId", "in": "path", "required": True, "schema": _ID}
 _KEY = {
@@ -106,7 +121,11 @@ def _of(name: str, what: str) -> dict[str, Any]:
 
 
 def _errors(**more: str) -> dict[str, Any]:
-    always = {"401": "The token is missing or another.", "500": "The store does not answer."}
+    always = {
+        "401": "The token is missing or another.",
+        "405": "The path takes other methods: see the header Allow.",
+        "500": "The store does not answer.",
+    }
     found = always | {status.removeprefix("on"): what for status, what in more.items()}
     return {status: _of("Error", what) for status, what in sorted(found.items())}
 
@@ -138,6 +157,7 @@ _TAKE: dict[str, Any] = {
             on400="The id is missing, or not above 0.",
             on403="The server is read-only.",
             on409="The id is not above all before it, or its checkpoint has failed.",
+            on413="The body is too large: it holds one number.",
             on415="The body is not JSON.",
             on502="The brokers cannot be reached.",
             on504="Not every partition has started in time: the checkpoint has failed.",
@@ -149,7 +169,10 @@ _STATUS: dict[str, Any] = {
     "summary": "One checkpoint",
     "parameters": [_PATH_ID],
     "responses": {
-        "200": _of("BackupInfo", "With every partition."),
+        "200": {
+            **_of("BackupInfo", "With every partition."),
+            "headers": {LEVEL_HEADER: _LEVEL, PROMISE_HEADER: _PROMISE},
+        },
         **_errors(on400="The id is no number.", on404="There is none, or it was deleted."),
     },
 }

@@ -11,6 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from console.web.checkpoint_api import STATUSES, CheckpointApi
+from services.checkpoint.backup_info import backup_info
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.metrics import exposition
 from services.checkpoint.openapi import BACKUPS, description
@@ -185,7 +186,56 @@ def test_every_error_has_a_code() -> None:
     assert STATUSES[-1][0] is BreakglassError
 
 
+async def test_the_level_is_in_every_version_and_in_the_headers(
+    client: Client, store: BackupStore
+) -> None:
+    assert store.reserve(replace(take(5), level=Level.VECTOR)) is None
+    copied(store, CopyId(5, 1, 0))
+    async with client.get(BACKUPS) as response:
+        listed = await response.json()
+    versions = {one["backupId"]: one["details"][0]["brokerVersion"] for one in listed}
+    assert (versions[5], versions[4]) == ("1.0+vector", "1.0+coordinated")
+    async with client.get(f"{BACKUPS}/5") as response:
+        assert (await response.json())["details"][0]["brokerVersion"] == "1.0+vector"
+        assert response.headers["Breakglass-Level"] == "vector"
+        assert "unverifiable" in response.headers["Breakglass-Promise"]
+
+
+def test_a_release_with_build_metadata_gets_the_level_behind_it(store: BackupStore) -> None:
+    store.copies.begin(CopyId(3, 3, 0), 1, "1.0+abc")
+    found = store.read(3)
+    assert found is not None
+    details = backup_info(found)["details"]
+    assert isinstance(details, list)
+    assert details[2]["brokerVersion"] == "1.0+abc.coordinated"
+
+
 # --- the description
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "template"),
+    [
+        ("PUT", BACKUPS, BACKUPS),
+        ("DELETE", BACKUPS, BACKUPS),
+        ("POST", f"{BACKUPS}/5", f"{BACKUPS}/{{backupId}}"),
+        ("POST", "/metrics", "/metrics"),
+    ],
+)
+async def test_another_method_is_answered_as_described(
+    client: Client, method: str, path: str, template: str
+) -> None:
+    described = description("1.0")["paths"][template]
+    async with client.request(method, path) as response:
+        assert response.status == 405
+        allowed = set(response.headers["Allow"].split(", "))
+        assert allowed - {"HEAD"} == {one.upper() for one in described}
+    assert all("405" in one["responses"] for one in described.values())
+
+
+async def test_a_body_that_is_too_large_is_answered_as_described(client: Client) -> None:
+    async with client.post(BACKUPS, data=b" " * 5000, headers=JSON) as response:
+        assert str(response.status) in description("1.0")["paths"][BACKUPS]["post"]["responses"]
 
 
 async def test_the_description_is_served(client: Client) -> None:
