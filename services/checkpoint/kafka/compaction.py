@@ -29,7 +29,8 @@ def require_uncompacted(sender: Sender, topics: Sequence[str], deadline: Deadlin
         if "compact" in settings.get(POLICY, "") and int(settings.get(LAG, "0")) < NEVER:
             raise Refused(
                 f"unverifiable: topic {topic} is compacted, which may remove what the checkpoint "
-                "needs: take it with --hold-retention, or by --level vector"
+                "needs: take it by `breakglass checkpoint take --hold-retention`, which serving "
+                "and the console do not do, or at --level vector"
             )
 
 
