@@ -22,6 +22,7 @@ from services.checkpoint.kafka.owners import await_owners
 from services.checkpoint.kafka.scanning import nothing_to_process, read_cut
 from services.checkpoint.kafka.states import places, with_states
 from services.checkpoint.kafka.topics import incarnation, of, subjects
+from services.checkpoint.kafka.unnamed import require_named
 from services.checkpoint.protocol.epochs import diverged
 from services.checkpoint.protocol.lineage import (
     Lineage,
@@ -90,6 +91,8 @@ class Decider:
         self.require_kept(take)
         numbered = {of(one): one.number for one in take.partitions}
         logs = self._logs(take)
+        soon = Deadline.after(ASK_SECONDS)
+        require_named(self.client, take, logs, self.control_topic, soon)
         ends = {partition: started.positions[number] for partition, number in numbered.items()}
         floors = {partition: take.floors[number] for partition, number in numbered.items()}
         # Before any record is read: a log that is another one afterwards is noticed by that.

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event, Thread
@@ -101,13 +101,15 @@ class Branch:
             ]
         )
 
-    def put(self, records: list[tuple[int, bytes]]) -> None:
-        """Write *records* from outside, each into its partition."""
+    def put(
+        self, records: list[tuple[int, bytes]], headers: Sequence[tuple[str, bytes]] = OUTSIDE
+    ) -> None:
+        """Write *records*, by default from outside, each into its partition."""
         from confluent_kafka import Producer
 
         producer = Producer({**self.connection, "enable.idempotence": True}, logger=LOG)
         for partition, value in records:
-            producer.produce(self.topic, value, partition=partition, headers=list(OUTSIDE))
+            producer.produce(self.topic, value, partition=partition, headers=list(headers))
             producer.poll(0)
         assert producer.flush(SECONDS) == 0
 

@@ -10,16 +10,17 @@ from threading import Event, Thread
 import pytest
 
 from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.stamps import OUTSIDE
+from services.checkpoint.kafka.stamps import OUTSIDE, Cause, Place, stamped
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.documents import Level
-from services.errors import BreakglassError
+from services.errors import BreakglassError, Refused
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from tests.lab.checkpoint.audit import held
+from tests.lab.checkpoint.bank import nothing
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
-from tests.lab.checkpoint.taking import Taking
+from tests.lab.checkpoint.taking import Taking, decided
 from tests.waiting import wait_until
 
 TEARING_SECONDS = 120.0
@@ -106,13 +107,41 @@ def _grown(bank: Branch, to: int) -> bool:
         return min(end for one, end in ends.items() if one.partition < 2) > to
 
 
-def test_h10_a_group_that_is_not_named_is_refused(bank: Branch, taking: Taking) -> None:
-    with bank.working(1), taking.parts(bank, groups={}) as (coordinator, finisher):
-        bank.order(300)
+@pytest.mark.parametrize("level", MARKED)
+def test_h10_a_group_that_is_not_named_is_refused_in_a_quiet_moment_too(
+    bank: Branch, taking: Taking, level: Level
+) -> None:
+    """Its members do not run, and nothing is under way; once it is deleted, nobody is missing."""
+    bank.settle()
+    with taking.parts(bank, level, groups={}) as (coordinator, finisher):
         assert coordinator.take() == 1
-        behind = _behind(taking)
-        wait_until(lambda: _grown(bank, behind), "records of the group behind the cut")
-        with pytest.raises(BreakglassError, match="not in the checkpoint: name it with --group"):
+        with pytest.raises(Refused, match=f"add --group {bank.group}=exactly-once"):
+            finisher.finish(1)
+        assert f"group {bank.group} takes part in checkpoints" in why_failed(taking)
+        delete_group(bank)
+        assert coordinator.take() == 2
+        assert finisher.finish(2).status is Status.COMPLETED
+
+
+def delete_group(bank: Branch) -> None:
+    """Delete what the bank's group has committed, as for a group that is of the past."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient(bank.connection, logger=LOG)
+    for future in admin.delete_consumer_groups([bank.group]).values():
+        future.result(SECONDS)
+
+
+def test_h10_a_group_that_writes_into_the_topics_and_reads_others_is_refused(
+    bank: Branch, taking: Taking
+) -> None:
+    """It has committed nothing here: its records say that it wrote them."""
+    with taking.parts(bank, groups={}) as (coordinator, finisher):
+        assert coordinator.take() == 1
+        (state, *_) = taking.client.partitions((bank.topic,), _soon())
+        others = Cause(Place(state.topic_id.hex, 0, 0), 0, "others")
+        bank.put([(1, nothing())], stamped(1, others))
+        with pytest.raises(Refused, match="not in the checkpoint: name it with --group"):
             finisher.finish(1)
 
 
@@ -144,13 +173,16 @@ def _soon() -> Deadline:
     return Deadline.after(SECONDS)
 
 
+@pytest.mark.parametrize("before", ["it is decided", "it is copied"])
 def test_h12_topics_that_were_created_anew_are_of_another_timeline(
-    bank: Branch, taking: Taking
+    bank: Branch, taking: Taking, before: str
 ) -> None:
     from confluent_kafka.admin import AdminClient
 
-    with taking.parts(bank) as (coordinator, finisher):
+    with taking.parts(bank, groups={}) as (coordinator, finisher):
         assert coordinator.take() == 1
+        if before == "it is copied":
+            decided(taking, finisher)
         admin = AdminClient(bank.connection, logger=LOG)
         for future in admin.delete_topics([bank.topic]).values():
             future.result(SECONDS)
@@ -179,3 +211,24 @@ def test_h10_an_open_transaction_is_waited_for_and_then_refused(
     finally:
         producer.abort_transaction(SECONDS)
     assert "a transaction stays open" in why_failed(taking)
+
+
+def test_h10_retention_past_what_a_group_needs_while_it_is_copied_fails_that_partition(
+    bank: Branch, taking: Taking
+) -> None:
+    """Of the first account the record at the cut goes, too; of the second all that is before it."""
+    bank.order(20, hops=3)
+    bank.settle()
+    with taking.parts(bank) as (coordinator, finisher):
+        assert coordinator.take() == 1
+        cut = decided(taking, finisher)
+        bank.delete_before({0: cut.positions[1] + 1, 1: cut.positions[2]})
+        found = finisher.finish(1)
+    assert [one.status for one in found.partitions] == [
+        Status.FAILED,
+        Status.COMPLETED,
+        Status.COMPLETED,
+    ]
+    reason = found.partitions[0].failure or ""
+    assert f"retention has removed what {bank.topic}-0 held before" in reason
+    assert f"the checkpoint needs it from {cut.positions[1]} on" in reason

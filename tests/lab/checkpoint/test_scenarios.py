@@ -16,12 +16,12 @@ from services.checkpoint.kafka.owners import take_over
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.protocol.worker import OWNER_CHANGED
-from services.checkpoint.store.documents import Policy, TakeDocument
+from services.checkpoint.store.documents import TakeDocument
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.errors import Refused
 from services.lab.cluster import Cluster
 from tests.lab.checkpoint.branch import Branch
-from tests.lab.checkpoint.taking import Taking
+from tests.lab.checkpoint.taking import Taking, decided
 
 OLD, NEW = 1, 2
 """Nodes."""
@@ -76,7 +76,7 @@ def nodes(found: StoredCheckpoint, status: Status) -> list[list[int]]:
     ]
 
 
-def test_s1_neither_committed_nor_begun_is_copied_by_the_new_node(
+def test_h13_s1_neither_committed_nor_begun_is_copied_by_the_new_node(
     bank: Branch, taking: Taking, taken: TakeDocument
 ) -> None:
     never_begun(taking)
@@ -86,7 +86,7 @@ def test_s1_neither_committed_nor_begun_is_copied_by_the_new_node(
     assert nodes(found, Status.COMPLETED) == [[NEW]] * 3
 
 
-def test_s2_a_part_of_the_old_nodes_stays_beside_the_new_ones_copy(
+def test_h13_s2_a_part_of_the_old_nodes_stays_beside_the_new_ones_copy(
     bank: Branch, taking: Taking, taken: TakeDocument
 ) -> None:
     assert taken_over(bank, taking, taken) == []
@@ -96,15 +96,14 @@ def test_s2_a_part_of_the_old_nodes_stays_beside_the_new_ones_copy(
     assert nodes(found, Status.ONGOING) == [[OLD]] * 3
 
 
-def test_s3_two_completed_copies_hold_the_same_records(bank: Branch, taking: Taking) -> None:
-    nobody: dict[str, Policy] = {}
-    with taking.parts(bank, groups=nobody, node=OLD) as (coordinator, finisher):
+def test_h13_s3_two_completed_copies_hold_the_same_records(bank: Branch, taking: Taking) -> None:
+    with taking.parts(bank, node=OLD) as (coordinator, finisher):
         assert coordinator.take() == 1
         copy_one(taking, finisher, 2)
     take = read(taking).take
     assert take is not None
     assert taken_over(bank, taking, take) == []
-    with taking.parts(bank, groups=nobody, node=NEW) as (_, finisher):
+    with taking.parts(bank, node=NEW) as (_, finisher):
         found = finisher.finish(1)
     assert found.status is Status.COMPLETED
     assert nodes(found, Status.COMPLETED) == [[NEW], [OLD, NEW], [NEW]]
@@ -112,10 +111,9 @@ def test_s3_two_completed_copies_hold_the_same_records(bank: Branch, taking: Tak
 
 def copy_one(taking: Taking, finisher: Finisher, number: int) -> None:
     """Have one partition copied by the finisher's node, which dies then."""
+    cut = decided(taking, finisher)
     found = read(taking)
     assert found.take is not None
-    assert found.started is not None
-    cut = taking.store.decide(1, finisher.decider.decide(found.take, found.started))
     source = finisher.sources.open(found.take, cut)[number]
     copy = CopyId(1, number, finisher.node)
     position = cut.positions[number]
@@ -128,7 +126,7 @@ def failed_everywhere(taking: Taking) -> None:
     assert [one.failure for one in found.partitions] == [OWNER_CHANGED] * 3
 
 
-def test_s4_committed_and_begun_by_the_old_node_alone_has_failed(
+def test_h13_s4_committed_and_begun_by_the_old_node_alone_has_failed(
     bank: Branch, taking: Taking, taken: TakeDocument
 ) -> None:
     bank.settle()
@@ -138,7 +136,7 @@ def test_s4_committed_and_begun_by_the_old_node_alone_has_failed(
         finished(bank, taking)
 
 
-def test_s5_past_the_checkpoint_by_what_stands_beside_the_offsets_has_failed(
+def test_h13_s5_past_the_checkpoint_by_what_stands_beside_the_offsets_has_failed(
     bank: Branch, taking: Taking, taken: TakeDocument
 ) -> None:
     bank.settle()
@@ -146,7 +144,7 @@ def test_s5_past_the_checkpoint_by_what_stands_beside_the_offsets_has_failed(
     failed_everywhere(taking)
 
 
-def test_s6_committed_and_never_begun_has_failed(
+def test_h13_s6_committed_and_never_begun_has_failed(
     bank: Branch, taking: Taking, taken: TakeDocument
 ) -> None:
     never_begun(taking)
@@ -155,7 +153,7 @@ def test_s6_committed_and_never_begun_has_failed(
     failed_everywhere(taking)
 
 
-def test_s7_past_the_checkpoint_and_never_begun_has_failed(
+def test_h13_s7_past_the_checkpoint_and_never_begun_has_failed(
     bank: Branch, taking: Taking, taken: TakeDocument
 ) -> None:
     never_begun(taking)
@@ -164,7 +162,7 @@ def test_s7_past_the_checkpoint_and_never_begun_has_failed(
     failed_everywhere(taking)
 
 
-def test_s8_what_cannot_be_written_is_tried_three_times_again_and_has_failed(
+def test_h13_s8_what_cannot_be_written_is_tried_three_times_again_and_has_failed(
     bank: Branch, taking: Taking
 ) -> None:
     blocked = Path(taking.store.address) / "contents" / "1" / "2"
