@@ -28,6 +28,7 @@ from console.options import AsJson, connected_for_writing
 from console.output import say
 from console.wiring import Connection
 from services.checkpoint.asked import bytes_per_second, policies
+from services.checkpoint.protocol.values import LARGEST_ASKED
 from services.checkpoint.store.documents import Level
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ def take(
         Level, typer.Option(help="What is promised about its consistency.")
     ] = Level.COORDINATED,
     id: Annotated[
-        int | None, typer.Option("--id", min=1, help="Above all before it; by default the next.")
+        int | None,
+        typer.Option(
+            "--id", min=1, max=LARGEST_ASKED, help="Above all before it; by default the next."
+        ),
     ] = None,
     request: Annotated[
         str | None,
