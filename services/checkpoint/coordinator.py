@@ -62,6 +62,12 @@ class Topics(Protocol):
         no record behind it is in the checkpoint.
         """
 
+    def passed(self, take: TakeDocument, positions: Mapping[int, int]) -> int:
+        """The greatest id that records before *positions* carry, where that is a greater one.
+
+        A partition that came to such a one first has never seen the take's own.
+        """
+
     def epochs(
         self, partitions: Sequence[Subject], positions: Mapping[int, int]
     ) -> Mapping[int, int]:
@@ -137,7 +143,7 @@ class Coordinator:
         if found.started is not None:
             return wanted
         try:
-            return self._start(found, found.take.partitions)
+            return self._start(found, found.take)
         except (Refused, ClusterError) as error:
             self._store.fail_checkpoint(wanted, str(error))
             raise
@@ -187,7 +193,8 @@ class Coordinator:
             self._store.fail_checkpoint(found.id, ANOTHER_INCARNATION)
         raise Refused(f"checkpoint {found.id}: {ANOTHER_INCARNATION}: take one with a new id.")
 
-    def _start(self, found: StoredCheckpoint, subjects: Sequence[Subject]) -> int | NotHigher:
+    def _start(self, found: StoredCheckpoint, asked: TakeDocument) -> int | NotHigher:
+        subjects = asked.partitions
         begun = {one.number for one in found.partitions if one.copies}
         self._store.copies.begin_all(
             {
@@ -198,11 +205,16 @@ class Coordinator:
             self._tool_version,
         )
         take, positions = self._started(found.id, {one.number: one for one in subjects})
-        if take.refusal is not None:
-            self._store.fail_checkpoint(found.id, take.refusal.message)
-            return take.refusal
+        refusal = take.refusal or self._passed(asked, positions)
+        if refusal is not None:
+            self._store.fail_checkpoint(found.id, refusal.message)
+            return refusal
         self._store.start(found.id, positions, self._topics.epochs(subjects, positions))
         return found.id
+
+    def _passed(self, asked: TakeDocument, positions: Mapping[int, int]) -> NotHigher | None:
+        latest = self._topics.passed(asked, positions)
+        return NotHigher(asked.id, latest) if latest > asked.id else None
 
     def _started(
         self, id: int, subjects: Mapping[int, Subject]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from services.checkpoint.coordinator import Scope
-from services.checkpoint.kafka.control import CONTROL_TOPIC, take_record
+from services.checkpoint.kafka.control import CONTROL_TOPIC, Control, take_record
 from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
 from services.checkpoint.kafka.epochs import Histories, epoch_at, read_histories
-from services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, read_logs
+from services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, read_logs, settled
 from services.checkpoint.kafka.scanning import committed_log
 from services.checkpoint.kafka.stamps import marker_headers, stamp_of
 from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
-from services.checkpoint.store.documents import Level, Policy, Subject
+from services.checkpoint.protocol.values import NO_CHECKPOINT
+from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
 from services.clock import now_ms
 from services.errors import EvidenceChanged, ReadOnly, UsageError
 from services.kafka.marker_client import MarkerClient, Small
@@ -26,7 +27,7 @@ from services.model import PartitionState, TopicPartition
 
 ASK_SECONDS = 30.0
 TAIL = 100
-"""Offsets at the end of a log that are looked at for ids, where there is no control topic."""
+"""Offsets at the end of a log that are looked at for ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +69,30 @@ class KafkaTopics:
         )
 
     def latest_id(self) -> int:
-        """The greatest id that was ever taken here, by the control topic or else by the logs (H4).
+        """The greatest id that was ever taken here, by the control topic and by the logs (H4).
+
+        The logs may hold greater ones, as of another control topic.
 
         Raises:
-            ClusterError, Unreachable: neither can be read.
+            ClusterError, Unreachable: they cannot be read.
         """
         deadline = Deadline.after(ASK_SECONDS)
-        control = read_control(self._client, self._wanted.control_topic, deadline)
-        if control is not None and control.latest_id:
-            return control.latest_id
-        return until(deadline, lambda: self._id_at_the_ends(deadline))
+        control = read_control(self._client, self._wanted.control_topic, deadline) or Control()
+        known = control.latest_id > NO_CHECKPOINT
+        in_logs = until(deadline, lambda: self._id_at_the_ends(deadline, quietest_alone=known))
+        return max(control.latest_id, in_logs)
 
-    def _id_at_the_ends(self, deadline: Deadline) -> int:
+    def _id_at_the_ends(self, deadline: Deadline, *, quietest_alone: bool) -> int:
+        """That which the last records carry; of each topic's quietest partition, or of all.
+
+        A checkpoint has a marker in every partition: it is the last record of a quiet one.
+        """
         logs = read_logs(self._client, self._wanted.topics, deadline)
         starts, ends = logs.starts(deadline), logs.stable_ends(deadline)
-        return max(_ids_at_the_ends(logs, starts, ends), default=0)
+        if quietest_alone:
+            ends = quietest(starts, ends)
+        tails = {one: max(starts[one], end - TAIL) for one, end in ends.items()}
+        return max(_ids_between(logs, tails, ends), default=NO_CHECKPOINT)
 
     def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
         """Write the checkpoint's markers; for a vector, read where the logs end.
@@ -112,6 +122,26 @@ class KafkaTopics:
             wanted[one]: Acknowledge(id, CheckpointState(id, position), started=True)
             for one, position in positions.items()
         }
+
+    def passed(self, take: TakeDocument, positions: Mapping[int, int]) -> int:
+        """The greatest id that records before the markers at *positions* carry; 0 where none does.
+
+        Of a greater one than the take's, its partition has never seen the take's own. Logs are
+        read only where the control topic knows of a greater one.
+
+        Raises:
+            ClusterError, Unreachable: they cannot be read, as where a transaction stays open.
+        """
+        if take.level is not Level.COORDINATED:
+            return NO_CHECKPOINT
+        deadline = Deadline.after(ASK_SECONDS)
+        control = read_control(self._client, self._wanted.control_topic, deadline) or Control()
+        if control.latest_id <= take.id:
+            return NO_CHECKPOINT
+        logs, _ = settled(self._client, self._wanted.topics, deadline)
+        floors = {of(one): take.floors[one.number] for one in take.partitions}
+        markers = {of(one): positions[one.number] for one in take.partitions}
+        return max(_ids_between(logs, floors, markers), default=NO_CHECKPOINT)
 
     def epochs(
         self, partitions: Sequence[Subject], positions: Mapping[int, int]
@@ -169,14 +199,23 @@ def incarnation(states: Iterable[PartitionState]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _ids_at_the_ends(logs: Logs, starts: Ends, ends: Ends) -> Iterable[int]:
+def quietest(starts: Ends, ends: Ends) -> Ends:
+    """The end of that partition of each topic whose log is the shortest, and not empty."""
+    shortest: dict[str, TopicPartition] = {}
+    for one in sorted(ends, key=lambda one: (ends[one] - starts[one], one)):
+        if ends[one] > starts[one]:
+            shortest.setdefault(one.topic, one)
+    return {one: ends[one] for one in shortest.values()}
+
+
+def _ids_between(logs: Logs, starts: Ends, ends: Ends) -> Iterator[int]:
+    """The ids that records with offsets in ``[start, end)`` carry, if they carry any."""
     for partition, end in ends.items():
-        start = max(starts[partition], end - TAIL)
-        if start >= end:
+        if starts[partition] >= end:
             continue
         log = committed_log(logs, partition)
-        for batch in log.batches(start, end):
+        for batch in log.batches(starts[partition], end):
             for record in batch.records(log.where):
                 stamp = stamp_of(record.headers)
-                if stamp is not None:
+                if stamp is not None and record.offset < end:
                     yield stamp.sn

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from services.checkpoint.coordinator import Scope
 from services.checkpoint.protocol.cut import cut
 from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
-from services.checkpoint.store.documents import Level, Policy, Subject
+from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
 from tests.unit.checkpoint.store.stores import SUBJECTS
 
 EPOCH = 7
@@ -37,6 +37,12 @@ class Logs:
 
     def latest_id(self) -> int:
         return max((id for log in self.records.values() for id in log), default=0)
+
+    def passed(self, take: TakeDocument, positions: Mapping[int, int]) -> int:
+        """No other coordinator is at work meanwhile."""
+        return max(
+            (id for one, at in positions.items() for id in self.records[one][:at]), default=0
+        )
 
     def epochs(
         self, partitions: Sequence[Subject], positions: Mapping[int, int]

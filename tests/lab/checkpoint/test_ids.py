@@ -1,0 +1,84 @@
+"""Ids on a broker: above all that logs and control topics hold, and in the order of time (H4)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.participant.application import Guarantee
+from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.protocol.participant import Acknowledge
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level, Subject
+from services.kafka.marker_client import MarkerClient
+from services.lab.cluster import Cluster
+from tests.lab.checkpoint.branch import Branch
+from tests.lab.checkpoint.taking import Taking
+
+
+def opened(broker: Cluster) -> Branch:
+    name = f"ids-{uuid.uuid4().hex[:8]}"
+    return Branch(broker, name, Guarantee.EXACTLY_ONCE, 3, f"control-{name}").open()
+
+
+@pytest.fixture
+def bank(broker: Cluster) -> Branch:
+    return opened(broker)
+
+
+def wanted(bank: Branch, control: str) -> Wanted:
+    return Wanted(Level.COORDINATED, (bank.topic,), {}, control)
+
+
+def test_h04_an_id_is_above_those_in_the_logs_whatever_the_control_topic_knows(
+    broker: Cluster, bank: Branch, taking: Taking
+) -> None:
+    other = opened(broker)
+    with taking.parts(bank, groups={}) as (coordinator, _):
+        assert coordinator.take(7) == 7
+    with taking.power.markers(taking.cluster_id) as markers:
+        new = BackupStore(f"{taking.store.address}-of-the-other")
+        elsewhere = KafkaTopics(taking.client, markers, wanted(other, other.control))
+        assert Coordinator(new, elsewhere).take() == 1
+        here = KafkaTopics(taking.client, markers, wanted(bank, other.control))
+        assert Coordinator(new, here).take(7) == NotHigher(7, 7)
+        assert Coordinator(new, here).take() == 8
+
+
+class Overtaken(KafkaTopics):
+    """Another coordinator takes checkpoint 5 of *others* before this one starts."""
+
+    def __init__(self, bank: Branch, taking: Taking, markers: MarkerClient, others: Branch) -> None:
+        super().__init__(taking.client, markers, wanted(bank, bank.control))
+        topics = KafkaTopics(taking.client, markers, wanted(others, bank.control))
+        # With a store of its own, else one would see the other there.
+        self._other = Coordinator(BackupStore(f"{taking.store.address}-of-the-other"), topics)
+
+    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        assert self._other.take(5, "other's") == 5
+        return super().start(id, partitions)
+
+
+def test_h04_a_take_whose_partitions_are_past_it_is_not_acknowledged(
+    bank: Branch, taking: Taking
+) -> None:
+    with taking.power.markers(taking.cluster_id) as markers:
+        topics = Overtaken(bank, taking, markers, others=bank)
+        assert Coordinator(taking.store, topics).take(4, "mine") == NotHigher(4, 5)
+    found = taking.store.read(4)
+    assert found is not None
+    assert found.started is None
+    assert found.failed is not None
+    assert "The latest backup has id 5" in found.failed.reason
+
+
+def test_h04_a_take_of_other_topics_meanwhile_does_not_matter(
+    broker: Cluster, bank: Branch, taking: Taking
+) -> None:
+    with taking.power.markers(taking.cluster_id) as markers:
+        topics = Overtaken(bank, taking, markers, others=opened(broker))
+        assert Coordinator(taking.store, topics).take(4) == 4
