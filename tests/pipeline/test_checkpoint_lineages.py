@@ -141,7 +141,8 @@ def by_spark(
 ) -> ReadLineages:
     connection = {"bootstrap.servers": broker.bootstrap_servers}
     unused = BackupSettings(LocalStore(tmp_path_factory.mktemp("unused")))
-    return SparkLineages(Run(client, spark, connection, unused, Meter(lambda _: None)))
+    run = Run(client, spark, connection, unused, Meter(lambda _: None))
+    return SparkLineages(run, small=0)
 
 
 def in_order(found: dict[str, list[Lineage]]) -> dict[str, list[tuple[int, int, Any]]]:

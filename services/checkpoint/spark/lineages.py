@@ -1,13 +1,15 @@
 """Reads lineage by Spark: `kafka.lineages.ReadLineages`, a job for each topic (H8).
 
 Its tasks are given offsets and headers of ours alone, and answer with what counts for the cut:
-no key and no value leaves the JVM.
+no key and no value leaves the JVM. What is written while ends are read is most often little, and
+read here before Spark would have begun.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,6 +28,8 @@ from services.pipeline.session import jvm_errors
 
 TRACED = "traced"
 OURS = ", ".join(f"'{name}'" for name in (SN, ORIGIN, SOURCE, MARKER))
+SMALL = 10_000
+"""Offsets of a topic that are read without Spark."""
 COLUMNS = ("partition", "offset", f"filter(headers, one -> one.key in ({OURS})) as headers")
 
 
@@ -34,23 +38,27 @@ class SparkLineages:
     """Of the cluster that *run* reads."""
 
     run: Run
+    small: int = SMALL
 
     def __call__(self, logs: Logs, starts: Ends, ends: Ends, sought: Sought) -> Lineages:
         found: Lineages = {name: [] for name in sought.groups}
         for topic in sorted({one.topic for one in starts}):
             own = {one: start for one, start in starts.items() if one.topic == topic}
-            try:
-                some = self._job(topic, _ranges(own, ends), sought)
-            except (TimestampTooWide, DataLost):
-                # What Spark cannot hold is read without it; what is gone is named by that.
-                some = read_here(logs, own, ends, sought)
-            for group, lineages in some.items():
+            for group, lineages in self._of_topic(topic, logs, own, ends, sought).items():
                 found[group] += lineages
         return found
 
+    def _of_topic(
+        self, topic: str, logs: Logs, starts: Ends, ends: Ends, sought: Sought
+    ) -> Lineages:
+        ranges = _ranges(starts, ends)
+        if sum(end - start for start, end in ranges.values()) > self.small:
+            # What Spark cannot hold is read without it; what is gone is named by that.
+            with suppress(TimestampTooWide, DataLost):
+                return self._job(topic, ranges, sought)
+        return read_here(logs, starts, ends, sought)
+
     def _job(self, topic: str, ranges: Ranges, sought: Sought) -> Lineages:
-        if not ranges:
-            return {}
         reader = TopicReader(self.run.session(), self.run.connection, topic)
         worker = partial(traced_by_task, topic=topic, sought=sought)
         with jvm_errors(f"reading lineage of topic {topic}"):
