@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
 
 from services.checkpoint.store.documents import Policy
-from services.errors import BreakglassError, Refused, StorageError
+from services.errors import BreakglassError, Refused, StorageError, UsageError
 from services.lab.cluster import Cluster
+from tests.lab.checkpoint.commands import Program
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import LOG, make, numbered, produce
 from tests.waiting import wait_until
@@ -48,6 +50,10 @@ def consumer(broker: Cluster, group: str) -> Consumer:
 
 def require_nothing_done(checkpoints: Checkpoints, target: str) -> None:
     assert checkpoints.topic_id(target) is None
+    require_nothing_begun(checkpoints)
+
+
+def require_nothing_begun(checkpoints: Checkpoints) -> None:
     assert checkpoints.topic_id(checkpoints.control) is None
     assert not (checkpoints.folder / "restores").exists()
 
@@ -111,8 +117,7 @@ def test_an_empty_topic_with_another_number_of_partitions_is_refused(
     with pytest.raises(Refused, match=told):
         checkpoints.plan(1, {taken: target})
     assert checkpoints.topic_id(target) == before
-    assert checkpoints.topic_id(checkpoints.control) is None
-    assert not (checkpoints.folder / "restores").exists()
+    require_nothing_begun(checkpoints)
 
 
 def test_a_topic_that_holds_records_is_refused_by_options_that_there_are(
@@ -142,3 +147,39 @@ def test_a_group_with_members_is_refused_by_options_that_there_are(
         member.close()
     assert str(refused.value).endswith("so nothing is restored: stop them, then try again")
     require_nothing_done(checkpoints, target)
+
+
+@pytest.mark.parametrize(
+    "name", ["no good", "a~2", "ä", ".", "..", "", "n" * 250, "a/b", "__consumer_offsets"]
+)
+def test_a_name_that_no_topic_may_have_is_a_usage_error(
+    checkpoints: Checkpoints, taken: str, name: str
+) -> None:
+    with pytest.raises(UsageError, match=r"not a topic name that Kafka allows|is Kafka's own"):
+        checkpoints.plan(1, {taken: name})
+    require_nothing_begun(checkpoints)
+
+
+def test_the_longest_name_that_a_topic_may_have_is_taken(
+    checkpoints: Checkpoints, taken: str
+) -> None:
+    assert checkpoints.plan(1, {taken: "n" * 249}).plan.records == 2 * 20
+
+
+def test_two_topics_are_not_restored_into_one(
+    broker: Cluster, checkpoints: Checkpoints, taken: str
+) -> None:
+    make(broker, f"{taken}-b")
+    id = checkpoints.taken(taken, f"{taken}-b")
+    with pytest.raises(UsageError, match="into one"):
+        checkpoints.plan(id, {taken: "same", f"{taken}-b": "same"})
+
+
+def test_the_command_ends_with_2_for_such_a_name_before_any_broker_is_asked(
+    checkpoints: Checkpoints, taken: str
+) -> None:
+    nobody = "127.0.0.1:1"
+    program = Program(nobody, Path(checkpoints.store.address), checkpoints.folder)
+    ended = program("restore", "1", "--map", f"{taken}=no good", "--write")
+    assert (ended.code, ended.out) == (2, "")
+    assert "'no good' is not a topic name that Kafka allows" in ended.err

@@ -28,7 +28,12 @@ from services.pipeline.restore.planned import (
 )
 from services.pipeline.restore.resuming import require_hopeful
 from services.pipeline.restore.state import RestoreState, read_state
-from services.pipeline.restore.target_choice import partition_count, read_targets, require_room
+from services.pipeline.restore.target_choice import (
+    partition_count,
+    read_targets,
+    require_names,
+    require_room,
+)
 from services.pipeline.restore.task import Spans
 from services.pipeline.source import TopicSource
 from services.pipeline.stored import StoredSegment, stored_segments
@@ -81,17 +86,17 @@ def make_plan(
     """What restoring checkpoint *id* will do; every byte of its copies is read for that.
 
     Raises:
-        UsageError: there is no such checkpoint, or two topics would have one name.
+        UsageError: there is no such checkpoint; or as `target_names`.
         Refused: it is not completed; a target holds records, or has other partitions; a group has
             members.
         StorageError: a copy is not what was committed.
     """
     found = _restorable(store, id)
+    targets = target_names(found, options)
     copies = [Copied(store, found, one) for one in found.partitions]
     for one in copies:
         one.require_whole()
-    topics = sorted({one.topic for one in copies})
-    targets = _targets(topics, options)
+    topics = sorted(targets)
     deadline = Deadline.after(ASK_SECONDS)
     cluster_id = client.describe(deadline).cluster_id
     wanted = list(targets.values())
@@ -120,15 +125,20 @@ def _restorable(store: BackupStore, id: int) -> StoredCheckpoint:
     return found
 
 
-def _targets(topics: Sequence[str], options: Options) -> dict[str, str]:
+def target_names(found: StoredCheckpoint, options: Options) -> dict[str, str]:
+    """The new name of each topic of *found*.
+
+    Raises:
+        UsageError: something is named that it is not of; or as `require_names`.
+    """
+    topics = sorted({one.subject.topic for one in found.partitions if one.subject is not None})
     absent = sorted(set(options.renamed) - set(topics))
     if absent:
         raise UsageError(
             f"--map names {', '.join(absent)}, which the checkpoint is not of: check the spelling."
         )
     targets = {one: options.renamed.get(one, one) for one in topics}
-    if len(set(targets.values())) < len(targets):
-        raise UsageError("Two topics would be restored into one: give each a name with --map.")
+    require_names(list(targets.values()))
     return targets
 
 

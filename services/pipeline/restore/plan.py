@@ -51,9 +51,9 @@ def make_plan(
             has members.
         MalformedInput, UnsupportedSchema, DamagedBackup: a backup cannot be read.
     """
+    targets = target_names(held, options)
     deadline = Deadline.after(ASK_SECONDS)
     cluster_id = client.describe(deadline).cluster_id
-    targets = target_names(held, options)
     existing = tuple({one.partition.topic for one in client.partitions(targets, deadline)})
     now = {one.name: one for one in read_targets(client, existing, deadline)}
     plans = [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from services.errors import Refused, UsageError
 from services.kafka.cluster.topic_config import read_topic_configs
@@ -13,7 +13,8 @@ from services.model import INTERNAL_TOPICS, Unknown
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.source import TopicSource, Wanted, read_sources
 from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.layout import topic_path
+
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 def target_names(held: Sequence[HeldTopic], options: RestoreOptions) -> list[str]:
@@ -29,13 +30,26 @@ def target_names(held: Sequence[HeldTopic], options: RestoreOptions) -> list[str
             f"--map names {', '.join(absent)}, which is not restored: check the spelling."
         )
     targets = [options.renamed.get(one.topic, one.topic) for one in held]
+    require_names(targets)
+    return targets
+
+
+def require_names(targets: Sequence[str]) -> None:
+    """Return if topics of these names can be restored into.
+
+    Raises:
+        UsageError: two are one, one is none that Kafka allows (Topic.java), or is Kafka's own.
+    """
     if len(set(targets)) < len(targets):
         raise UsageError("Two topics would be restored into one: give each a name with --map.")
     for one in targets:
-        topic_path(Path(), one)
+        if not _NAME.fullmatch(one) or one in (".", ".."):
+            raise UsageError(
+                f"{one!r} is not a topic name that Kafka allows: use at most 249 letters, digits, "
+                "dots, underscores and hyphens."
+            )
         if one in INTERNAL_TOPICS:
             raise UsageError(f"{one} is Kafka's own: give it another name with --map.")
-    return targets
 
 
 def read_targets(
