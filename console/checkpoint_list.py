@@ -10,10 +10,9 @@ import typer
 from console.checkpoint_documents import brief, completed, document
 from console.checkpoint_options import Id, Store, all_in, found_in, store_at
 from console.options import AsJson
-from console.output import Column, print_json, print_table, say
+from console.output import Column, print_json, print_lines, print_table, say
 from services.checkpoint.promise import PROMISES, level_of, promise
 from services.words.figures import count, total_text
-from services.words.inert import inert
 from services.words.moments import time_text
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def list_all(store: Store, as_json: AsJson = False) -> None:
         say("There is no checkpoint.")
         return
     print_table(COLUMNS, [_line(one) for one in found])
-    _print_lines(_below(found))
+    print_lines(_below(found))
 
 
 def status(id: Id, store: Store, as_json: AsJson = False) -> None:
@@ -63,15 +62,9 @@ def end_with(found: StoredCheckpoint, *, as_json: bool) -> NoReturn:
 
 def print_checkpoint(found: StoredCheckpoint, moving: Mapping[int, SoFar] | None = None) -> None:
     """What holds for all of it, a line for each partition, and what else there is to say."""
-    _print_lines(_head(found))
+    print_lines(_head(found))
     print_table(PARTITION_COLUMNS, list(_partitions(found, moving or {})))
-    _print_lines(_foot(found))
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    """On stdout: data, like the table beside them."""
-    for line in lines:
-        print(inert(line))
+    print_lines(_foot(found))
 
 
 def _head(found: StoredCheckpoint) -> Iterator[str]:

@@ -12,7 +12,7 @@ from console.checkpoint_options import CONTROL, ControlTopic, Id, Store, found_i
 from console.consent import Consent, Phrases
 from console.option_values import pairs_in
 from console.options import AsJson, DryRun, connected_for_writing
-from console.output import print_json, say
+from console.output import print_json, print_lines, say
 from console.restoring import (
     Compared,
     Renamed,
@@ -25,7 +25,7 @@ from console.restoring import (
 )
 from console.wiring import Connection
 from services.checkpoint.asked import new_names
-from services.checkpoint.promise import promise
+from services.checkpoint.promise import level_of, promise
 from services.checkpoint.restored_words import settings_given, settings_told, told_of
 
 if TYPE_CHECKING:
@@ -66,17 +66,19 @@ def restore_checkpoint(
     delete the topics and begin anew.
     """
     from console.stop_signal import StopSignal
-    from services.checkpoint.spark.restoring import Options, make_plan
+    from services.checkpoint.spark.restoring import Options, make_plan, target_names
     from services.kafka.wire.deadline import Deadline
 
     opened = store_at(store)
+    found = found_in(opened, id)
     mapped = pairs_in(renamed, "--map", form="OLD=NEW")
-    options = Options(new_names(found_in(opened, id), mapped, suffix), resume)
+    options = Options(new_names(found, mapped, suffix), resume)
+    target_names(found, options)
     with StopSignal(), connection.reading() as client:
         cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
         plan = make_plan(client, opened, id, options, state or default_state(cluster_id))
         if dry_run:
-            document = {"phrase": plan.phrase, "plan": plan.plan.document()}
+            document = {"phrase": plan.phrase, **_head(plan), "plan": plan.plan.document()}
             print_json({"schema": 1, **document, "settings": settings_given(plan)})
             return
         _say_plan(plan)
@@ -86,10 +88,18 @@ def restore_checkpoint(
         done = _restore(connection, client, plan, control_topic, master, replication_factor, check)
     whole = all(one.whole for one in done)
     if as_json:
-        print_json({"schema": 1, "id": id, "whole": whole, "topics": done, "settings": given})
+        told = {"whole": whole, "topics": done, "settings": given}
+        print_json({"schema": 1, **_head(plan), **told})
     else:
-        _print(done)
+        _print(plan, done)
     raise typer.Exit(exit_code(done))
+
+
+def _head(plan: CheckpointPlan) -> dict[str, object]:
+    """What is restored, and what may be relied on after that."""
+    found = plan.found
+    level = None if found.take is None else found.take.level
+    return {"id": found.id, "level": level, "state": found.status, "promise": promise(found)}
 
 
 def _say_plan(plan: CheckpointPlan) -> None:
@@ -150,7 +160,9 @@ def _restore(
         )
 
 
-def _print(done: list[TopicRestored]) -> None:
+def _print(plan: CheckpointPlan, done: list[TopicRestored]) -> None:
+    found = plan.found
+    print_lines([f"checkpoint {found.id}  {level_of(found)}  {found.status}", promise(found)])
     print_restored(done)
     for one in done:
         for line in told_of(one):

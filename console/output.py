@@ -27,6 +27,12 @@ def say(message: str) -> None:
         return
 
 
+def print_lines(lines: Iterable[str]) -> None:
+    """Print *lines* on stdout: data in sentences, as above and below a table."""
+    for line in lines:
+        print(inert(line))
+
+
 def print_json(document: object) -> None:
     """Print *document* on stdout as one JSON text: indented on a terminal, else on one line.
 
