@@ -58,6 +58,15 @@ class Running:
             assert self._news.wait_for(found, SECONDS), self._said
             return found() or ""
 
+    @property
+    def ended(self) -> bool:
+        """Whether it has come to its end."""
+        return self._process.poll() is not None
+
+    def terminate(self) -> None:
+        """Send SIGTERM; it may take its time."""
+        self._process.terminate()
+
     def kill(self) -> None:
         """kill -9, if it still runs."""
         self._process.kill()
