@@ -1,12 +1,14 @@
-"""Forced checkpoints on a real broker: messages that come before the coordinator's marker (H1)."""
+"""Forced checkpoints on a broker: messages that come before the coordinator's marker (H1, H3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from services.checkpoint.coordinator import Coordinator
+from services.checkpoint.kafka.control_log import ensure_control, read_control
 from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.scanning import scan_all
+from services.checkpoint.kafka.scanning import Seen, scan_all
+from services.checkpoint.kafka.stamps import Cause, Place, stamped
 from services.checkpoint.kafka.topics import KafkaTopics, Wanted
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.participant import Acknowledge
@@ -14,8 +16,9 @@ from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.documents import Level, Policy, Subject
 from services.kafka.marker_client import MarkerClient
 from services.kafka.wire.deadline import Deadline
+from services.model import TopicPartition
 from tests.lab.checkpoint.audit import audited, held, stamps
-from tests.lab.checkpoint.bank import Books
+from tests.lab.checkpoint.bank import Bank, Books, order
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.taking import Taking
 from tests.waiting import wait_until
@@ -42,6 +45,69 @@ class SlowMarkers(KafkaTopics):
         logs = read_logs(self._taking.client, (self._bank.topic,), soon)
         seen = scan_all(logs, logs.starts(soon), logs.stable_ends(soon))
         return {one.partition.partition for one in seen if one.stamp.sn >= id}
+
+
+FORCED = 7
+"""A checkpoint that nobody has asked for: a message of others forces it."""
+
+
+class Tellers(Bank):
+    """A bank that saves the states of its accounts, and keeps what it has saved."""
+
+    def __init__(self, partitions: int) -> None:
+        super().__init__(partitions, saves=True)
+        self.saved: dict[int, bytes] = {}
+
+    def save(self, partition: TopicPartition) -> bytes | None:
+        state = super().save(partition)
+        assert state is not None
+        self.saved[partition.partition] = state
+        return state
+
+
+def test_h03_a_member_comes_to_a_checkpoint_before_it_processes_what_forces_it(
+    bank: Branch, taking: Taking
+) -> None:
+    """Saved and noted is what was before; what the message leads to carries the checkpoint."""
+    with taking.power.markers(taking.cluster_id) as markers:
+        soon = Deadline.after(SECONDS)
+        ensure_control(taking.client, markers.topics, bank.control, soon)
+    tellers = Tellers(bank.partitions)
+    with bank.at_work(tellers):
+        wait_until(lambda: len(tellers.accounts) == bank.partitions, "accounts", SECONDS)
+        others = Cause(Place("ab" * 16, 0, 0), 0, "others")
+        bank.put([(0, order("forcing", 5, 0))], stamped(FORCED, others))
+        wait_until(lambda: len(_caused(bank, taking)) > 0, "what the message leads to", SECONDS)
+        wait_until(lambda: len(tellers.saved) == 2, "the account that it leads to", SECONDS)
+    (caused,) = _caused(bank, taking)
+    assert caused.stamp.sn == FORCED
+    control = read_control(taking.client, bank.control, Deadline.after(SECONDS))
+    assert control is not None
+    came = {one.partition: one for one in control.created.values()}
+    assert {number: one.state for number, one in came.items()} == tellers.saved
+    assert not [one for one in tellers.saved.values() if b"forcing" in one]
+    assert came[0].position <= _forcing(bank, taking)
+    assert came[caused.partition.partition].position <= caused.offset
+
+
+def _seen(bank: Branch, taking: Taking) -> list[Seen]:
+    soon = Deadline.after(SECONDS)
+    logs = read_logs(taking.client, (bank.topic,), soon)
+    return list(scan_all(logs, logs.starts(soon), logs.stable_ends(soon)))
+
+
+def _caused(bank: Branch, taking: Taking) -> list[Seen]:
+    """What the bank has written because of the message."""
+    seen = _seen(bank, taking)
+    return [one for one in seen if one.stamp.cause and one.stamp.cause.group == bank.group]
+
+
+def _forcing(bank: Branch, taking: Taking) -> int:
+    """Where the message lies in the first account."""
+    seen = _seen(bank, taking)
+    (found,) = (one for one in seen if one.stamp.cause and one.stamp.cause.group == "others")
+    assert found.partition.partition == 0
+    return found.offset
 
 
 def test_h01_a_message_that_comes_before_the_marker_is_not_in_the_checkpoint(
