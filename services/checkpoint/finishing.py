@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -52,6 +53,11 @@ class Sources(Protocol):
         """
 
 
+def _nobody_else(_id: int) -> AbstractContextManager[None]:
+    """Of a store that only one process has."""
+    return nullcontext()
+
+
 def _unheard(_number: int, _status: Status) -> None:
     """Nobody is told."""
 
@@ -80,30 +86,38 @@ class Finisher:
     tool_version: str = "unknown"
     side_by_side: int = SIDE_BY_SIDE
     wait: Callable[[float], None] = time.sleep
+    alone: Callable[[int], AbstractContextManager[None]] = _nobody_else
+    """Keeps other workers of the node from a checkpoint: see `alone.alone`."""
 
     def finish(self, id: int, tell: Tell = _unheard) -> StoredCheckpoint:
         """Decide and copy; *tell* is called for each partition's copy that has ended.
 
         Raises:
+            AlreadyRunning: another worker of this node is at it.
             Refused: it has failed before, was deleted, or was never acknowledged, and has failed
                 by that.
             StorageError: the store does not answer.
             BreakglassError: nobody can decide what is in it; it has failed.
         """
-        found = self._found(id)
+        if self._found(id).status is not Status.COMPLETED:
+            with self.alone(id):
+                self._finish(self._found(id), tell)
+        return self._found(id, failed=True)
+
+    def _finish(self, found: StoredCheckpoint, tell: Tell) -> None:
         assert found.take is not None
         assert found.started is not None
-        if found.status is not Status.COMPLETED:
-            try:
-                cut = found.cut or self.store.decide(
-                    id, self.decider.decide(found.take, found.started)
-                )
-                sources = self.sources.open(found.take, cut)
-            except BreakglassError as error:
-                self.store.fail_checkpoint(id, str(error))
-                raise
-            self._copy(found.take, cut, sources, tell)
-        return self._found(id, failed=True)
+        if found.status is Status.COMPLETED:
+            return
+        try:
+            cut = found.cut or self.store.decide(
+                found.id, self.decider.decide(found.take, found.started)
+            )
+            sources = self.sources.open(found.take, cut)
+        except BreakglassError as error:
+            self.store.fail_checkpoint(found.id, str(error))
+            raise
+        self._copy(found.take, cut, sources, tell)
 
     def _found(self, id: int, *, failed: bool = False) -> StoredCheckpoint:
         found = self.store.read(id)

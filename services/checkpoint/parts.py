@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
+from services.checkpoint.alone import alone
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import SIDE_BY_SIDE, Finisher
 from services.checkpoint.kafka.topics import KafkaTopics, Wanted
 from services.checkpoint.store.backup_store import BackupStore
+from services.state_folder import state_folder
 from services.topic_backup.manifest import tool_version
 
 if TYPE_CHECKING:
@@ -77,4 +80,5 @@ def finisher_of(
             version,
             # A rate is that of one copy.
             side_by_side=SIDE_BY_SIDE if how.rate is None else 1,
+            alone=partial(alone, store.address, how.node, state_folder() / "locks"),
         )

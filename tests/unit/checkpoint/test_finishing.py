@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from services.checkpoint.alone import alone
 from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator
 from services.checkpoint.copying import Source
 from services.checkpoint.finishing import Finisher, unfinished
@@ -21,7 +23,14 @@ from services.checkpoint.store.documents import (
     Subject,
     TakeDocument,
 )
-from services.errors import ClusterError, EvidenceChanged, Refused, StorageError, TimedOut
+from services.errors import (
+    AlreadyRunning,
+    ClusterError,
+    EvidenceChanged,
+    Refused,
+    StorageError,
+    TimedOut,
+)
 from tests.unit.checkpoint.store.stores import manifest
 from tests.unit.checkpoint.topics import Logs
 
@@ -85,6 +94,26 @@ def test_every_partition_is_copied_as_far_as_the_cut(store: BackupStore) -> None
     assert found.cut is not None
     assert found.cut.positions == {1: 4, 2: 4, 3: 4}
     assert {one.counting.position for one in found.partitions if one.counting} == {4}
+
+
+def test_a_second_worker_of_the_same_node_is_refused_and_changes_nothing(
+    store: BackupStore, tmp_path: Path
+) -> None:
+    def worker(world: World) -> Finisher:
+        return replace(finisher(store, world), alone=partial(alone, store.address, 0, tmp_path))
+
+    class Watched(World):
+        """While it decides, a second worker begins."""
+
+        def decide(self, take: TakeDocument, started: StartedDocument) -> CutDocument:
+            with pytest.raises(AlreadyRunning, match="node 0 is at work on checkpoint 1"):
+                worker(second).finish(1)
+            return super().decide(take, started)
+
+    second = World()
+    assert worker(Watched()).finish(1).status is Status.COMPLETED
+    assert second.decisions == 0
+    assert worker(second).finish(1).status is Status.COMPLETED
 
 
 def test_what_cannot_be_made_consistent_has_failed_with_the_reason(store: BackupStore) -> None:
