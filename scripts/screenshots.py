@@ -35,13 +35,13 @@ from tests.screens.checkpoints import held as stores
 from tests.screens.consoles import console_on, watch_of
 from tests.screens.diff import opened as replicas
 from tests.screens.diff.test_looks import logs
-from tests.screens.drawing import Look, stopped_clock
+from tests.screens.drawing import Look, at_rest, stopped_clock
 from tests.screens.elect import test_looks as elections
 from tests.screens.elect.conftest import Screen
 from tests.screens.metastore import canned as services
 from tests.screens.offline import at_work
 from tests.screens.plan import desks
-from tests.screens.test_glance_looks import MINUTE, Clock, at_rest
+from tests.screens.test_glance_looks import MINUTE, Clock
 from tests.screens.turns import text, until
 from tests.unit.recovery.timeline import journals
 

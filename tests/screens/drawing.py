@@ -19,8 +19,11 @@ from rich.style import Style
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.app import App
+from textual.pilot import Pilot
 from textual.strip import Strip
 from textual.widgets import Input, TextArea
+
+from tests.screens.turns import until
 
 THEMES = ("breakglass-dark", "breakglass-ansi-dark", "breakglass-monochrome")
 SIZES = ((80, 24), (120, 40))
@@ -70,6 +73,20 @@ def drawn_as_before(snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch
         assert drawing(app) == kept
 
     return compare
+
+
+async def at_rest(pilot: Pilot[Any]) -> None:
+    """Wait until a turn of the loop changes nothing any more that is drawn."""
+    before = ""
+
+    def same() -> bool:
+        nonlocal before
+        now = drawing(pilot.app)
+        settled, before = now == before, now
+        return settled
+
+    for _ in range(3):
+        await until(pilot, same, "rest")
 
 
 def drawing(app: App[Any]) -> str:

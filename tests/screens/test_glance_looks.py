@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from console.app import BreakglassApp
 from screens.overview.broker_details import BrokerDetails
@@ -16,7 +15,7 @@ from services.model import Unknown
 from tests.incidents import READ_AT_MS, diverged_incident, every_verdict, nothing_offline
 from tests.screens.canned_access import REFUSED, CannedAccess
 from tests.screens.consoles import console_on
-from tests.screens.drawing import LOOKS, Drawn, Look, drawing, stopped_clock
+from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
 from tests.screens.turns import lines, text, until
 from tests.unit.recovery.timeline import journals
 
@@ -30,20 +29,6 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now
-
-
-async def at_rest(pilot: Pilot[None]) -> None:
-    """Wait until a turn of the loop changes nothing any more that is drawn."""
-    before = ""
-
-    def same() -> bool:
-        nonlocal before
-        now = drawing(pilot.app)
-        settled, before = now == before, now
-        return settled
-
-    for _ in range(3):
-        await until(pilot, same, "rest")
 
 
 def counted(console: BreakglassApp, partitions: int) -> bool:

@@ -17,8 +17,7 @@ from tests.screens.backups.held import (
     seen,
 )
 from tests.screens.canned_access import CannedAccess
-from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
-from tests.screens.test_glance_looks import at_rest
+from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
 from tests.screens.turns import text, until
 
 STALE = StorageError("/mnt/far: Stale file handle; check the disk and the kernel's log.")

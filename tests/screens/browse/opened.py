@@ -32,8 +32,7 @@ from services.topic_backup.manifest import TopicIdentity
 from services.topic_backup.record import Record, TimestampType
 from tests.incidents import nothing_offline
 from tests.screens.consoles import console_on
-from tests.screens.drawing import stopped_clock
-from tests.screens.test_glance_looks import at_rest
+from tests.screens.drawing import at_rest, stopped_clock
 from tests.screens.turns import text, until
 from tests.unit.topic_backup.backups import as_the_originals, back_up
 

@@ -34,8 +34,7 @@ from tests.screens.checkpoints.guarding import (
     raising,
 )
 from tests.screens.checkpoints.held import Canned, bank, canned, checkpoints_of, seen
-from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
-from tests.screens.test_glance_looks import at_rest
+from tests.screens.drawing import LOOKS, Drawn, Look, at_rest, stopped_clock
 from tests.screens.test_journal import heard
 from tests.screens.turns import lines, text, until
 

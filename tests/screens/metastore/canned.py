@@ -20,8 +20,7 @@ from services.metastore.records import CommandRecord
 from tests.incidents import incident_of, online_partition
 from tests.screens.canned_access import CannedAccess
 from tests.screens.consoles import console_on
-from tests.screens.drawing import stopped_clock
-from tests.screens.test_glance_looks import at_rest
+from tests.screens.drawing import at_rest, stopped_clock
 from tests.screens.turns import text, until
 
 TOPIC = "_confluent-ksql-default__command_topic"

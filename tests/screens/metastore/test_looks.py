@@ -11,9 +11,8 @@ from services.metastore.restore.live_servers import LiveServers
 from services.metastore.restore.plan import Present, RestorePlan
 from services.metastore.restore.source import Offsets, RestoreSource
 from services.metastore.settings import MetastoreSettings
-from tests.screens.drawing import LOOKS, Drawn, Look
+from tests.screens.drawing import LOOKS, Drawn, Look, at_rest
 from tests.screens.metastore.canned import FILE, TOPIC, accident, at_view, look_of, shop
-from tests.screens.test_glance_looks import at_rest
 from tests.screens.turns import text, until
 
 VIEWS = {
