@@ -33,11 +33,12 @@ class Held:
     channels: Logs
 
     def offset(self, group: str, partition: int) -> int:
+        """Where *group* goes on; at the beginning of what it has committed nothing on."""
         assert self.found.cut is not None
         numbers = {
             one.subject.partition: one.number for one in self.found.partitions if one.subject
         }
-        return self.found.cut.groups[group].offsets[numbers[partition]]
+        return self.found.cut.groups[group].offsets.get(numbers[partition], 0)
 
 
 def held(store: BackupStore, id: int) -> Held:
