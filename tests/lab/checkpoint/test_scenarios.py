@@ -16,7 +16,7 @@ from services.checkpoint.kafka.owners import take_over
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.protocol.worker import OWNER_CHANGED
-from services.checkpoint.store.documents import TakeDocument
+from services.checkpoint.store.documents import Level, TakeDocument
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.errors import Refused
 from services.lab.cluster import Cluster
@@ -134,6 +134,25 @@ def test_h13_s4_committed_and_begun_by_the_old_node_alone_has_failed(
     failed_everywhere(taking)
     with pytest.raises(Refused, match="has failed"):
         finished(bank, taking)
+
+
+def test_h13_a_take_over_leaves_checkpoints_of_other_topics_alone(
+    broker: Cluster, bank: Branch, taking: Taking
+) -> None:
+    name = f"{bank.topic}-2"
+    two = Branch(broker, name, Guarantee.EXACTLY_ONCE, 2, f"control-{name}").open()
+    with taking.parts(two, Level.VECTOR, groups={}) as (coordinator, finisher):
+        assert coordinator.take() == 1
+        assert finisher.finish(1).status is Status.COMPLETED
+    with taking.parts(bank, node=OLD) as (coordinator, _):
+        assert coordinator.take() == 2
+    bank.settle()
+    killed = taking.store.read(2)
+    assert killed is not None
+    assert killed.take is not None
+    assert taken_over(bank, taking, killed.take) == [1, 2, 3]
+    assert read(taking).status is Status.COMPLETED
+    assert [one.number for one in read(taking).partitions] == [1, 2]
 
 
 def test_h13_s5_past_the_checkpoint_by_what_stands_beside_the_offsets_has_failed(
