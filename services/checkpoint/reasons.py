@@ -81,3 +81,11 @@ def not_higher(refused: NotHigher) -> str:
         "asked for before, deleted and failed ones counted. Leave --id out for the next one, or "
         f"give one above {refused.latest}."
     )
+
+
+def overtaken(refused: NotHigher) -> str:
+    """The same of an id that nobody chose: it was the next one a moment ago."""
+    return (
+        f"checkpoint {refused.latest} was asked for meanwhile, so {refused.requested} is not the "
+        "next one any more: begin again"
+    )

@@ -28,6 +28,7 @@ from services.checkpoint.guarded.act import (
 from services.checkpoint.guarded.steps import TAKE
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import Status
+from services.checkpoint.reasons import overtaken
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level
 from services.errors import EvidenceChanged, Refused
@@ -100,7 +101,7 @@ class Taking:
             with announced(journal, TAKE, items, tell, **details):
                 taken = coordinator.take(id, uuid4().hex)
                 if isinstance(taken, NotHigher):
-                    raise EvidenceChanged(taken.message)
+                    raise EvidenceChanged(overtaken(taken))
         for one, position in self._started(id).items():
             tell(Outcome(str(one), Result.DONE, f"started at {position:,}"))
         return f"checkpoint {id} is acknowledged: nothing that is written from now on is in it"

@@ -9,7 +9,7 @@ import pytest
 from services.checkpoint.backup_info import backup_info
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.reasons import ANOTHER_FAILED, not_higher, reasons, why_failed
+from services.checkpoint.reasons import ANOTHER_FAILED, not_higher, overtaken, reasons, why_failed
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Subject
 from services.checkpoint.store.stored import StoredCheckpoint
@@ -94,3 +94,6 @@ def test_an_id_is_refused_with_what_to_do_next(tmp_path: Path) -> None:
     assert "Leave --id out" in words
     assert "above 7" in words
     assert "Zeebe" not in words
+    assert overtaken(refused) == (
+        "checkpoint 7 was asked for meanwhile, so 3 is not the next one any more: begin again"
+    )
