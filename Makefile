@@ -23,7 +23,8 @@ export PYTEST_DEBUG_TEMPROOT ?= $(IN_MEMORY)
 unexport PYTHONDONTWRITEBYTECODE
 
 # Most tests wait more than they work; those of a folder that share brokers stay in one worker.
-WORKERS := --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+# Where memory is short: make test ARGS="--numprocesses 2".
+WORKERS := --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-all check format docs lock bench soak fuzz
