@@ -1,0 +1,72 @@
+"""A checkpoint is deleted while it is copied: nothing of it stays but its id."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from services.checkpoint.copying import Source
+from services.checkpoint.finishing import Sources
+from services.checkpoint.participant.application import Guarantee
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import CutDocument, Level, ManifestDocument, TakeDocument
+from services.errors import Refused
+from services.lab.cluster import Cluster
+from tests.lab.checkpoint.branch import Branch
+from tests.lab.checkpoint.taking import Taking
+
+
+@pytest.fixture
+def bank(broker: Cluster) -> Branch:
+    """Three accounts, and nobody at work."""
+    name = f"deleted-{uuid.uuid4().hex[:8]}"
+    made = Branch(broker, name, Guarantee.EXACTLY_ONCE, 3, f"control-{name}").open()
+    made.order(10)
+    made.settle()
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class Overtaken:
+    """A partition whose checkpoint is deleted before anything of it is written."""
+
+    source: Source
+    store: BackupStore
+
+    def copy(self, where: str) -> ManifestDocument:
+        self.store.delete(1)
+        found = self.source.copy(where)
+        assert list(Path(where).rglob("*"))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class AllOvertaken:
+    """Every partition is."""
+
+    sources: Sources
+    store: BackupStore
+
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
+        opened = self.sources.open(take, cut)
+        return {number: Overtaken(one, self.store) for number, one in opened.items()}
+
+
+def test_what_is_copied_behind_a_deletion_does_not_stay(bank: Branch, taking: Taking) -> None:
+    with taking.parts(bank, Level.VECTOR, groups={}) as (coordinator, finisher):
+        assert coordinator.take() == 1
+        sources = AllOvertaken(finisher.sources, taking.store)
+        with pytest.raises(Refused, match="checkpoint 1 was deleted"):
+            replace(finisher, sources=sources, side_by_side=1).finish(1)
+    root = Path(taking.store.address)
+    assert sorted(str(one.relative_to(root)) for one in root.rglob("*")) == [
+        "checkpoints",
+        "checkpoints/1",
+        "checkpoints/1/deleted.json",
+        "checkpoints/1/take.json",
+        "contents",
+    ]
