@@ -102,8 +102,13 @@ class Checkpoints:
         found = self.client.partitions((topic,), Deadline.after(SECONDS))
         return found[0].topic_id.hex if found else None
 
-    def control_end(self) -> int:
-        """How far the control topic goes."""
-        wanted = read_logs(self.client, (self.control,), Deadline.after(SECONDS))
-        (end,) = wanted.high_watermarks(Deadline.after(SECONDS)).values()
-        return end
+    def end(self, topic: str) -> int:
+        """How far the partitions of a topic go, together; 0 where there is none."""
+        deadline = Deadline.after(SECONDS)
+        if not self.client.partitions((topic,), deadline):
+            return 0
+        return sum(read_logs(self.client, (topic,), deadline).high_watermarks(deadline).values())
+
+    def reaches(self, topic: str, offsets: int) -> bool:
+        """Whether its partitions have that many offsets together, committed or not."""
+        return self.end(topic) >= offsets

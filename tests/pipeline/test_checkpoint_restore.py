@@ -21,6 +21,7 @@ from tests.lab.checkpoint.bank import Bank, books
 from tests.lab.checkpoint.branch import SECONDS, Branch
 from tests.lab.checkpoint.conftest import GUARANTEES
 from tests.lab.checkpoint.taking import Taking
+from tests.pipeline.producing import committed_messages
 
 
 @pytest.fixture
@@ -57,12 +58,15 @@ def test_h02_offsets_that_shift_lose_and_double_nothing_restore_after_restore(
 
 @pytest.mark.timeout(600)
 def test_a_restore_triggers_no_checkpoint_and_its_word_comes_last(
-    bank: Branch, taking: Taking, client: ReadClient, tmp_path: Path
+    broker: Cluster, bank: Branch, taking: Taking, client: ReadClient, tmp_path: Path
 ) -> None:
     with bank.working(1):
         bank.order(60, hops=10)
         taking.take(bank)
     restored = taking.restore(bank, 1, f"{bank.topic}-2", tmp_path / "state")
+    keys = [(one.key() or b"").decode() for one in committed_messages(broker, bank.control, 0)]
+    assert keys[-1].startswith("restored/")
+    assert [one for one in keys if one.startswith("take/")] == ["take/1"]
     restored.settle()
     assert taking.store.ids() == [1]
     deadline = Deadline.after(SECONDS)
