@@ -8,7 +8,7 @@ from services.checkpoint.protocol.status import partition_status
 from services.checkpoint.protocol.values import Intent, Status
 from tests.unit.checkpoint.protocol.bank import Kind, Record, State, settled, up_to
 from tests.unit.checkpoint.protocol.parts import Material, Partition
-from tests.unit.checkpoint.protocol.simulation import World
+from tests.unit.checkpoint.protocol.simulation import World, sorted_money
 
 
 def broken_now(world: World) -> list[str]:
@@ -72,8 +72,9 @@ def _of_checkpoint(world: World, id: int) -> Iterator[str]:
         if ends is not None and position is not None and position > ends[number]:
             yield f"I7: partition {number}, checkpoint {id}: started after it was acknowledged"
     statuses = [partition_status(world.backup(id, one.number)) for one in world.partitions]
-    if (world.status(id) is Status.COMPLETED) != (set(statuses) == {Status.COMPLETED}):
-        yield f"I6: checkpoint {id} is {world.status(id)} over {statuses}"
+    whole = [_whole(world, id, one.number) for one in world.partitions]
+    if (world.status(id) is Status.COMPLETED) != all(whole):
+        yield f"I6: checkpoint {id} is {world.status(id)}, its partitions are whole: {whole}"
     if Status.ONGOING in statuses:
         yield f"I9: checkpoint {id} stays ongoing"
     if ends is not None and Status.DOES_NOT_EXIST in statuses:
@@ -109,10 +110,24 @@ def _cause(world: World, cut: list[int | None], record: Record) -> str | None:
     return None
 
 
+def _whole(world: World, id: int, number: int) -> bool:
+    """Whether a partition can be restored, by what is stored of it alone."""
+    held = [
+        _reached(number, material, copy.position).money
+        for key, (copy, material) in world.copies.items()
+        if (key.checkpoint, key.partition) == (id, number)
+        and copy.status is Status.COMPLETED
+        and material is not None
+        and copy.position is not None
+    ]
+    return len(set(held)) == 1 and (id, number) not in world.verdicts
+
+
 def _copies(world: World) -> Iterator[str]:
     for id, (copy, material) in world.copies.items():
-        if (copy.status is Status.COMPLETED) and material is None:
-            yield f"I5: {id} is completed and has no content"
+        if (copy.status is Status.COMPLETED) != (material is not None):
+            content = "no content" if material is None else "a whole one"
+            yield f"I5: {id} is {copy.status} and has {content}"
         if copy.status is not Status.COMPLETED or material is None or copy.position is None:
             continue
         partition = world.partitions[id.partition]
@@ -120,7 +135,10 @@ def _copies(world: World) -> Iterator[str]:
         if end is None or end.position != copy.position or end.kind is not Kind.CREATE:
             yield f"I4: {id} does not end with the checkpoint's command"
         truth = up_to(State(), id.partition, partition.log, copy.position)
-        if _reached(id.partition, material, copy.position).money != truth.money:
+        reached = _reached(id.partition, material, copy.position)
+        if copy.digest != repr(sorted_money(reached)):
+            yield f"I5: {id} says of its content what it is not"
+        if reached.money != truth.money:
             yield f"I4: {id} leads to another state than the log up to the checkpoint"
 
 

@@ -83,3 +83,4 @@ class Rules:
     director: bool = True
     lock: bool = True
     cleanup: bool = True
+    manifest_last: bool = True

@@ -261,6 +261,8 @@ class World:
             partition.snapshots = kept
         job.snapshot = found
         self.record(Copy(id, Status.ONGOING, position))
+        if not self.rules.manifest_last:
+            self.record(Copy(id, Status.COMPLETED, position))
 
     def read_copy(self, number: int) -> None:
         """The worker reads what it has locked."""
@@ -284,6 +286,8 @@ class World:
         """The worker commits."""
         for job in self._copying(number):
             known = self.copies.get(job.attempt.id)
+            if not self.rules.manifest_last and job.material is not None:
+                self._end(number, job)
             if job.material is None or known is None or known[0].status is not Status.ONGOING:
                 continue
             self._complete(self.partitions[number], job, job.material)

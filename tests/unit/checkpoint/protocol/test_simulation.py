@@ -138,3 +138,7 @@ def test_the_script_is_whole() -> None:
 
 def test_without_the_new_owners_cleanup_backups_are_found_that_go_on_for_ever() -> None:
     assert first_broken(Rules(cleanup=False), "I9") is not None
+
+
+def test_with_the_manifest_before_the_content_copies_are_found_that_have_none() -> None:
+    assert first_broken(Rules(manifest_last=False), "I5") is not None
