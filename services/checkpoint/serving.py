@@ -120,6 +120,8 @@ class Serving:
             self._under_way.discard(id)
 
     def _keep(self, stop: threading.Event) -> None:
+        if self._schedule.retention != Retention():
+            self._end_deletions()
         while not stop.wait(LOOK_SECONDS):
             self.look()
 
@@ -133,16 +135,27 @@ class Serving:
             return
         self.troubles.over("schedule")
         for id in going:
-            self._let_go(id)
+            self._let_go(id, "retention")
+
+    def _end_deletions(self) -> None:
+        """Remove what deletions have left that were killed."""
+        try:
+            left = self._store.deleted_with_rest()
+        except Exception as error:  # noqa: BLE001 - the schedule goes on: said and counted
+            self.troubles.met(Doing.RETENTION, "retention", error)
+            return
+        for id in left:
+            self._let_go(id, "what was left of it")
 
     def _take_if_due(self) -> None:
-        newest = next(iter(self.all()), None)
-        if newest is not None and newest.started is None:
+        held = self.all()
+        if any(one.started is None and one.status is not Status.FAILED for one in held):
             self._coordinator.fail_abandoned()
+        newest = next(iter(held), None)
         if due(newest.created_at_ms if newest else None, self._schedule, self._clock()):
             self.take()
 
-    def _let_go(self, id: int) -> None:
+    def _let_go(self, id: int, why: str) -> None:
         about = f"retention, checkpoint {id}"
         try:
             self._store.delete(id)
@@ -150,4 +163,4 @@ class Serving:
             self.troubles.met(Doing.RETENTION, about, error)
         else:
             self.troubles.over(about)
-            self._say(f"checkpoint {id} is deleted: retention")
+            self._say(f"checkpoint {id} is deleted: {why}")

@@ -15,7 +15,7 @@ from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.retention import Retention
 from services.checkpoint.troubles import Doing, Kind, Troubles
 from services.errors import ClusterError, StorageError
-from tests.unit.checkpoint.store.stores import take
+from tests.unit.checkpoint.store.stores import completed, take
 from tests.unit.checkpoint.test_finishing import World
 from tests.unit.checkpoint.topics import Logs
 
@@ -93,6 +93,32 @@ def test_i09_a_server_that_comes_up_goes_on_with_what_it_had_begun(store: Backup
     heard = Heard()
     with serving(store, heard, World()).running():
         heard.wait("checkpoint 1  completed")
+
+
+def test_by_retention_a_server_removes_what_a_killed_deletion_left(store: BackupStore) -> None:
+    for id in (1, 2):
+        completed(store, id)
+    folder = Path(store.address) / "checkpoints" / "1"
+    (folder / "deleted.json").write_text('{"schema": 1, "at_ms": 5}')
+    heard = Heard()
+    with serving(store, heard, World()).running():
+        pass
+    assert store.deleted_with_rest() == (1,)
+    with serving(store, heard, World(), Schedule(None, Retention(keep=5))).running():
+        heard.wait("checkpoint 1 is deleted: what was left of it")
+    assert store.deleted_with_rest() == ()
+    assert [one.id for one in store.all()] == [2]
+
+
+def test_i09_a_take_that_died_fails_beside_newer_ones_while_the_server_runs(
+    store: BackupStore,
+) -> None:
+    found = serving(store, Heard(), World())
+    assert store.reserve(take(1)) is None
+    completed(store, 2)
+    store.start(2, {})
+    found.look()
+    assert [one.status for one in found.all()] == [Status.COMPLETED, Status.FAILED]
 
 
 def test_i09_a_server_that_comes_up_has_what_was_never_acknowledged_fail(
