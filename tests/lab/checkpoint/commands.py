@@ -67,6 +67,12 @@ class Running:
         """Send SIGTERM; it may take its time."""
         self._process.terminate()
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Its lines on stderr so far."""
+        with self._news:
+            return tuple(self._said)
+
     def kill(self) -> None:
         """kill -9, if it still runs."""
         self._process.kill()

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from services.checkpoint.finishing import Finisher
 from services.checkpoint.participant.application import Guarantee
-from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.errors import BreakglassError
 from services.lab.cluster import Cluster
@@ -26,15 +28,38 @@ from services.session import Power, ReadAccess
 from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.bank import Books
 from tests.lab.checkpoint.branch import Branch
+from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
+from tests.waiting import wait_until
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 DRAIN_SECONDS = 120.0
 ORDERS, HOPS = 40, 40
+SLOWLY = "20kB/s"
+"""How fast a worker copies that is to be killed: it is killed before it ends."""
 
 
-class Killed(Exception):
-    """A worker is no more."""
+class Victim(StrEnum):
+    """What is killed while a checkpoint is taken."""
+
+    BROKER = "broker"
+    MEMBER = "member"
+    WORKER = "worker"
+
+
+CYCLE = (
+    (Level.COORDINATED, Victim.BROKER),
+    (Level.COORDINATED, Victim.MEMBER),
+    (Level.COORDINATED, Victim.WORKER),
+    (Level.VERIFIED, Victim.WORKER),
+    (Level.COORDINATED, Victim.BROKER),
+    (Level.COORDINATED, Victim.MEMBER),
+    (Level.COORDINATED, Victim.WORKER),
+    (Level.VERIFIED, Victim.BROKER),
+    (Level.COORDINATED, Victim.WORKER),
+    (Level.VERIFIED, Victim.MEMBER),
+)
+"""Ten rounds, and then again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +67,17 @@ class Round:
     """One checkpoint, and how it ended."""
 
     id: int
+    level: Level
+    victim: Victim
+    half: int
+    """Partitions whose copy a killed worker left half."""
     status: Status
     reason: str
     books: Books | None
     """Of one that was completed, after everything in transit has come in."""
     total: int
     """That it has to be."""
+    seconds: float
 
     @property
     def consistent(self) -> bool:
@@ -56,64 +86,95 @@ class Round:
             return True
         return self.books == Books(self.total, (), ())
 
+    def __str__(self) -> str:
+        killed = f"killed {self.victim}"
+        if self.victim is Victim.WORKER:
+            killed += f" with {self.half} half"
+        verdict = "" if self.consistent else f"INCONSISTENT {self.books} of {self.total}"
+        ended = f"{self.id:>4}  {self.status:<9}  {killed:<25}  {self.seconds:3.0f} s"
+        return f"{self.level:<11}  {ended}  {self.reason}{verdict}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Soak:
+    """A bank on a cluster, whose checkpoints go into one store."""
+
+    cluster: Cluster
+    bank: Branch
+    store: BackupStore
+    program: Program
+
+    def rounds(self, count: int) -> Iterator[Round]:
+        """So many checkpoints, with something killed in each."""
+        cluster, bank = self.cluster, self.bank
+        options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
+        access = ReadAccess(connection_settings(options))
+        with access.reading() as client, Spark() as spark, bank.working(2) as members:
+            taking = Taking(client, Power(access), self.store, spark, DRAIN_SECONDS)
+            for number in range(count):
+                began = time.monotonic()
+                level, victim = CYCLE[number % len(CYCLE)]
+                bank.order(ORDERS, HOPS)
+                broker, member, half = cluster.brokers[number % 3], members[number % 2], 0
+                with taking.parts(bank, level) as (coordinator, finisher):
+                    id = coordinator.take()
+                    assert isinstance(id, int)
+                    if victim is Victim.BROKER:
+                        broker.kill()
+                    elif victim is Victim.MEMBER:
+                        member.kill()
+                        member.start()
+                    else:
+                        half = self._kill_worker(id)
+                    with suppress(BreakglassError):
+                        finisher.finish(id)
+                if victim is Victim.BROKER:
+                    broker.start()
+                    cluster.wait_ready()
+                yield self._ended(id, level, victim, half, time.monotonic() - began)
+
+    def _kill_worker(self, id: int) -> int:
+        """Have a process finish the checkpoint and kill it at its first file; what it left half."""
+        control = ("--control-topic", self.bank.control)
+        how = ("--drain", f"{DRAIN_SECONDS:g}", "--max-rate", SLOWLY)
+        with self.program.running("finish", str(id), *control, *how) as worker:
+            wait_until(
+                lambda: worker.ended or self._begun(id), "a file of a copy", 2 * DRAIN_SECONDS
+            )
+            assert not worker.ended, worker.said
+            worker.kill()
+        found = self.store.read(id)
+        assert found is not None
+        partitions = [one.number for one in found.partitions if one.status is Status.ONGOING]
+        return sum(self._begun(id, number) for number in partitions)
+
+    def _begun(self, id: int, number: int | None = None) -> bool:
+        """Whether a file of the checkpoint is there, or of one of its partitions."""
+        within = "*" if number is None else str(number)
+        files = (self.program.store / "contents" / str(id)).glob(f"{within}/*/segments/**/*")
+        return any(one.is_file() for one in files)
+
+    def _ended(self, id: int, level: Level, victim: Victim, half: int, seconds: float) -> Round:
+        bank, found = self.bank, self.store.read(id)
+        assert found is not None
+        failures = (one.failure for one in found.partitions)
+        of_partition = next((one for one in failures if one is not None), "")
+        reason = of_partition if found.failed is None else found.failed.reason
+        least_once = bank.guarantee is Guarantee.AT_LEAST_ONCE
+        made = None
+        if found.status is Status.COMPLETED:
+            content = held(self.store, id)
+            made = audited(content, bank.group, bank.topic, passes_over=least_once)
+            self.store.delete(id)
+        return Round(id, level, victim, half, found.status, reason, made, bank.total, seconds)
+
 
 def rounds(cluster: Cluster, guarantee: Guarantee, count: int, folder: Path) -> Iterator[Round]:
-    """So many checkpoints, one in three of them with a broker, a member or a worker killed."""
+    """So many checkpoints of a bank of its own."""
     name = f"bank-{uuid.uuid4().hex[:8]}"
     bank = Branch(cluster, name, guarantee, 3, f"control-{name}").open((1, 2, 3))
-    options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
-    access = ReadAccess(connection_settings(options))
-    store = BackupStore(str(folder / f"store-{name}"))
-    with access.reading() as client, Spark() as spark, bank.working(2) as members:
-        taking = Taking(client, Power(access), store, spark, DRAIN_SECONDS)
-        for number in range(count):
-            bank.order(ORDERS, HOPS)
-            broker, member = cluster.brokers[number % 3], members[number % 2]
-            with taking.parts(bank) as (coordinator, finisher):
-                id = coordinator.take()
-                assert isinstance(id, int)
-                if number % 3 == 0:
-                    broker.kill()
-                if number % 3 == 1:
-                    member.kill()
-                    member.start()
-                if number % 3 == 2:
-                    _die_while_copying(finisher, id)
-                with suppress(BreakglassError):
-                    finisher.finish(id)
-            if number % 3 == 0:
-                broker.start()
-                cluster.wait_ready()
-            yield _round(store, id, bank)
-
-
-def _die_while_copying(finisher: Finisher, id: int) -> None:
-    """Have the worker end behind its first copy, and leave part of the next one."""
-
-    def die(number: int, status: Status) -> None:
-        raise Killed
-
-    with suppress(Killed, BreakglassError):
-        finisher.finish(id, die)
-    found = finisher.store.read(id)
-    for part in found.partitions if found is not None else ():
-        if part.status is Status.ONGOING:
-            copy = CopyId(id, part.number, finisher.node)
-            finisher.store.copies.put(copy, "segments/left", b"half of a copy")
-
-
-def _round(store: BackupStore, id: int, bank: Branch) -> Round:
-    found = store.read(id)
-    assert found is not None
-    failures = (one.failure for one in found.partitions)
-    of_partition = next((one for one in failures if one is not None), "")
-    reason = of_partition if found.failed is None else found.failed.reason
-    least_once = bank.guarantee is Guarantee.AT_LEAST_ONCE
-    made = None
-    if found.status is Status.COMPLETED:
-        made = audited(held(store, id), bank.group, bank.topic, passes_over=least_once)
-        store.delete(id)
-    return Round(id, found.status, reason, made, bank.total)
+    program = Program(cluster.bootstrap_servers, folder / f"store-{name}", folder / "state")
+    yield from Soak(cluster, bank, BackupStore(str(program.store)), program).rounds(count)
 
 
 def main() -> int:
@@ -121,16 +182,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checkpoints", type=int, default=100)
     given = parser.parse_args()
-    wrong = 0
+    wrong = completed = 0
     with (
         TemporaryDirectory(prefix="breakglass-soak-") as folder,
         Cluster.up(Path(folder) / "cluster", overrides=SETTINGS, tethered=True) as cluster,
     ):
         for guarantee in Guarantee:
             for one in rounds(cluster, guarantee, given.checkpoints // 2, Path(folder)):
-                print(f"{guarantee}  {one.id:>4}  {one.status}  {one.reason}", flush=True)
+                print(f"{guarantee:<13}  {one}", flush=True)
                 wrong += not one.consistent
-    print(f"{wrong} inconsistent")
+                completed += one.status is Status.COMPLETED
+    print(f"{completed} completed, {wrong} inconsistent")
     return int(wrong > 0)
 
 
