@@ -126,6 +126,7 @@ def test_a_server_that_may_not_write_only_shows(
     bank: Branch, program: Program, of_bank: OfBank
 ) -> None:
     options = [one for one in of_bank("--port", "0") if one != "--write"]
+    program.store.mkdir()
     with program.running("serve", *options, token=TOKEN) as server:
         address = server.wait_for(BEGINS).split()[1]
         assert asked("POST", address, {"backupId": 7})[0] == 403

@@ -76,6 +76,13 @@ def test_a_server_of_a_topic_that_there_is_not_does_not_begin(
     assert "Serving" not in done.err
 
 
+def test_a_server_that_only_shows_does_not_begin_without_a_store(program: Program) -> None:
+    done = program("serve", "--topics", "any", "--level", "vector", "--port", "0")
+    assert done.code == 2
+    assert "There is no folder" in done.err
+    assert "token" not in done.err
+
+
 def test_a_compacted_topic_is_refused_with_the_command_that_takes_it(
     bank: Branch, program: Program, power: Power, client: ReadClient
 ) -> None:
