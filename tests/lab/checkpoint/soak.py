@@ -27,7 +27,7 @@ from services.pipeline.session import Spark
 from services.session import Power, ReadAccess
 from tests.lab.checkpoint.audit import audited, held
 from tests.lab.checkpoint.bank import Books
-from tests.lab.checkpoint.branch import Branch
+from tests.lab.checkpoint.branch import Branch, Member
 from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking
 from tests.waiting import wait_until
@@ -112,26 +112,30 @@ class Soak:
         with access.reading() as client, Spark() as spark, bank.working(2) as members:
             taking = Taking(client, Power(access), self.store, spark, DRAIN_SECONDS)
             for number in range(count):
-                began = time.monotonic()
-                level, victim = CYCLE[number % len(CYCLE)]
                 bank.order(ORDERS, HOPS)
-                broker, member, half = cluster.brokers[number % 3], members[number % 2], 0
-                with taking.parts(bank, level) as (coordinator, finisher):
-                    id = coordinator.take()
-                    assert isinstance(id, int)
-                    if victim is Victim.BROKER:
-                        broker.kill()
-                    elif victim is Victim.MEMBER:
-                        member.kill()
-                        member.start()
-                    else:
-                        half = self._kill_worker(id)
-                    with suppress(BreakglassError):
-                        finisher.finish(id)
-                if victim is Victim.BROKER:
-                    broker.start()
-                    cluster.wait_ready()
-                yield self._ended(id, level, victim, half, time.monotonic() - began)
+                yield self._round(taking, number, members[number % 2])
+
+    def _round(self, taking: Taking, number: int, member: Member) -> Round:
+        began = time.monotonic()
+        level, victim = CYCLE[number % len(CYCLE)]
+        broker, half = self.cluster.brokers[number % 3], 0
+        with taking.parts(self.bank, level) as (coordinator, finisher):
+            id = coordinator.take()
+            assert isinstance(id, int)
+            match victim:
+                case Victim.BROKER:
+                    broker.kill()
+                case Victim.MEMBER:
+                    member.kill()
+                    member.start()
+                case Victim.WORKER:
+                    half = self._kill_worker(id)
+            with suppress(BreakglassError):
+                finisher.finish(id)
+        if victim is Victim.BROKER:
+            broker.start()
+            self.cluster.wait_ready()
+        return self._ended(id, level, victim, half, time.monotonic() - began)
 
     def _kill_worker(self, id: int) -> int:
         """Have a process finish the checkpoint and kill it at its first file; what it left half."""
@@ -141,12 +145,13 @@ class Soak:
             wait_until(
                 lambda: worker.ended or self._begun(id), "a file of a copy", 2 * DRAIN_SECONDS
             )
-            assert not worker.ended, worker.said
             worker.kill()
         found = self.store.read(id)
         assert found is not None
         partitions = [one.number for one in found.partitions if one.status is Status.ONGOING]
-        return sum(self._begun(id, number) for number in partitions)
+        half = sum(self._begun(id, number) for number in partitions)
+        assert half or found.status is Status.FAILED, worker.said
+        return half
 
     def _begun(self, id: int, number: int | None = None) -> bool:
         """Whether a file of the checkpoint is there, or of one of its partitions."""

@@ -20,6 +20,7 @@ from services.lab.cluster import Cluster
 from tests.lab.checkpoint.audit import held
 from tests.lab.checkpoint.bank import nothing
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
+from tests.lab.checkpoint.commands import Program
 from tests.lab.checkpoint.taking import Taking, decided
 from tests.waiting import wait_until
 
@@ -121,6 +122,16 @@ def test_h10_a_group_that_is_not_named_is_refused_in_a_quiet_moment_too(
         delete_group(bank)
         assert coordinator.take() == 2
         assert finisher.finish(2).status is Status.COMPLETED
+
+
+def test_h10_the_command_says_how_to_name_a_group_that_was_left_out(
+    bank: Branch, program: Program
+) -> None:
+    bank.settle()
+    of_topic = ("--topics", bank.topic, "--control-topic", bank.control)
+    taken = program("take", *of_topic, "--write")
+    assert taken.code == 3
+    assert f"add --group {bank.group}=exactly-once, or =at-least-once" in taken.err
 
 
 def delete_group(bank: Branch) -> None:
