@@ -26,7 +26,9 @@ from console.web.access import HEADERS, Access, of_own_page
 SESSIONS = 8
 """Open at once; each holds its own connections to the brokers."""
 END_SECONDS = 2.0
-"""For a console to end by itself."""
+"""For each step of a console's end: when it is asked to, before it is killed, for its pipes."""
+SHUTDOWN_SECONDS = 4 * END_SECONDS
+"""For all consoles, which end side by side; what is left then would outlive the server."""
 LARGEST = 64 * 1024
 """Bytes of a message from a browser: a paste, at most."""
 SIZES = range(1, 1001)
@@ -82,7 +84,9 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+    # It is over for the event loop once nothing is left in its pipes.
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.communicate(), END_SECONDS)
 
 
 class Dashboard:
@@ -183,7 +187,9 @@ async def serve(
     dashboard: Dashboard, port: int, stop: asyncio.Event, started: Callable[[int], object]
 ) -> None:
     """Answer until *stop*; *started* gets the port. Raises OSError where it cannot listen."""
-    runner = web.AppRunner(dashboard.application(), access_log=None, shutdown_timeout=END_SECONDS)
+    runner = web.AppRunner(
+        dashboard.application(), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, dashboard.host, port)
