@@ -170,4 +170,4 @@ def _print(plan: CheckpointPlan, done: list[TopicRestored]) -> None:
     if all(one.whole for one in done):
         say("Restored as a whole: members of the groups may be started.")
     else:
-        say("Not restored as a whole: start no members; go on with --resume.")
+        say("Not restored as a whole: start no members; do what is said, go on with --resume.")

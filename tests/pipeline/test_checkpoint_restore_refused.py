@@ -183,13 +183,3 @@ def test_the_command_ends_with_2_for_such_a_name_before_any_broker_is_asked(
     ended = program("restore", "1", "--map", f"{taken}=no good", "--write")
     assert (ended.code, ended.out) == (2, "")
     assert "'no good' is not a topic name that Kafka allows" in ended.err
-
-
-def test_the_plan_of_a_restore_names_the_level(checkpoints: Checkpoints, taken: str) -> None:
-    store = Path(checkpoints.store.address)
-    program = Program(checkpoints.broker.bootstrap_servers, store, checkpoints.folder)
-    ended = program("restore", "1", "--map", f"{taken}={taken}-back", "--dry-run")
-    assert ended.code == 0
-    document = ended.document
-    assert (document["id"], document["level"]) == (1, "vector")
-    assert document["promise"].startswith("vector: ")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -12,8 +13,12 @@ from services.errors import Refused
 from services.lab.cluster import Cluster
 from services.model import TopicPartition
 from services.pipeline.report import Progress
+from services.pipeline.restore import native_client
 from services.pipeline.restore.foreign import Foreign, foreign_records
+from services.pipeline.restore.offset_log import Told, read_log
 from services.pipeline.restore.offset_map import Committed
+from services.pipeline.restore.planned import stored_of
+from services.pipeline.restore.task import PartitionRestored, PartitionTask
 from tests.pipeline.backups import BackUp
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put
@@ -100,6 +105,47 @@ def test_records_of_others_are_found_before_between_and_behind(
     sender = back_up.client.sender
     found = foreign_records(sender, lambda: back_up.sources(topic), runs, transactional=True)
     assert found == [Foreign(TopicPartition(topic, 0), first=0, count=6)]
+
+
+def test_a_record_amid_a_transaction_ends_it_before_it_is_committed(
+    broker: Cluster,
+    back_up: BackUp,
+    restore: Restore,
+    filled: str,
+    target: str,
+    intrude: Callable[[int], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Somebody else writes once the second record of eight is there."""
+
+    class Interrupted(native_client.NativeClient):
+        def take(
+            self, data: bytes, at: int, number: int, *, tell: bool, declare: Callable[[str], None]
+        ) -> bool:
+            taken = super().take(data, at, number, tell=tell, declare=declare)
+            if number == 1:
+                self.flush()
+                intrude(FILLED)
+            return taken
+
+        def flush(self) -> Mapping[int, int]:
+            told.update(super().flush())
+            return told
+
+    told: dict[int, int] = {}
+    back_up.topic(filled)
+    (plan,) = restore.plan(filled, target).topics
+    make(broker, target)
+    spans, stored = plan.partitions[FILLED].spans, stored_of(plan, FILLED)
+    log = str(tmp_path / "partition-0.jsonl")
+    task = PartitionTask(target, FILLED, spans, stored, "of-a-test", log, 1_000)
+    monkeypatch.setattr(native_client, "NativeClient", Interrupted)
+    connection = {"bootstrap.servers": broker.bootstrap_servers}
+    done = native_client.produce_partition(task, connection)
+    assert PartitionRestored.from_json(done.to_json()).foreign
+    assert f"{target}-0 is being written by somebody else" in done.error
+    assert (done.records, read_log(task.log_path)) == (0, Told())
 
 
 @pytest.mark.parametrize("partition", [FILLED, EMPTY])

@@ -153,7 +153,7 @@ def _require_whole(done: Sequence[TopicRestored]) -> None:
     if all(one.whole for one in done):
         return
     torn = ", ".join(one.target for one in done if not one.whole)
-    told = f"{torn} not restored as a whole: start no members, go on with --resume"
+    told = f"{torn} not restored as a whole: start no members, do what is said, then --resume"
     if any(one.unknown for one in done):
         raise OutcomeUnknown(told)
     raise ClusterError(told)

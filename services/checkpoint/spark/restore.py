@@ -26,6 +26,7 @@ def restore(
         foreign = complete(work.run.client, markers, plan, control_topic)
         for topic, target in plan.targets.items():
             if target in foreign:
+                work.journal.note(foreign[target])
                 _of(done, topic, target).error = foreign[target]
     return done
 
