@@ -37,6 +37,8 @@ class Running:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
         self._said: list[str] = []
+        self._silent = False
+        """Nothing more will be said."""
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -47,6 +49,9 @@ class Running:
             with self._news:
                 self._said.append(line.strip())
                 self._news.notify_all()
+        with self._news:
+            self._silent = True
+            self._news.notify_all()
 
     def wait_for(self, begin: str) -> str:
         """The first line that begins so."""
@@ -55,8 +60,10 @@ class Running:
             return next((one for one in self._said if one.startswith(begin)), None)
 
         with self._news:
-            assert self._news.wait_for(found, SECONDS), self._said
-            return found() or ""
+            self._news.wait_for(lambda: self._silent or found(), SECONDS)
+            line = found()
+            assert line is not None, self._said
+            return line
 
     @property
     def ended(self) -> bool:
