@@ -107,7 +107,7 @@ def test_copying_keeps_to_its_rate_and_reaches_it(
 
 
 @pytest.mark.parametrize("records", BOTH_WAYS)
-def test_s3_nodes_that_cut_their_segments_elsewhere_hold_the_same_records(
+def test_h13_s3_nodes_that_cut_their_segments_elsewhere_hold_the_same_records(
     broker: Cluster, store: BackupStore, run: Run, topic: str, records: int
 ) -> None:
     filled(broker, topic, records)

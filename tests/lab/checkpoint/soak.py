@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,6 +35,8 @@ from tests.waiting import wait_until
 SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
 DRAIN_SECONDS = 120.0
 ORDERS, HOPS = 40, 40
+OF_A_BANK = 12
+"""Checkpoints, of which the last ones are copied by Spark: its logs have grown by then."""
 SLOWLY = "20kB/s"
 """How fast a worker copies that is to be killed: it is killed before it ends."""
 
@@ -104,14 +106,14 @@ class Soak:
     store: BackupStore
     program: Program
 
-    def rounds(self, count: int) -> Iterator[Round]:
-        """So many checkpoints, with something killed in each."""
+    def rounds(self, numbers: Sequence[int]) -> Iterator[Round]:
+        """A checkpoint for each of *numbers*, with something killed in each."""
         cluster, bank = self.cluster, self.bank
         options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
         access = ReadAccess(connection_settings(options))
         with access.reading() as client, Spark() as spark, bank.working(2) as members:
             taking = Taking(client, Power(access), self.store, spark, DRAIN_SECONDS)
-            for number in range(count):
+            for number in numbers:
                 bank.order(ORDERS, HOPS)
                 yield self._round(taking, number, members[number % 2])
 
@@ -175,11 +177,13 @@ class Soak:
 
 
 def rounds(cluster: Cluster, guarantee: Guarantee, count: int, folder: Path) -> Iterator[Round]:
-    """So many checkpoints of a bank of its own."""
-    name = f"bank-{uuid.uuid4().hex[:8]}"
-    bank = Branch(cluster, name, guarantee, 3, f"control-{name}").open((1, 2, 3))
-    program = Program(cluster.bootstrap_servers, folder / f"store-{name}", folder / "state")
-    yield from Soak(cluster, bank, BackupStore(str(program.store)), program).rounds(count)
+    """So many checkpoints, of one bank after the other."""
+    for first in range(0, count, OF_A_BANK):
+        name = f"bank-{uuid.uuid4().hex[:8]}"
+        bank = Branch(cluster, name, guarantee, 3, f"control-{name}").open((1, 2, 3))
+        program = Program(cluster.bootstrap_servers, folder / f"store-{name}", folder / "state")
+        soak = Soak(cluster, bank, BackupStore(str(program.store)), program)
+        yield from soak.rounds(range(first, min(first + OF_A_BANK, count)))
 
 
 def main() -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Event, Thread
 
 import pytest
 
+from services.checkpoint.kafka.control import Created
+from services.checkpoint.kafka.control_log import write_control
 from services.checkpoint.kafka.log_ends import read_logs
 from services.checkpoint.kafka.stamps import OUTSIDE, Cause, Place, stamped
 from services.checkpoint.participant.application import Guarantee
@@ -122,6 +124,38 @@ def test_h10_a_group_that_is_not_named_is_refused_in_a_quiet_moment_too(
         delete_group(bank)
         assert coordinator.take() == 2
         assert finisher.finish(2).status is Status.COMPLETED
+
+
+def test_h10_of_groups_that_commit_plain_offsets_one_that_has_saved_states_has_to_be_named(
+    bank: Branch, taking: Taking
+) -> None:
+    """As a restored one whose members have not begun yet; a reader that is no participant not."""
+    commit(bank, f"readers-of-{bank.topic}")
+    with taking.parts(bank, groups={}) as (coordinator, finisher):
+        assert coordinator.take() == 1
+        assert finisher.finish(1).status is Status.COMPLETED
+        group = f"restored-{bank.topic}"
+        commit(bank, group)
+        note(bank, taking, group)
+        assert coordinator.take() == 2
+        with pytest.raises(Refused, match=f"group {group} takes part"):
+            finisher.finish(2)
+
+
+def commit(bank: Branch, group: str) -> None:
+    """Commit an offset for *group*, with nothing beside it."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    with closing(Consumer({**bank.connection, "group.id": group}, logger=LOG)) as member:
+        member.commit(offsets=[TopicPartition(bank.topic, 0, 1)], asynchronous=False)
+
+
+def note(bank: Branch, taking: Taking, group: str) -> None:
+    """Note a state that *group* has saved of the first account."""
+    (state, *_) = taking.client.partitions((bank.topic,), _soon())
+    record = Created(group, state.topic_id.hex, 0, 1, 1, b"a state").record
+    with taking.power.markers(taking.cluster_id) as markers:
+        write_control(taking.client, markers, bank.control, record, _soon())
 
 
 def test_h10_the_command_says_how_to_name_a_group_that_was_left_out(
