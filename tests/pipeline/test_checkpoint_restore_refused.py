@@ -6,14 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from services.checkpoint.store.documents import Policy
 from services.errors import BreakglassError, Refused, StorageError, UsageError
 from services.lab.cluster import Cluster
+from services.pipeline.restore.target_choice import require_apart
 from tests.lab.checkpoint.commands import Program
 from tests.pipeline.checkpoint_restores import Checkpoints
-from tests.pipeline.producing import LOG, make, numbered, produce
+from tests.pipeline.producing import LOG, SECONDS, make, numbered, produce
 from tests.waiting import wait_until
 
 PARTITIONS = 2
@@ -183,3 +186,23 @@ def test_the_command_ends_with_2_for_such_a_name_before_any_broker_is_asked(
     ended = program("restore", "1", "--map", f"{taken}=no good", "--write")
     assert (ended.code, ended.out) == (2, "")
     assert "'no good' is not a topic name that Kafka allows" in ended.err
+
+
+def test_a_name_that_differs_from_another_in_dots_alone_is_a_usage_error(
+    broker: Cluster, checkpoints: Checkpoints, taken: str
+) -> None:
+    """Kafka refuses it, too, when the topic is created."""
+    make(broker, f"{taken}.a")
+    with pytest.raises(UsageError, match="dots and underscores alone"):
+        checkpoints.plan(1, {taken: f"{taken}_a"})
+    require_nothing_begun(checkpoints)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers}, logger=LOG)
+    (made,) = admin.create_topics([NewTopic(f"{taken}_a", 1, 1)]).values()
+    with pytest.raises(KafkaException, match="collides"):
+        made.result(SECONDS)
+
+
+def test_two_new_topics_may_not_differ_in_dots_alone_either() -> None:
+    require_apart(["a.b", "a-b"], ["a.c"])
+    with pytest.raises(UsageError, match=r"refuses topic a_b beside a\.b"):
+        require_apart(["a.b", "a_b"], [])

@@ -29,6 +29,7 @@ from services.pipeline.restore.planned import (
 from services.pipeline.restore.resuming import require_hopeful
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.target_choice import (
+    existing,
     partition_count,
     read_targets,
     require_names,
@@ -86,7 +87,7 @@ def make_plan(
     """What restoring checkpoint *id* will do; every byte of its copies is read for that.
 
     Raises:
-        UsageError: there is no such checkpoint; or as `target_names`.
+        UsageError: there is no such checkpoint; or as `target_names` and `existing`.
         Refused: it is not completed; a target holds records, or has other partitions; a group has
             members.
         StorageError: a copy is not what was committed.
@@ -99,8 +100,7 @@ def make_plan(
     topics = sorted(targets)
     deadline = Deadline.after(ASK_SECONDS)
     cluster_id = client.describe(deadline).cluster_id
-    wanted = list(targets.values())
-    there = sorted({one.partition.topic for one in client.partitions(wanted, deadline)})
+    there = existing(client, list(targets.values()), deadline)
     now = {one.name: one for one in read_targets(client, there, deadline)}
     folders = {one: state_root / f"checkpoint-{id}" / targets[one] for one in topics}
     plans = []

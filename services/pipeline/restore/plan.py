@@ -22,6 +22,7 @@ from services.pipeline.restore.settings import expired_at_once
 from services.pipeline.restore.span_choice import chosen_partitions, chosen_spans
 from services.pipeline.restore.state import RestoreState
 from services.pipeline.restore.target_choice import (
+    existing,
     partition_count,
     read_targets,
     require_room,
@@ -54,8 +55,8 @@ def make_plan(
     targets = target_names(held, options)
     deadline = Deadline.after(ASK_SECONDS)
     cluster_id = client.describe(deadline).cluster_id
-    existing = tuple({one.partition.topic for one in client.partitions(targets, deadline)})
-    now = {one.name: one for one in read_targets(client, existing, deadline)}
+    there = existing(client, targets, deadline)
+    now = {one.name: one for one in read_targets(client, there, deadline)}
     plans = [
         _topic(one, target, now.get(target), options, state_root / target)
         for one, target in zip(held, targets, strict=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from services.errors import Refused, UsageError
 from services.kafka.cluster.topic_config import read_topic_configs
@@ -50,6 +50,41 @@ def require_names(targets: Sequence[str]) -> None:
             )
         if one in INTERNAL_TOPICS:
             raise UsageError(f"{one} is Kafka's own: give it another name with --map.")
+
+
+def existing(client: ReadClient, targets: Sequence[str], deadline: Deadline) -> list[str]:
+    """Those of *targets* that there are; the others can be created beside all other topics.
+
+    Raises:
+        UsageError: one cannot.
+        Unreachable, NotAuthorized: no broker tells.
+    """
+    found = {one.partition.topic for one in client.partitions(targets, deadline)}
+    new = [one for one in targets if one not in found]
+    if any({".", "_"} & set(one) for one in new):
+        # Only these collide, so only they need the names of all topics.
+        require_apart(new, {one.partition.topic for one in client.partitions((), deadline)})
+    return sorted(found)
+
+
+def require_apart(new: Sequence[str], there: Collection[str]) -> None:
+    """Return if topics named *new* can be created beside those *there*.
+
+    Raises:
+        UsageError: two differ in dots and underscores alone, which Kafka refuses (Topic.java).
+    """
+    names = {_unified(one): one for one in there}
+    for one in new:
+        other = names.setdefault(_unified(one), one)
+        if other != one:
+            raise UsageError(
+                f"Kafka refuses topic {one} beside {other}, which differs in dots and underscores "
+                "alone: give it another name with --map."
+            )
+
+
+def _unified(name: str) -> str:
+    return name.replace(".", "_")
 
 
 def read_targets(
