@@ -8,16 +8,15 @@ by sending the same request again; whoever else finds it has it fail (`fail_aban
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
 
+from services.checkpoint.abandoned import ABANDONED_MS, NEVER_ACKNOWLEDGED, abandoned
 from services.checkpoint.protocol import coordinator as protocol
 from services.checkpoint.protocol.coordinator import NotHigher
-from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
+from services.checkpoint.seams import Scope, Topics
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
+from services.checkpoint.store.documents import Subject, TakeDocument
 from services.checkpoint.store.retention import Candidate, Retention, expired
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.clock import now_ms
@@ -25,73 +24,13 @@ from services.errors import ClusterError, Refused, TimedOut, UsageError
 
 START_SECONDS = 30.0
 """For all partitions to start."""
-ABANDONED_MS = 120_000
-"""Longer than a take that lives needs to be acknowledged, and clocks differ."""
-NEVER_ACKNOWLEDGED = "whoever took it was gone before it was acknowledged"
 ANOTHER_INCARNATION = "its topics were deleted and created anew since, or are others"
 PAUSE_SECONDS = 0.2
 """Before those are asked again that have not answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What a checkpoint is of."""
-
-    level: Level
-    partitions: tuple[Subject, ...]
-    groups: Mapping[str, Policy] = field(default_factory=dict)
-    floors: Mapping[int, int] = field(default_factory=dict)
-    """Ends of the logs by the partition's number, read before anything of it begins."""
-    cluster_id: str | None = None
-    incarnation: str | None = None
-
-
-class Topics(Protocol):
-    """The partitions that checkpoints are of, as the cluster has them."""
-
-    def scope(self) -> Scope:
-        """What a checkpoint is of that is taken now."""
-
-    def latest_id(self) -> int:
-        """The greatest checkpoint id that their records carry; 0 where none does."""
-
-    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
-        """Start a checkpoint in *partitions*, durably; the answers that came, by number.
-
-        Asking twice is harmless. The position in an answer is that of the checkpoint's marker:
-        no record behind it is in the checkpoint.
-        """
-
-    def passed(self, take: TakeDocument, positions: Mapping[int, int]) -> int:
-        """The greatest id that records before *positions* carry, where that is a greater one.
-
-        A partition that came to such a one first has never seen the take's own.
-        """
-
-    def epochs(
-        self, partitions: Sequence[Subject], positions: Mapping[int, int]
-    ) -> Mapping[int, int]:
-        """Leader epochs that wrote the offsets before *positions*, by number, where known."""
-
-
-class Checkpoints(Protocol):
-    """What can be done about checkpoints: the seam of the HTTP API, the commands and the screen."""
-
-    def take(self, id: int | None = None, request: str | None = None) -> int | NotHigher:
-        """Start a checkpoint, by default with the next id; returns its id once it has started."""
-
-    def status(self, id: int) -> StoredCheckpoint | None:
-        """A checkpoint; None where there is none."""
-
-    def all(self) -> tuple[StoredCheckpoint, ...]:
-        """The newest first."""
-
-    def delete(self, id: int) -> None:
-        """Delete one; again, or one that there never was, changes nothing."""
-
-
 class Coordinator:
-    """`Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
+    """`seams.Checkpoints` of *topics* in *store*, copied by the workers of node *node*."""
 
     def __init__(
         self,
@@ -266,17 +205,6 @@ class Coordinator:
         """The checkpoints that *retention* lets go, oldest first; nothing is deleted."""
         found = [Candidate(one.id, one.status, one.created_at_ms) for one in self.all()]
         return expired(found, retention, now_ms())
-
-
-def abandoned(found: StoredCheckpoint, node: int, before_ms: int) -> bool:
-    """Whether a checkpoint that was asked for until then will never be acknowledged.
-
-    Nobody but *node* has begun to copy it, which asks itself.
-    """
-    nodes = {copy.id.node for part in found.partitions for copy in part.copies}
-    asked = found.created_at_ms
-    waiting = found.started is None and found.status is not Status.FAILED
-    return waiting and nodes <= {node} and asked is not None and asked <= before_ms
 
 
 def _next(seen: Iterable[int]) -> int:

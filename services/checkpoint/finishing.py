@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED
+from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
 from services.checkpoint.copying import Source, take_copy
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore

@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator
+from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
+from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher, unfinished
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import Status
@@ -46,7 +47,7 @@ def due(newest_ms: int | None, schedule: Schedule, now: int) -> bool:
 
 
 class Serving:
-    """`coordinator.Checkpoints` that are finished without anybody waiting."""
+    """`seams.Checkpoints` that are finished without anybody waiting."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The partitions that checkpoints are of, as a cluster has them: `coordinator.Topics` on Kafka."""
+"""The partitions that checkpoints are of, as a cluster has them: `seams.Topics` on Kafka."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
-from services.checkpoint.coordinator import Scope
 from services.checkpoint.kafka.control import CONTROL_TOPIC, Control, take_record
 from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
 from services.checkpoint.kafka.epochs import Histories, epoch_at, read_histories
@@ -16,6 +15,7 @@ from services.checkpoint.kafka.scanning import committed_log
 from services.checkpoint.kafka.stamps import marker_headers, stamp_of
 from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from services.checkpoint.protocol.values import NO_CHECKPOINT
+from services.checkpoint.seams import Scope
 from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
 from services.clock import now_ms
 from services.errors import EvidenceChanged, ReadOnly, UsageError
@@ -41,7 +41,7 @@ class Wanted:
 
 
 class KafkaTopics:
-    """`coordinator.Topics` of what is *wanted*; a coordinated checkpoint takes *markers*."""
+    """`seams.Topics` of what is *wanted*; a coordinated checkpoint takes *markers*."""
 
     def __init__(self, client: ReadClient, markers: MarkerClient | None, wanted: Wanted) -> None:
         self._client, self._markers, self._wanted = client, markers, wanted

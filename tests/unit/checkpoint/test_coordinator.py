@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.coordinator import ABANDONED_MS, NEVER_ACKNOWLEDGED, Coordinator
+from services.checkpoint.abandoned import ABANDONED_MS, NEVER_ACKNOWLEDGED
+from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
 from services.checkpoint.alone import alone
-from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator
+from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.copying import Source
 from services.checkpoint.finishing import Finisher, unfinished
 from services.checkpoint.protocol.participant import Acknowledge

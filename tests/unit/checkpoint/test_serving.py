@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.coordinator import NEVER_ACKNOWLEDGED, Coordinator
+from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
+from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.serving import Schedule, Serving, due
