@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from screens.widgets.line_table import Cell, LineColumn
 from screens.widgets.status_bar import age_text
+from services.checkpoint.progress import sizes
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.stored import StoredCheckpoint
 from services.checkpoint.watch import CheckpointLine, Line, PartitionLine, StoreLine
 from services.model import Unknown
 from services.words.figures import count, size_text
@@ -105,26 +107,29 @@ def _copied(line: Line) -> Cell:
     return Cell(f"{done:,}/{len(line.found.partitions):,}")
 
 
-def size_of(found: StoredCheckpoint) -> int:
-    """Bytes of all its completed copies that count."""
-    return sum(one.counting.size or 0 for one in found.partitions if one.counting is not None)
-
-
 def _size(line: Line) -> Cell:
     match line:
         case StoreLine():
             held = line.seen.held
-            return UNKNOWN if isinstance(held, Unknown) else Cell(size_text(_all(held)))
+            if isinstance(held, Unknown):
+                return UNKNOWN
+            return _total(size for one in held for size in sizes(one))
         case CheckpointLine():
-            return Cell(size_text(size_of(line.found)))
+            return _total(sizes(line.found))
         case PartitionLine():
             copy = line.part.counting
             size = None if copy is None else copy.size
             return EMPTY if size is None else Cell(size_text(size))
 
 
-def _all(held: tuple[StoredCheckpoint, ...]) -> int:
-    return sum(map(size_of, held))
+def _total(parts: Iterable[int | Unknown]) -> Cell:
+    """What is copied; at least so much where not all of it is."""
+    held = list(parts)
+    known = [one for one in held if isinstance(one, int)]
+    if held and not known:
+        return UNKNOWN
+    least = "" if len(known) == len(held) else ">= "
+    return Cell(f"{least}{size_text(sum(known))}")
 
 
 def _cut(line: Line) -> Cell:

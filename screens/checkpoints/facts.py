@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from screens.checkpoints.columns import ROLES
 from screens.widgets.facts import Fact
 from screens.widgets.status_bar import Part
-from services.checkpoint.backup_info import failure_reason
 from services.checkpoint.promise import promise
 from services.checkpoint.protocol.values import Status
+from services.checkpoint.reasons import reasons, why_failed
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.checkpoint.watch import CheckpointLine, Line, PartitionLine, StoreLine
 from services.model import Unknown
@@ -55,8 +55,7 @@ def _store(line: StoreLine) -> Iterator[Fact]:
 
 def _checkpoint(url: str, found: StoredCheckpoint) -> Iterator[Fact]:
     yield Fact("Promise", (Part(promise(found)),))
-    reason = failure_reason(found)
-    if reason:
+    for reason in reasons(found):
         yield Fact("Failed", (Part(reason, Role.FAILED),))
     yield Fact("Taken", tuple(_moments(found)))
     if found.cut is not None and found.cut.groups:
@@ -95,8 +94,9 @@ def _moments(found: StoredCheckpoint) -> Iterator[Part]:
 
 
 def _partition(line: PartitionLine) -> Iterator[Fact]:
-    if line.part.failure is not None:
-        yield Fact("Failed", (Part(line.part.failure, Role.FAILED),))
+    reason = why_failed(line.part, line.found)
+    if reason is not None:
+        yield Fact("Failed", (Part(reason, Role.FAILED),))
     for copy in line.part.copies:
         status = copy.copy.status
         at = f"  begun {time_text(copy.created_at_ms)}  {time_text(copy.updated_at_ms)}"

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 from services.errors import StorageError
 from services.model import Unknown
@@ -21,6 +21,9 @@ from services.topic_backup.layout import segment_of
 from services.topic_backup.segment_index import ENTRY
 from services.topic_backup.segment_reader import FIRST_POSITION
 from services.topic_backup.store.blobs import Blobs
+
+if TYPE_CHECKING:
+    from services.checkpoint.store.backup_store import BackupStore
 
 SIDE_BY_SIDE = 8
 SEGMENTS = "segments/"

@@ -1,0 +1,36 @@
+"""What is said of a checkpoint under the cursor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from screens.checkpoints.facts import line_facts
+from services.checkpoint.protocol.values import CopyId
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.watch import CheckpointLine, Line, PartitionLine
+from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, reserved
+
+
+def failed(line: Line) -> list[str]:
+    """Its reasons."""
+    facts = (one for one in line_facts(line) if one.label == "Failed")
+    return ["".join(part.text for part in one.parts) for one in facts]
+
+
+def test_equal_reasons_are_said_once_by_the_names_of_partitions(tmp_path: Path) -> None:
+    store = reserved(BackupStore(str(tmp_path)), 1)
+    for one in SUBJECTS:
+        store.copies.fail(CopyId(1, one.number, 0), "disk full")
+    found = store.read(1)
+    assert found is not None
+    line = CheckpointLine(store.address, found, opened=False)
+    assert failed(line) == ["orders-0..2 (3 partitions): disk full"]
+
+
+def test_a_partition_that_was_under_way_says_why_the_whole_has_failed(tmp_path: Path) -> None:
+    store = reserved(BackupStore(str(tmp_path)), 1)
+    store.copies.begin(CopyId(1, 1, 0), POSITION, "1.0")
+    store.fail_checkpoint(1, "group bank lags")
+    found = store.read(1)
+    assert found is not None
+    assert failed(PartitionLine(store.address, found, found.partitions[0])) == ["group bank lags"]
