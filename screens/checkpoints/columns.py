@@ -117,6 +117,8 @@ def _size(line: Line) -> Cell:
         case CheckpointLine():
             return _total(sizes(line.found))
         case PartitionLine():
+            if line.far is not None:
+                return Cell(size_text(line.far.bytes), Role.RUNNING)
             copy = line.part.counting
             size = None if copy is None else copy.size
             return EMPTY if size is None else Cell(size_text(size))
@@ -142,6 +144,8 @@ def _cut(line: Line) -> Cell:
 def _records(line: Line) -> Cell:
     if not isinstance(line, PartitionLine):
         return EMPTY
+    if line.far is not None:
+        return Cell(count(line.far.records), Role.RUNNING)
     copy = line.part.counting
     return EMPTY if copy is None or copy.manifest is None else Cell(count(copy.manifest.records))
 

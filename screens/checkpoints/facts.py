@@ -93,10 +93,27 @@ def _moments(found: StoredCheckpoint) -> Iterator[Part]:
         yield Part(f"  acknowledged {time_text(found.started.at_ms)}")
 
 
+def _holds(line: PartitionLine) -> str:
+    """What there is of it, of how much while it is copied, and where it ends."""
+    cut, number, copy = line.found.cut, line.part.number, line.part.counting
+    position = None if cut is None else cut.positions.get(number)
+    ends = "?" if position is None else count(position)
+    transit = "?" if cut is None else count(len(cut.in_transit.get(number, ())))
+    records = "?" if copy is None or copy.manifest is None else count(copy.manifest.records)
+    if line.far is not None:
+        most = "?" if line.far.offsets is None else f"<= {line.far.offsets:,}"
+        about = line.far.bytes_expected
+        size = f"{size_text(line.far.bytes)} of {'?' if about is None else f'~{size_text(about)}'}"
+        records = f"{line.far.records:,} of {most}"
+        return f"{records} records so far, {size}; cut at {ends}, {transit} in transit"
+    return f"{records} records; cut at {ends}, {transit} in transit"
+
+
 def _partition(line: PartitionLine) -> Iterator[Fact]:
     reason = why_failed(line.part, line.found)
     if reason is not None:
         yield Fact("Failed", (Part(reason, Role.FAILED),))
+    yield Fact("Holds", (Part(_holds(line)),))
     for copy in line.part.copies:
         status = copy.copy.status
         at = f"  begun {time_text(copy.created_at_ms)}  {time_text(copy.updated_at_ms)}"

@@ -5,8 +5,8 @@ What reads them is imported when one is read: who watches none does not wait for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from services.clock import now_ms
@@ -14,6 +14,7 @@ from services.errors import BreakglassError
 from services.model import Unknown
 
 if TYPE_CHECKING:
+    from services.checkpoint.progress import SoFar
     from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 
 SIDE_BY_SIDE = 4
@@ -28,6 +29,8 @@ class SeenStore:
     """The newest first."""
     at_ms: int
     """When it was read; of one that cannot be read now, when that was tried."""
+    moving: Mapping[int, Mapping[int, SoFar]] = field(default_factory=dict)
+    """How far copies under way are, by checkpoint and partition's number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class PartitionLine:
     url: str
     found: StoredCheckpoint
     part: StoredPartition
+    far: SoFar | None = None
+    """How far its copy is that is under way."""
 
 
 Line: TypeAlias = StoreLine | CheckpointLine | PartitionLine
@@ -80,7 +85,9 @@ def lines(stores: Sequence[SeenStore], opened: frozenset[tuple[str, int]]) -> It
             shown = (store.url, found.id) in opened
             yield CheckpointLine(store.url, found, shown)
             if shown:
-                yield from (PartitionLine(store.url, found, one) for one in found.partitions)
+                far = store.moving.get(found.id, {})
+                for one in found.partitions:
+                    yield PartitionLine(store.url, found, one, far.get(one.number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +109,17 @@ class CheckpointWatch:
 
     def _seen(self, url: str) -> SeenStore:
         from services.checkpoint.places import require_there
+        from services.checkpoint.progress import so_far
+        from services.checkpoint.protocol.values import Status
         from services.checkpoint.store.backup_store import BackupStore
 
         try:
-            held = BackupStore(url).all()
+            store = BackupStore(url)
+            held = store.all()
             if not held:
                 require_there(url)
-            return SeenStore(url, held, self.clock())
+            live = [one for one in held if one.status in (Status.ONGOING, Status.INCOMPLETE)]
+            moving = {one.id: so_far(store, one) for one in live}
+            return SeenStore(url, held, self.clock(), moving)
         except BreakglassError as error:
             return SeenStore(url, Unknown(str(error)), self.clock())

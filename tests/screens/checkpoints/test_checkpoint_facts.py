@@ -7,7 +7,17 @@ from pathlib import Path
 from screens.checkpoints.facts import line_facts
 from services.checkpoint.protocol.values import CopyId
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.watch import CheckpointLine, Line, PartitionLine
+from services.checkpoint.store.documents import CutDocument
+from services.checkpoint.watch import (
+    CheckpointLine,
+    CheckpointWatch,
+    Line,
+    PartitionLine,
+    lines,
+)
+from services.topic_backup.part import part_names
+from services.topic_backup.segment_index import ENTRY
+from services.topic_backup.segment_reader import MAGIC
 from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, reserved
 
 
@@ -34,3 +44,19 @@ def test_a_partition_that_was_under_way_says_why_the_whole_has_failed(tmp_path: 
     found = store.read(1)
     assert found is not None
     assert failed(PartitionLine(store.address, found, found.partitions[0])) == ["group bank lags"]
+
+
+def test_a_copy_under_way_says_how_far_it_is(tmp_path: Path) -> None:
+    store = reserved(BackupStore(str(tmp_path)), 1)
+    store.copies.begin_all({CopyId(1, one.number, 0): None for one in SUBJECTS})
+    store.decide(1, CutDocument(1, {one.number: POSITION for one in SUBJECTS}))
+    segments = tmp_path / "contents" / "1" / "1" / "0" / "segments" / "orders"
+    segments.mkdir(parents=True)
+    records, index = part_names("run", 0, 0, 0)
+    (segments / records).write_bytes(bytes(1_000))
+    entries = (ENTRY.pack(offset, 1, 10) for offset in range(20, 40))
+    (segments / index).write_bytes(MAGIC + b"".join(entries))
+    (seen,) = CheckpointWatch((store.address,)).look()
+    _, _, first, *_ = lines([seen], frozenset({(store.address, 1)}))
+    told = ["".join(part.text for part in one.parts) for one in line_facts(first)]
+    assert told[0] == "20 of <= 80 records so far, 1.0 kB of ~4.0 kB; cut at 100, 0 in transit"
