@@ -12,10 +12,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event, Thread
 from typing import Any
 
+from services.checkpoint.kafka.groups import lags, read_standing
 from services.checkpoint.kafka.log_ends import read_logs
+from services.checkpoint.kafka.scanning import nothing_to_process
 from services.checkpoint.kafka.stamps import OUTSIDE
 from services.checkpoint.participant.application import Application, Guarantee
 from services.checkpoint.participant.membership import Membership
@@ -170,15 +173,19 @@ class Branch:
         with Participant(self.membership("last"), bank) as participant:
             while quiet < QUIET or len(bank.accounts) < self.partitions:
                 assert time.monotonic() < give_up, f"{len(bank.accounts)} accounts are open"
-                quiet = 0 if participant.step() or not self._decided() else quiet + 1
+                quiet = 0 if participant.step() or not self._come_to_the_end() else quiet + 1
             return list(bank.accounts.values())
 
-    def _decided(self) -> bool:
-        """Whether no transaction is open: a killed member's hides what lies behind it."""
+    def _come_to_the_end(self) -> bool:
+        """Whether no transaction is open, which would hide what lies behind it, and all is read."""
         with self.reading() as client:
             deadline = Deadline.after(SECONDS)
             logs = read_logs(client, (self.topic,), deadline)
-            return logs.high_watermarks(deadline) == logs.stable_ends(deadline)
+            ends = logs.stable_ends(deadline)
+            if logs.high_watermarks(deadline) != ends:
+                return False
+            standing = read_standing(client, (self.group,), ends, deadline)
+            return not lags(standing, ends, partial(nothing_to_process, logs))
 
     @contextmanager
     def reading(self) -> Iterator[ReadClient]:
