@@ -70,8 +70,8 @@ def serve(
     """Serve checkpoints over HTTP, with the paths of Zeebe's /actuator/backups.
 
     It listens on this machine alone, and answers who brings the token, which is printed (or set
-    in BREAKGLASS_CHECKPOINT_TOKEN). Without --write it only shows what there is. Started anew, it
-    goes on with what it had begun.
+    in BREAKGLASS_CHECKPOINT_TOKEN). Without --write it takes and deletes none. Started anew, it
+    copies to its end what it had begun.
     """
     from services.checkpoint.kafka.topics import Wanted
     from services.checkpoint.parts import How
