@@ -101,10 +101,14 @@ def _level(line: Line) -> Cell:
 
 
 def _copied(line: Line) -> Cell:
-    if not isinstance(line, CheckpointLine):
-        return EMPTY
-    done = sum(one.status is Status.COMPLETED for one in line.found.partitions)
-    return Cell(f"{done:,}/{len(line.found.partitions):,}")
+    match line:
+        case CheckpointLine():
+            done = sum(one.status is Status.COMPLETED for one in line.found.partitions)
+            return Cell(f"{done:,}/{len(line.found.partitions):,}")
+        case PartitionLine() if line.far is not None and line.far.offsets:
+            return Cell(f"{min(line.far.records / line.far.offsets, 1):.0%}", Role.RUNNING)
+        case _:
+            return EMPTY
 
 
 def _size(line: Line) -> Cell:

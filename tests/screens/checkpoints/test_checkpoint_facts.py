@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from screens.checkpoints.columns import columns
 from screens.checkpoints.facts import line_facts
 from services.checkpoint.protocol.values import CopyId
 from services.checkpoint.store.backup_store import BackupStore
@@ -60,3 +61,5 @@ def test_a_copy_under_way_says_how_far_it_is(tmp_path: Path) -> None:
     _, _, first, *_ = lines([seen], frozenset({(store.address, 1)}))
     told = ["".join(part.text for part in one.parts) for one in line_facts(first)]
     assert told[0] == "20 of <= 80 records so far, 1.0 kB of ~4.0 kB; cut at 100, 0 in transit"
+    cells = {one.title: one.cell(first).text for one in columns(0)}
+    assert (cells["Copied"], cells["Size"], cells["Records"]) == ("25%", "1.0 kB", "20")
