@@ -20,6 +20,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from textual.app import App
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Input, TextArea
 
@@ -83,10 +84,15 @@ async def at_rest(pilot: Pilot[Any]) -> None:
         nonlocal before
         now = drawing(pilot.app)
         settled, before = now == before, now
-        return settled
+        return settled and not _owes(pilot.app.screen)
 
     for _ in range(3):
         await until(pilot, same, "rest")
+
+
+def _owes(screen: Screen[Any]) -> bool:
+    """Whether something waits for its place, or to be painted."""
+    return screen._layout_required or bool(screen._dirty_widgets)
 
 
 def drawing(app: App[Any]) -> str:
