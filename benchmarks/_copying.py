@@ -32,6 +32,7 @@ BROKER = {
     "log.index.size.max.bytes": "10485760",
     "transaction.state.log.num.partitions": "4",
     "log.segment.delete.delay.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
 }
 """Kafka's own defaults, where the lab has smaller ones; what is removed is soon gone."""
 CONSUMER = "org.apache.kafka.tools.ConsumerPerformance"

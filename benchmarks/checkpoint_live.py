@@ -2,19 +2,20 @@
 
 Producers send at half of what they reach in a closed loop, into the partitions that are copied.
 Windows with and without copying take turns; each checkpoint is taken of about as much as it can
-copy in its window.
+copy in its window. What is too much is removed before either, and gone before it begins: freeing
+gigabytes is felt by everybody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import rmtree
 from statistics import median
-from time import perf_counter
+from time import monotonic, perf_counter, sleep
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -57,7 +58,10 @@ LIVE_SHARE = 0.5
 COST, SLOWER = 0.05, 1.5
 KEPT = 0.8, 1.05
 """Shares of the rate: what is to be reached, and what is not to be passed."""
-SEGMENTS = {"retention.ms": "-1", "segment.bytes": str(64 * 2**20)}
+SEGMENT_BYTES = 64 * 2**20
+SEGMENTS = {"retention.ms": "-1", "segment.bytes": str(SEGMENT_BYTES)}
+TRIMMED_BYTES = COPIED + 2 * PARTITIONS * SEGMENT_BYTES
+"""At most, on the broker's disk: segments are removed whole."""
 ROOM_BYTES = 8 * 10**9
 ADMIN_SECONDS = 30.0
 
@@ -118,6 +122,7 @@ class _Turns:
 
     def take(self) -> Pair:
         """Produce at the same rate twice; the second time a checkpoint is copied."""
+        self._copying.trim()
         without = self._producers.run(SECONDS, self._rate)
         self._copying.trim()
         with ThreadPoolExecutor(1, "checkpoint") as pool:
@@ -131,11 +136,12 @@ class _Copying:
 
     def __init__(self, cluster: Cluster, client: ReadClient, spark: Spark, folder: Path) -> None:
         self._client, self._spark, self._folder = client, spark, folder
+        self._state = cluster.state_dir
         self._connection = {"bootstrap.servers": cluster.bootstrap_servers}
         self._admin = AdminClient({**self._connection})
 
     def trim(self) -> None:
-        """Leave in the topic what a window copies."""
+        """Leave in the topic what a window copies; back when the rest is off the disk."""
         kept = int(COPIED / RECORD_BYTES / PARTITIONS)
         deadline = Deadline.after(ADMIN_SECONDS)
         (source,) = read_sources(self._client, Topics((TOPIC,)), deadline)
@@ -145,6 +151,18 @@ class _Copying:
         ]
         for trimmed in self._admin.delete_records(starts).values():
             trimmed.result(ADMIN_SECONDS)
+        give_up = monotonic() + ADMIN_SECONDS
+        while self._held() > TRIMMED_BYTES:
+            assert monotonic() < give_up, f"{self._held():,} bytes are still there"
+            sleep(0.1)
+
+    def _held(self) -> int:
+        """Bytes of the topic's segments, those to be deleted too."""
+        found = 0
+        for segment in self._state.rglob(f"{TOPIC}-*/*.log*"):
+            with suppress(FileNotFoundError):
+                found += segment.stat().st_size
+        return found
 
     def copy(self) -> float:
         """Bytes a second from the acknowledgement of a checkpoint to its completion."""
