@@ -102,6 +102,7 @@ class RangeCopy:
                 self.run.connection,
                 self.topic,
                 share=1 / (self.run.side_by_side or 1),
+                in_sips=self.run.settings.bytes_per_second is not None,
             )
         reader = self._reader
         with jvm_errors(f"reading topic {self.topic}"):

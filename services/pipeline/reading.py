@@ -32,6 +32,12 @@ READER_OPTIONS: Mapping[str, str] = {
     "kafka.max.poll.records": "5000",
     "kafka.receive.buffer.bytes": str(1024 * 1024),
 }
+IN_SIPS: Mapping[str, str] = {
+    "kafka.fetch.max.bytes": str(1024 * 1024),
+    "kafka.max.partition.fetch.bytes": str(1024 * 1024),
+    "kafka.max.poll.records": "1000",
+}
+"""Beside live traffic: a fetch of megabytes holds up whoever comes behind it."""
 
 SMALL_RECORD = 8 * 1024
 BATCH_RECORDS = 4000
@@ -71,6 +77,8 @@ class TopicReader:
     small: bool = True
     share: float = 1.0
     """Of the cores, which others use beside it."""
+    in_sips: bool = False
+    """Fetch little at a time: it keeps to a rate."""
 
     def run(self, ranges: Ranges, worker: Worker, column: str) -> list[str]:
         """Give the records of *ranges* to *worker*, task by task; returns what it answered.
@@ -123,7 +131,8 @@ class TopicReader:
     def _records(self, ranges: Ranges) -> DataFrame:
         starts = {str(number): start for number, (start, _) in ranges.items()}
         ends = {str(number): end for number, (_, end) in ranges.items()}
-        reader = self.session.read.format("kafka").options(**READER_OPTIONS)
+        options = {**READER_OPTIONS, **(IN_SIPS if self.in_sips else {})}
+        reader = self.session.read.format("kafka").options(**options)
         for key, value in self.connection.items():
             reader = reader.option(f"kafka.{key}", value)
         return (
