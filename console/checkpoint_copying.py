@@ -94,8 +94,6 @@ def failure_printed(
 def _of_request(store: BackupStore, request: str) -> StoredCheckpoint | None:
     # What the store does not tell now is no reason to hide the error that is told.
     with suppress(BreakglassError):
-        for id in reversed(store.ids()):
-            found = store.read(id)
-            if found is not None and found.take is not None and found.take.request == request:
-                return found
+        id = store.id_of(request)
+        return None if id is None else store.read(id)
     return None

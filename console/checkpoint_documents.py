@@ -25,7 +25,7 @@ def brief(found: StoredCheckpoint) -> dict[str, Any]:
         "promise": promise(found),
         "failure": "; ".join(reasons(found)) or None,
         "partitions": len(found.partitions),
-        "completed": completed(found),
+        "completed": found.completed,
         "bytes": whole_size(found),
         "created_at_ms": found.created_at_ms,
         "acknowledged_at_ms": None if found.started is None else found.started.at_ms,
@@ -59,13 +59,6 @@ def verification(last: VerifiedDocument) -> dict[str, Any]:
         "bytes": last.size,
         "damage": dict(last.damage),
     }
-
-
-def completed(found: StoredCheckpoint) -> int:
-    """Partitions that are copied."""
-    from services.checkpoint.protocol.values import Status
-
-    return sum(one.status is Status.COMPLETED for one in found.partitions)
 
 
 def _partition(one: StoredPartition, found: StoredCheckpoint, far: SoFar | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from console.checkpoint_documents import brief, completed, document
+from console.checkpoint_documents import brief, document
 from console.checkpoint_options import Id, Store, all_in, found_in, store_at
 from console.options import AsJson
 from console.output import Column, print_json, print_lines, print_table, say
@@ -70,7 +70,7 @@ def print_checkpoint(found: StoredCheckpoint, moving: Mapping[int, SoFar] | None
 def _head(found: StoredCheckpoint) -> Iterator[str]:
     from services.checkpoint.reasons import reasons
 
-    done = f"{completed(found):,} of {len(found.partitions):,} partitions copied"
+    done = f"{found.completed:,} of {len(found.partitions):,} partitions copied"
     yield f"checkpoint {found.id}  {level_of(found)}  {found.status}  {done}  {_size(found)} bytes"
     yield promise(found)
     for reason in reasons(found):
@@ -126,7 +126,7 @@ def _size(found: StoredCheckpoint) -> str:
 
 
 def _line(found: StoredCheckpoint) -> tuple[object, ...]:
-    done = f"{completed(found):,}/{len(found.partitions):,}"
+    done = f"{found.completed:,}/{len(found.partitions):,}"
     asked = time_text(found.created_at_ms)
     return found.id, level_of(found), found.status, done, _size(found), asked, _verified(found)
 

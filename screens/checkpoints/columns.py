@@ -103,8 +103,7 @@ def _level(line: Line) -> Cell:
 def _copied(line: Line) -> Cell:
     match line:
         case CheckpointLine():
-            done = sum(one.status is Status.COMPLETED for one in line.found.partitions)
-            return Cell(f"{done:,}/{len(line.found.partitions):,}")
+            return Cell(f"{line.found.completed:,}/{len(line.found.partitions):,}")
         case PartitionLine() if line.far is not None and line.far.offsets:
             return Cell(f"{min(line.far.records / line.far.offsets, 1):.0%}", Role.RUNNING)
         case _:

@@ -21,6 +21,7 @@ from screens.checkpoints.messages import CheckpointsLooked
 from screens.context import Context
 from screens.messages import CopyAsked
 from screens.page import Page
+from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
 from screens.widgets.prompt import Prompt
@@ -37,7 +38,7 @@ from services.checkpoint.watch import (
     key_of,
     lines,
 )
-from services.errors import BreakglassError, UsageError
+from services.errors import UsageError
 from services.model import Unknown
 from themes.roles import Role
 
@@ -226,10 +227,8 @@ class CheckpointsScreen(Page):
         stores: tuple[SeenStore, ...] | Unknown
         try:
             stores = self.context.checkpoints.look()
-        except BreakglassError as error:
-            stores = Unknown(str(error))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
-            stores = Unknown(f"the stores cannot be read ({type(error).__name__}: {error})")
+            stores = Unknown(in_words(error, "the stores cannot be read"))
         self.post_message(CheckpointsLooked(stores))
 
 

@@ -86,6 +86,13 @@ class CommittedLog:
             else:
                 return
 
+    def records(self, start: int, end: int) -> Iterator[Record]:
+        """The committed records with offsets in ``[start, end)``. Raises as `batches`."""
+        for batch in self.batches(start, end):
+            for record in batch.records(self.where):
+                if start <= record.offset < end:
+                    yield record
+
     def _fetch(self, position: int, size: int) -> tuple[bytes, list[tuple[int, int]]]:
         return until(Deadline.after(REQUEST_SECONDS), lambda: self._ask(position, size))
 

@@ -35,7 +35,7 @@ def copy_exactly(log: CommittedLog, start: int, end: int, target: PartTarget) ->
 def copy_chosen(log: CommittedLog, offsets: Collection[int], target: PartTarget) -> list[Part]:
     """Copy the committed records at these *offsets* alone; returns their parts. Raises as above."""
     wanted = frozenset(offsets)
-    records = _records(log, min(wanted), max(wanted) + 1)
+    records = log.records(min(wanted), max(wanted) + 1)
     chosen = (one for one in records if one.offset in wanted)
     with storage_errors(target.folder.where()), PartTask(target, attempt=0) as task:
         parts = [part for chunk in _chunks(log, chosen) for part in task.take(chunk)]
@@ -44,7 +44,7 @@ def copy_chosen(log: CommittedLog, offsets: Collection[int], target: PartTarget)
 
 def exact_chunks(log: CommittedLog, start: int, end: int) -> Iterator[Chunk]:
     """The committed records with offsets in ``[start, end)``, encoded."""
-    return _chunks(log, _records(log, start, end))
+    return _chunks(log, log.records(start, end))
 
 
 def _chunks(log: CommittedLog, left: Iterator[Record]) -> Iterator[Chunk]:
@@ -57,10 +57,3 @@ def _chunks(log: CommittedLog, left: Iterator[Record]) -> Iterator[Chunk]:
             bounds=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
             data=memoryview(b"".join(encoded)),
         )
-
-
-def _records(log: CommittedLog, start: int, end: int) -> Iterator[Record]:
-    for batch in log.batches(start, end):
-        for record in batch.records(log.where):
-            if start <= record.offset < end:
-                yield record

@@ -110,12 +110,10 @@ class Spark:
         with self._starting:
             if self._session is None:
                 began, self._shared = time.monotonic(), _running()
-                self._session = self._started()
+                log = self._log or log_file()
+                self._session = _start(self._master, self._settings, log, self._niceness)
                 self.seconds_to_start = time.monotonic() - began
             return self._session
-
-    def _started(self) -> SparkSession:
-        return _start(self._master, self._settings, self._log or log_file(), self._niceness)
 
 
 @contextmanager

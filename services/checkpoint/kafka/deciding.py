@@ -14,7 +14,13 @@ from functools import partial
 from services.checkpoint.kafka.compaction import require_uncompacted
 from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
 from services.checkpoint.kafka.control_log import read_control
-from services.checkpoint.kafka.epochs import Histories, epoch_at, read_histories, told
+from services.checkpoint.kafka.epochs import (
+    NO_LEADER,
+    Histories,
+    epochs_before,
+    read_histories,
+    require_same_log,
+)
 from services.checkpoint.kafka.groups import drained, read_by, read_standing
 from services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
@@ -23,7 +29,6 @@ from services.checkpoint.kafka.scanning import nothing_to_process, read_cut
 from services.checkpoint.kafka.states import places, with_states
 from services.checkpoint.kafka.topics import incarnation, of, subjects
 from services.checkpoint.kafka.unnamed import require_named
-from services.checkpoint.protocol.epochs import diverged
 from services.checkpoint.protocol.lineage import (
     Lineage,
     Offsets,
@@ -40,7 +45,7 @@ from services.checkpoint.store.documents import (
     TakeDocument,
 )
 from services.clock import now_ms
-from services.errors import ClusterError, EvidenceChanged
+from services.errors import EvidenceChanged
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
@@ -131,18 +136,14 @@ def _histories(logs: Logs, ends: Ends) -> Histories:
 def _require_same(
     started: StartedDocument, numbered: Mapping[TopicPartition, int], histories: Histories
 ) -> None:
-    """Return if the logs are those in which the checkpoint was started (H10).
+    """Return if the logs are those in which the checkpoint was started.
 
-    Raises:
-        ClusterError: one was cut and written anew.
-        TimedOut: a leader does not tell.
+    Raises: as `require_same_log`.
     """
     for partition, number in numbered.items():
         if number in started.epochs:
             last = EpochStart(started.epochs[number], started.positions[number] - 1)
-            reason = diverged(partition, [last], told(partition, histories))
-            if reason:
-                raise ClusterError(reason)
+            require_same_log(partition, [last], histories.get(partition, NO_LEADER))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,9 @@ class _Task:
             for name, policy in self.take.groups.items()
         }
         cut = self._numbers(self.told)
-        return CutDocument(now_ms(), cut, groups, epochs=self._epochs(cut, self.histories))
+        return CutDocument(
+            now_ms(), cut, groups, epochs=epochs_before(self.numbered, cut, self.histories)
+        )
 
     def coordinated(self) -> CutDocument:
         cut = {
@@ -248,8 +251,8 @@ class _Task:
     @property
     def _sought(self) -> Sought:
         """Every record of the groups."""
-        ids = {one.partition: one.topic_id.hex for one in self.logs.states}
-        causes = {(ids[one], one.partition): number for one, number in self.numbered.items()}
+        there = places(self.take, self.logs.states)
+        causes = {(one.topic_id, one.partition.partition): number for number, one in there.items()}
         return Sought(self.numbered, causes, tuple(self.take.groups))
 
     def _document(
@@ -275,18 +278,9 @@ class _Task:
             dict(cut),
             groups,
             in_transit,
-            epochs=self._epochs(cut, self.histories),
-            in_transit_epochs=self._epochs(last, read.histories),
+            epochs=epochs_before(self.numbered, cut, self.histories),
+            in_transit_epochs=epochs_before(self.numbered, last, read.histories),
         )
-
-    def _epochs(self, ends: Offsets, histories: Histories) -> dict[int, int]:
-        """What wrote the offsets before *ends*, by number, where known."""
-        found = {
-            number: epoch_at(one, ends[number], histories)
-            for one, number in self.numbered.items()
-            if number in ends
-        }
-        return {number: epoch for number, epoch in found.items() if epoch is not None}
 
     def _numbers(self, ends: Mapping[TopicPartition, int]) -> dict[int, int]:
         return {self.numbered[one]: end for one, end in ends.items()}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from services.checkpoint.kafka.log_ends import Logs
-from services.errors import TimedOut
+from services.checkpoint.protocol.epochs import diverged
+from services.errors import ClusterError, TimedOut
 from services.kafka.replicas.replica_reader import ReplicaReader
 from services.kafka.wire.deadline import Deadline
 from services.model import EpochHistory, TopicPartition, Unknown
+from services.topic_backup.summary import EpochStart
 
 Histories = Mapping[TopicPartition, EpochHistory | Unknown]
+NO_LEADER = Unknown("it has no leader")
+"""In place of the history of a partition that nobody leads."""
 DEPTHS = (64, 1024)
 """How many epochs are read back, one step after the other, until an offset's is among them."""
 
@@ -52,22 +56,32 @@ def _short(
     ]
 
 
-def told(partition: TopicPartition, histories: Histories) -> EpochHistory:
-    """The history of *partition*.
+def require_same_log(
+    partition: TopicPartition, wanted: Iterable[EpochStart], history: EpochHistory | Unknown
+) -> None:
+    """Return if the log is still the one that records of *wanted* were read from (H10).
 
     Raises:
-        TimedOut: its leader did not tell.
+        ClusterError: it was cut and written anew.
+        TimedOut: its leader did not tell its *history*.
     """
-    history = histories.get(partition, Unknown("it has no leader"))
     if isinstance(history, Unknown):
         raise TimedOut(
             f"the leader epochs of {partition} cannot be read ({history.reason}): try again",
             history.reason,
         )
-    return history
+    reason = diverged(partition, wanted, history)
+    if reason:
+        raise ClusterError(reason)
 
 
-def epoch_at(partition: TopicPartition, end: int, histories: Histories) -> int | None:
-    """The leader epoch that wrote the offset before *end*; None where that is not known."""
-    history = histories.get(partition)
-    return history.epoch_at(end - 1) if isinstance(history, EpochHistory) else None
+def epochs_before(
+    numbered: Mapping[TopicPartition, int], ends: Mapping[int, int], histories: Histories
+) -> dict[int, int]:
+    """The leader epochs that wrote the offsets before *ends*, by number, where known."""
+    found = {
+        number: history.epoch_at(ends[number] - 1)
+        for one, number in numbered.items()
+        if number in ends and isinstance(history := histories.get(one), EpochHistory)
+    }
+    return {number: epoch for number, epoch in found.items() if epoch is not None}

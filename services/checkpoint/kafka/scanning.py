@@ -40,11 +40,9 @@ def scan(logs: Logs, partition: TopicPartition, start: int, end: int) -> Iterato
     log = committed_log(logs, partition)
     if start >= end:
         return
-    for batch in log.batches(start, end):
-        for record in batch.records(log.where):
-            if start <= record.offset < end:
-                stamp = require_stamp(partition, record.offset, record.headers)
-                yield Seen(partition, record.offset, stamp)
+    for record in log.records(start, end):
+        stamp = require_stamp(partition, record.offset, record.headers)
+        yield Seen(partition, record.offset, stamp)
 
 
 def require_stamp(partition: TopicPartition, offset: int, headers: Headers) -> Stamp:

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from services.checkpoint.kafka.control import CONTROL_TOPIC, Control, take_record
 from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
-from services.checkpoint.kafka.epochs import Histories, epoch_at, read_histories
+from services.checkpoint.kafka.epochs import Histories, epochs_before, read_histories
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_ends, read_logs, settled
 from services.checkpoint.kafka.scanning import committed_log
 from services.checkpoint.kafka.stamps import marker_headers, stamp_of
@@ -154,10 +154,7 @@ class KafkaTopics:
         deadline = Deadline.after(ASK_SECONDS)
         wanted = {of(one): positions[one.number] - 1 for one in partitions}
         histories = until(deadline, lambda: self._histories(wanted, deadline))
-        found = {
-            one.number: epoch_at(of(one), positions[one.number], histories) for one in partitions
-        }
-        return {number: epoch for number, epoch in found.items() if epoch is not None}
+        return epochs_before({of(one): one.number for one in partitions}, positions, histories)
 
     def _histories(self, wanted: Ends, deadline: Deadline) -> Histories:
         logs = read_logs(self._client, self._wanted.topics, deadline)

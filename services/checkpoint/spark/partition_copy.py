@@ -10,13 +10,12 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
-from services.checkpoint.protocol.epochs import diverged
+from services.checkpoint.kafka.epochs import require_same_log
 from services.checkpoint.spark.copied_files import channel_store, manifest_of, segments_store
 from services.checkpoint.store.documents import ManifestDocument
 from services.errors import ClusterError, EvidenceChanged, TimedOut
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
-from services.model import Unknown
 from services.pipeline.backup import jobs
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.continuing import Stretch
@@ -138,18 +137,8 @@ class PartitionCopy:
 
     def _require_written(self) -> None:
         """Return if the log is still the one that the cut was decided on (H10)."""
-        if not self.written:
-            return
-        history = self.partition.epochs
-        if isinstance(history, Unknown):
-            raise TimedOut(
-                f"the leader epochs of {self.partition.partition} cannot be read "
-                f"({history.reason}): try again",
-                history.reason,
-            )
-        reason = diverged(self.partition.partition, self.written, history)
-        if reason:
-            raise ClusterError(reason)
+        if self.written:
+            require_same_log(self.partition.partition, self.written, self.partition.epochs)
 
     def _require_kept(self, start: int) -> None:
         if start > self.needed:

@@ -132,7 +132,9 @@ class Files:
 
         Of a deleted checkpoint nothing stays that is written later.
         """
-        return not self.create_all({name: document})
+        new = self._documents.create(str(name), encode(document))
+        self._remove_behind_deletion([name])
+        return new
 
     def create_all(self, documents: Mapping[Name, Document]) -> list[Name]:
         """Write many at a time; those that were there already. As `create`."""
@@ -140,11 +142,14 @@ class Files:
             contents = {str(name): encode(one) for name, one in documents.items()}
             created = pool.map(lambda one: self._documents.create(*one), contents.items())
             others = [name for name, new in zip(documents, created, strict=True) if not new]
+        self._remove_behind_deletion(documents)
+        return others
+
+    def _remove_behind_deletion(self, written: Iterable[Name]) -> None:
         # Whoever deletes says so before looking for what there is: one of the two sees the other.
-        for id in {name.checkpoint for name in documents if name.entry not in KEPT}:
+        for id in {name.checkpoint for name in written if name.entry not in KEPT}:
             if self.is_deleted(id):
                 self.remove_rest(id)
-        return others
 
     def is_deleted(self, id: int) -> bool:
         """Whether a checkpoint was deleted, be some of it there still."""
@@ -152,9 +157,7 @@ class Files:
 
     def remove_rest(self, id: int) -> None:
         """Remove whatever is there of a checkpoint but the documents that keep its id taken."""
-        kept = {f"{of_checkpoint(id, one)}" for one in KEPT}
-        listed = (f"{id}/{one}" for one in self.blobs(f"{CHECKPOINTS}/{id}").names())
-        self._documents.remove([one for one in listed if one not in kept])
+        self._documents.remove(self._rest_of_documents(id))
         held = self.blobs(f"{CONTENTS}/{id}")
         held.remove(held.names())
         for folder in (CHECKPOINTS, CONTENTS):
@@ -162,9 +165,12 @@ class Files:
 
     def has_rest(self, id: int) -> bool:
         """Whether there is anything that `remove_rest` would remove."""
-        documents = set(self.blobs(f"{CHECKPOINTS}/{id}").names())
-        kept = {f"{one}.json" for one in KEPT}
-        return bool(documents - kept or self.blobs(f"{CONTENTS}/{id}").names())
+        return bool(self._rest_of_documents(id) or self.blobs(f"{CONTENTS}/{id}").names())
+
+    def _rest_of_documents(self, id: int) -> list[str]:
+        kept = {str(of_checkpoint(id, one)) for one in KEPT}
+        listed = (f"{id}/{one}" for one in self.blobs(f"{CHECKPOINTS}/{id}").names())
+        return [one for one in listed if one not in kept]
 
     def _remove_empty(self, folder: str) -> None:
         """Remove folders with nothing in them; object stores have none."""

@@ -135,6 +135,11 @@ class StoredCheckpoint:
     """When every byte was read last."""
 
     @property
+    def completed(self) -> int:
+        """How many partitions are copied."""
+        return sum(one.status is Status.COMPLETED for one in self.partitions)
+
+    @property
     def verified(self) -> VerifiedDocument | None:
         """The last verification of the copies that stand for it; None: they never were."""
         counting = {one.number: one.counting for one in self.partitions}

@@ -112,14 +112,7 @@ def _foreign(
     first, count = -1, 0
     beside = stretches(runs, source.log_start, source.stable_end, transactional=transactional)
     for start, end in beside:
-        for offset in _committed(log, start, end):
-            first = offset if first < 0 else first
+        for record in log.records(start, end):
+            first = record.offset if first < 0 else first
             count += 1
     return Foreign(source.partition, first, count)
-
-
-def _committed(log: CommittedLog, start: int, end: int) -> Iterator[int]:
-    for batch in log.batches(start, end):
-        for record in batch.records(log.where):
-            if start <= record.offset < end:
-                yield record.offset

@@ -256,10 +256,9 @@ class _TopicTail:
         start = max(live.log_start, min(one.offset for one in lacking))
         log = CommittedLog(self.client.sender, live.leader, live.partition)
         if start < live.stable_end:
-            for batch in log.batches(start, live.stable_end):
-                for record in batch.records(log.where):
-                    if record.offset >= start and (digest := content(record)) in wanted:
-                        found[digest] += 1
+            for record in log.records(start, live.stable_end):
+                if (digest := content(record)) in wanted:
+                    found[digest] += 1
         return found
 
     def _topic_plan(
