@@ -18,7 +18,10 @@ from console.output import print_json, say
 from services.topic_backup.display import BytesAs
 
 if TYPE_CHECKING:
+    from services.topic_backup.reader import PartitionReader
     from services.topic_backup.reindex import Reindexed
+
+MOST_SAID = 100
 
 app = new_app("Back up topics in the Kafka Backup format; read backups, rebuild their indexes.")
 app.command()(run)
@@ -62,7 +65,8 @@ def cat(
     """Print the records of one partition of a backup, one JSON object a record.
 
     Backups of Kafka Backup's own connectors are read as well as ours. What is not part of the
-    backup, as the torn end that a killed writer left, is passed over with a note on stderr.
+    backup, as the torn end that a killed writer left, is passed over with a note on stderr. Where
+    files are damaged every record is printed that can be proved; then it ends with 1.
     """
     from json import dumps
 
@@ -76,8 +80,19 @@ def cat(
         for record in reader.records(start, end):
             sys.stdout.write(dumps(as_json(record, bytes_as), indent=indent) + "\n")
     finally:
-        for left_out in reader.left_out:
-            say(str(left_out))
+        _say_left_out(reader)
+    if reader.salvaged or reader.damages:
+        raise typer.Exit(1)
+
+
+def _say_left_out(reader: PartitionReader) -> None:
+    for left_out in reader.left_out[:MOST_SAID]:
+        say(str(left_out))
+    if len(reader.left_out) > MOST_SAID:
+        say(f"and {len(reader.left_out) - MOST_SAID:,} more places")
+    if reader.salvaged:
+        for stretch in reader.stretches[:MOST_SAID]:
+            say(f"salvaged: {stretch}")
 
 
 @app.command()

@@ -11,9 +11,10 @@ import errno
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from io import FileIO
+from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
@@ -29,6 +30,7 @@ _NEXT_STEPS = {
     errno.EACCES: "check the owner and the permissions",
     errno.EPERM: "check the owner and the permissions",
     errno.EROFS: "choose a folder on a writable file system",
+    errno.EINVAL: "take the file from another copy",
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
@@ -53,6 +55,37 @@ def file_size(path: Path) -> int | None:
             return path.stat().st_size
         except FileNotFoundError:
             return None
+
+
+def opened(path: Path) -> FileIO:
+    """The regular file at *path*, for reading; every file of a backup is opened here.
+
+    A FIFO would keep its reader for ever, and a device does not end: both are refused. Raises
+    OSError.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return FileIO(descriptor, "rb")
+
+
+def read_whole(folder: Folder, name: str, most: int) -> bytes:
+    """All of a file that may have *most* bytes; not even its size is allocated before.
+
+    Raises:
+        StorageError: it cannot be read, or is larger.
+    """
+    where = folder.where(name)
+    with folder.open(name) as file, storage_errors(where):
+        size = file.seek(0, os.SEEK_END)
+        if size > most:
+            raise StorageError(
+                f"{where} has {size:,} bytes, and no such file has more than {most:,}: take it "
+                "from another copy."
+            )
+        file.seek(0)
+        return file.read(size)
 
 
 class AppendFile(Protocol):
@@ -161,9 +194,18 @@ class LocalFolder:
     def size(self, name: str) -> int | None:
         return file_size(self.path / name)
 
+    def state(self, name: str) -> tuple[int, ...] | None:
+        """What changes whenever the file does; None where there is none."""
+        with storage_errors(self.where(name)):
+            try:
+                found = (self.path / name).stat()
+            except FileNotFoundError:
+                return None
+        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
     def open(self, name: str) -> BinaryIO:
         with storage_errors(self.where(name)):
-            return (self.path / name).open("rb")
+            return BufferedReader(opened(self.path / name))
 
     def append(self, name: str, at: int) -> AppendFile:
         return LocalAppendFile(self.path / name, at)

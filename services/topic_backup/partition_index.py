@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from services.errors import DamagedBackup
-from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.folder import Folder, read_whole
 from services.topic_backup.layout import partition_index_name
 from services.topic_backup.record import LENGTH
 from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, check_magic
@@ -61,11 +61,7 @@ def read(folder: Folder, partition: int) -> tuple[Entry, ...]:
     where = folder.where(name)
     with folder.open(name) as file:
         check_magic(file, where)
-        with storage_errors(where):
-            content = file.read(MAX_INDEX_BYTES + 1)
-    if len(content) > MAX_INDEX_BYTES:
-        raise DamagedBackup(where, MAX_INDEX_BYTES, "no partition index is this large")
-    return decode(content, where)
+    return decode(read_whole(folder, name, MAX_INDEX_BYTES)[FIRST_POSITION:], where)
 
 
 def decode(content: bytes, where: str) -> tuple[Entry, ...]:

@@ -55,7 +55,7 @@ class _Entries:
         self._last = -1
 
     def found(self) -> Iterator[Entry]:
-        while self._at is not None and (entry := self._entry(self._at)) is not None:
+        while (entry := self._entry(self._at)) is not None:
             if not self._follows(entry):
                 place = self._next_place()
                 if place is None:

@@ -12,6 +12,7 @@ from services.topic_backup.segment_reader import Placed
 class Proof(StrEnum):
     """Why the bytes of a record are believed to be a record that was written."""
 
+    COMMITTED = "the segment has the bytes that were committed"
     INDEX = "the index names each record at its place"
     BEHIND_STRAY = "the index names where each record ends, behind stray bytes"
     SHIFTED = "the index names each record, all of them at another place than it says"

@@ -26,7 +26,7 @@ class Records:
         self._start = 0
         self._memo: tuple[int, Placed | None] = (-1, None)
 
-    def bytes(self, start: int, end: int) -> bytes:
+    def held(self, start: int, end: int) -> bytes:
         """The bytes ``[start, end)``, fewer where the file ends before."""
         end = min(end, self.end)
         if start >= end:
@@ -51,7 +51,7 @@ class Records:
 
     def offset_at(self, position: int) -> int | None:
         """The offset that a record at *position* would have."""
-        held = self.bytes(position, position + OFFSET_BYTES)
+        held = self.held(position, position + OFFSET_BYTES)
         return int.from_bytes(held) if len(held) == OFFSET_BYTES else None
 
     def positions_of(self, pattern: bytes, start: int, end: int) -> Iterator[int]:
@@ -59,7 +59,7 @@ class Records:
         end = min(end, self.end)
         while start < end:
             upto = min(start + CHUNK_BYTES, end)
-            window = self.bytes(start, upto + len(pattern) - 1)
+            window = self.held(start, upto + len(pattern) - 1)
             at = window.find(pattern)
             while at >= 0:
                 yield start + at
@@ -75,7 +75,7 @@ class Records:
             return None
 
     def _decode(self, position: int) -> Placed:
-        self.bytes(position, position + 1)
+        self.held(position, position + 1)
         while True:
             base = self._start
             try:

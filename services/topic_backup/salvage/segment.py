@@ -9,7 +9,7 @@ no entries, `walking` reads record by record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from services.topic_backup.layout import MAX_INT64
 from services.topic_backup.record import encode
@@ -56,7 +56,7 @@ class SegmentSalvage:
         self._shift = 0
         """How many bytes records lie behind where their entries say."""
         self._proved = 0
-        self._bytes_before = b""
+        self._before_it: Placed | None = None
 
     def pieces(self) -> Iterator[Piece]:
         """Records and unread bytes, from the first byte to the last."""
@@ -84,16 +84,16 @@ class SegmentSalvage:
             yield from self._before(placed)
             proof = Proof.BEHIND_STRAY
         self._at, self._last = placed.end, placed.record.offset
-        self._bytes_before = encode(placed.record)
+        self._before_it = placed
         self._proved += 1
         yield Found(placed, proof)
 
     def _before(self, placed: Placed) -> Iterator[Piece]:
         """Bytes that a killed writer left: pieces of the very record, or it once more, whole."""
         whole = encode(placed.record)
-        held = self._records.bytes(self._at, placed.position)
+        held = self._records.held(self._at, placed.position)
         offset = placed.record.offset
-        if held == whole or held == self._bytes_before:
+        if held == whole or (self._before_it and held == encode(self._before_it.record)):
             cause = Cause.DOUBLE
         elif _prefixes(held, whole):
             cause = Cause.STRAY
@@ -124,7 +124,7 @@ class SegmentSalvage:
         return found[0] if close and len(found) == 1 else None
 
     def _explained(self, begin: int, placed: Placed) -> bool:
-        held = self._records.bytes(begin, placed.position)
+        held = self._records.held(begin, placed.position)
         return _prefixes(held, encode(placed.record))
 
     def _anchored(self, entry: Entry, ahead: int, shift: int | None = None) -> bool:
@@ -141,9 +141,12 @@ class SegmentSalvage:
             placed = self._records.at(end)
             between = placed is not None and entry.offset < placed.record.offset < behind.offset
             return between or self._fit(behind, shift) is not None
-        return (
-            self._fit(behind, shift) is not None or self._records.offset_at(end) == behind.offset
-        )
+        return self._fit(behind, shift) is not None or self._begins(behind, end)
+
+    def _begins(self, entry: Entry, place: int) -> bool:
+        """Whether the offset of *entry* stands at *place*, or as much of it as there is."""
+        held = self._records.held(place, place + OFFSET_BYTES)
+        return bool(held) and entry.offset.to_bytes(OFFSET_BYTES)[: len(held)] == held
 
     def _ends_at(self, end: int, offset: int) -> bool:
         """Whether the last indexed record ends at *end*: nothing is there, or one behind it."""
@@ -154,16 +157,14 @@ class SegmentSalvage:
             return False
         return self._records.at(end) is not None or self._records.torn_at(end)
 
-    def _found_again(self) -> Iterator[Piece]:
+    def _found_again(self) -> Generator[Piece, None, bool]:
         """Go on where entries fit to records again; returns whether they do."""
         for number in range(MOST_ENTRIES):
             entry = self._entries.peek(number)
             if entry is None:
                 break
             for shift in self._shifts(entry):
-                # Zeros that were put in look like the beginning of the record at offset 0.
-                surely = shift == self._shift or entry.offset > 0
-                if surely and self._chain(number, shift):
+                if self._chain(number, shift):
                     self._entries.take(number)
                     self._shift = shift
                     yield from self._up_to(entry, number)
@@ -182,6 +183,9 @@ class SegmentSalvage:
         """How far the record of *entry* may lie from where it says, the present shift first."""
         if entry.position + self._shift >= self._at:
             yield self._shift
+        if entry.offset == 0:
+            # Zeros that were put in look like the beginning of that record.
+            return
         upto = entry.position + self._shift + MOST_SHIFTED
         pattern = entry.offset.to_bytes(OFFSET_BYTES)
         for place in self._records.positions_of(pattern, self._at, upto):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from services.topic_backup.record import encode
 from services.topic_backup.salvage.finding import Cause, Found, Piece, Proof, Unread
-from services.topic_backup.salvage.records import Records
+from services.topic_backup.salvage.records import OFFSET_BYTES, Records
 from services.topic_backup.segment_reader import CHUNK_BYTES, Placed
 
 CHAIN = 3
@@ -21,6 +21,8 @@ _HEAD = re.compile(
 )
 """Where an offset and a timestamp type may stand."""
 HEAD_BYTES = 12
+MOST_TRIES = 1_000_000
+"""Places at which a record is looked for behind damage; zeros make each byte such a place."""
 MOST_STEP = 1_000
 """Offsets from one record to the next that are believed among damage."""
 
@@ -61,13 +63,13 @@ class Walk:
                 yield Unread(at, at + before.length, Cause.DOUBLE, self._last + 1, self._last + 1)
                 at += before.length
                 continue
-            if placed is None and self._torn(at, self._last):
+            found = self._behind(at + 1)
+            if found is None and placed is None and self._torn(at, self._last):
                 yield Unread(at, end, Cause.TAIL, self._last + 1, None)
                 return
-            found = self._behind(at + 1)
             offset = None if found is None else found.record.offset
-            yield Unread(at, end if found is None else found.position, Cause.DAMAGE,
-                         self._last + 1, offset)
+            upto = end if found is None else found.position
+            yield Unread(at, upto, Cause.DAMAGE, self._last + 1, offset)
             if found is None:
                 return
             at, before = found.position, None
@@ -109,14 +111,18 @@ class Walk:
 
     def _doubles(self, before: Placed, at: int) -> bool:
         """Whether the record *before* stands at *at* once more."""
-        return self._records.bytes(at, at + before.length) == encode(before.record)
+        return self._records.held(at, at + before.length) == encode(before.record)
 
     def _behind(self, at: int) -> Placed | None:
         """The first record from *at* on that begins a chain."""
-        end = self._records.end
-        while at < end:
-            window = self._records.bytes(at, min(at + CHUNK_BYTES, end))
+        end, tries = self._records.end, 0
+        while at < end and tries < MOST_TRIES:
+            window = self._records.held(at, min(at + CHUNK_BYTES, end))
             for match in _HEAD.finditer(window):
+                tries += 1
+                offset = int.from_bytes(window[match.start() : match.start() + OFFSET_BYTES])
+                if not self._rises(offset, self._last):
+                    continue
                 placed = self._fitting(at + match.start(), self._last)
                 if placed is not None and (behind := self._chain(placed)):
                     # Its end is proved, and its beginning only by an offset that fits closely.
