@@ -86,7 +86,8 @@ class _Entries:
             return close and at + ENTRY.size == self._size
         if entry.offset < behind.offset and entry.end == behind.position and self._within(behind):
             return True
-        return close and at == self._at
+        contradicted = self._possible(behind) and behind.offset <= entry.offset
+        return close and at == self._at and not contradicted
 
     def _follows(self, entry: Entry) -> bool:
         return self._possible(entry) and self._end in (None, entry.position)

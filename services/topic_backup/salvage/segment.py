@@ -146,7 +146,7 @@ class SegmentSalvage:
     def _begins(self, entry: Entry, place: int) -> bool:
         """Whether the offset of *entry* stands at *place*, or as much of it as there is."""
         held = self._records.held(place, place + OFFSET_BYTES)
-        return bool(held) and entry.offset.to_bytes(OFFSET_BYTES)[: len(held)] == held
+        return entry.offset.to_bytes(OFFSET_BYTES)[: len(held)] == held
 
     def _ends_at(self, end: int, offset: int) -> bool:
         """Whether the last indexed record ends at *end*: nothing is there, or one behind it."""

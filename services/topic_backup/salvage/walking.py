@@ -21,7 +21,7 @@ _HEAD = re.compile(
 )
 """Where an offset and a timestamp type may stand."""
 HEAD_BYTES = 12
-MOST_TRIES = 1_000_000
+MOST_TRIES = 100_000
 """Places at which a record is looked for behind damage; zeros make each byte such a place."""
 MOST_STEP = 1_000
 """Offsets from one record to the next that are believed among damage."""
@@ -116,10 +116,12 @@ class Walk:
     def _behind(self, at: int) -> Placed | None:
         """The first record from *at* on that begins a chain."""
         end, tries = self._records.end, 0
-        while at < end and tries < MOST_TRIES:
+        while at < end:
             window = self._records.held(at, min(at + CHUNK_BYTES, end))
             for match in _HEAD.finditer(window):
                 tries += 1
+                if tries > MOST_TRIES:
+                    return None
                 offset = int.from_bytes(window[match.start() : match.start() + OFFSET_BYTES])
                 if not self._rises(offset, self._last):
                     continue
