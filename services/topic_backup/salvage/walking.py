@@ -17,12 +17,14 @@ from services.topic_backup.segment_reader import CHUNK_BYTES, Placed
 CHAIN = 3
 """Records in a row, with rising offsets, behind damage."""
 _HEAD = re.compile(
-    rb"(?=[\x00-\x7f][\x00-\xff]{7}(?:\x00\x00\x00[\x00\x01]|\xff\xff\xff[\xfe\xff]))"
+    rb"(?!\x00{8})(?=[\x00-\x7f][\x00-\xff]{7}(?:\x00\x00\x00[\x00\x01]|\xff\xff\xff[\xfe\xff]))"
 )
-"""Where an offset and a timestamp type may stand."""
+"""Where an offset and a timestamp type may stand; not offset 0, which any zeros are."""
 HEAD_BYTES = 12
 MOST_TRIES = 100_000
-"""Places at which a record is looked for behind damage; zeros make each byte such a place."""
+"""Places at which a record is looked for behind damage."""
+MOST_LOOKED_AT = 64 * 1024 * 1024
+"""Bytes behind damage in which they are."""
 MOST_STEP = 1_000
 """Offsets from one record to the next that are believed among damage."""
 
@@ -115,22 +117,22 @@ class Walk:
 
     def _behind(self, at: int) -> Placed | None:
         """The first record from *at* on that begins a chain."""
-        end, tries = self._records.end, 0
+        end, tries = min(self._records.end, at + MOST_LOOKED_AT), 0
         while at < end:
             window = self._records.held(at, min(at + CHUNK_BYTES, end))
             for match in _HEAD.finditer(window):
-                tries += 1
-                if tries > MOST_TRIES:
-                    return None
                 offset = int.from_bytes(window[match.start() : match.start() + OFFSET_BYTES])
                 if not self._rises(offset, self._last):
                     continue
+                tries += 1
+                if tries > MOST_TRIES:
+                    return None
                 placed = self._fitting(at + match.start(), self._last)
                 if placed is not None and (behind := self._chain(placed)):
                     # Its end is proved, and its beginning only by an offset that fits closely.
                     offset = placed.record.offset
                     close = offset in (self._last + 1, behind.record.offset - 1)
-                    return placed if close and offset > 0 else behind
+                    return placed if close else behind
             at += max(len(window) - HEAD_BYTES + 1, 1)
         return None
 

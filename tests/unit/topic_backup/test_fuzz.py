@@ -224,8 +224,8 @@ def test_a_claim_of_gigabytes_allocates_nothing(tmp_path: Path, claim: int) -> N
         file.seek(1 + 20)
         file.write(claim.to_bytes(4))
         file.truncate(2**32)
-    reader = PartitionReader(LocalFolder(topic), 0, None, max_record_bytes=10_000_000)
-    with bounded():
+    reader = PartitionReader(LocalFolder(topic), 0, None, max_record_bytes=500_000)
+    with bounded(2 * MEMORY):
         assert list(reader.records()) == []
     assert reader.damages
 
@@ -237,7 +237,7 @@ def test_a_claim_of_a_million_headers_allocates_no_more_than_the_record(tmp_path
         file.seek(1 + 36)
         file.write((MAX_HEADERS + 1).to_bytes(4))
         file.truncate(2**32)
-    reader = PartitionReader(LocalFolder(topic), 0, None)
-    with bounded():
+    reader = PartitionReader(LocalFolder(topic), 0, None, max_record_bytes=500_000)
+    with bounded(2 * MEMORY):
         assert list(reader.records()) == []
     assert reader.damages
