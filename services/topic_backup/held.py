@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from services.errors import UsageError
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import listing
-from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 from services.topic_backup.lost import Lost, lost_of
+from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 from services.topic_backup.reader import LeftOut, PartitionReader, SegmentAt
 from services.topic_backup.segment_reader import FIRST_POSITION
 from services.topic_backup.summary import PartitionSummary, SegmentSummary, Tally

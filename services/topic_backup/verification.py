@@ -16,7 +16,8 @@ from services.topic_backup.folder import Folder
 from services.topic_backup.layout import MANIFEST, listing, records_name
 from services.topic_backup.manifest import TopicManifest, read_manifest
 from services.topic_backup.reader import PartitionReader
-from services.topic_backup.segment_index import open_index
+from services.topic_backup.segment_index import SegmentIndex, open_index
+from services.topic_backup.segment_reader import FIRST_POSITION
 from services.topic_backup.soundness import judged
 from services.topic_backup.summary import PartitionSummary, SegmentSummary
 
@@ -101,11 +102,16 @@ def _segment(
         yield Damage(folder.where(name), "its index is missing or no index", repairable=True)
         return
     with index:
-        fits = len(index) >= segment.count and (
-            segment.count == 0 or index[segment.count - 1].end == segment.records_bytes
-        )
+        fits = len(index) >= segment.count and (segment.count == 0 or _names(index, segment))
     if not fits:
         yield Damage(folder.where(name), "its index does not fit its records", repairable=True)
+
+
+def _names(index: SegmentIndex, segment: SegmentSummary) -> bool:
+    """Whether an index names the first and the last record of *segment*."""
+    first, last = index[0], index[segment.count - 1]
+    begins = (first.offset, first.position) == (segment.first_offset, FIRST_POSITION)
+    return begins and (last.offset, last.end) == (segment.last_offset, segment.records_bytes)
 
 
 def _offsets(segment: SegmentSummary) -> str:

@@ -16,6 +16,7 @@ from services.metastore.records import CommandRecord
 from services.metastore.side_file import SUFFIX, SideEntry, SideHeader
 from services.metastore.side_reader import side_extent, side_header, stored_commands
 from services.metastore.validation import Finding, LineFinding, checked
+from services.metastore.verification import verify_backup
 from services.topic_backup.folder import storage_errors
 
 MOST_QUOTED = 3
@@ -87,11 +88,13 @@ def read_source(
     place, and offsets that nobody told are every other one.
 
     Raises:
-        MalformedInput: a line cannot be restored; names it as ksqlDB's restore does.
+        MalformedInput: a line cannot be restored; names it as ksqlDB's restore does. Or lines were
+            changed or lost since they were written, as the side file tells.
         Refused: it would terminate the cluster again, or has no offsets.
         StorageError: it cannot be read.
     """
     entries = _entries(file)
+    _require_unchanged(file)
     good: list[tuple[BackupLine, CommandId, Command]] = []
     skipped: list[LineFinding] = []
     notes: list[LineFinding] = []
@@ -120,6 +123,22 @@ def read_source(
         offsets,
         None if known is None else tuple(known),
         _header(file),
+    )
+
+
+def _require_unchanged(file: Path) -> None:
+    """Return unless the side file tells that lines were changed, or are missing at the end."""
+    found = verify_backup(file)
+    if found.changed:
+        what = f"line {found.changed[0]} is" if len(found.changed) == 1 else "lines are"
+        what = f"{what} not what was written, or the side file is not"
+    elif found.missing:
+        what = f"{found.missing:,} commands are missing at its end"
+    else:
+        return
+    raise MalformedInput(
+        f"{file}: {what} (`breakglass metastore verify` names every line): take both files from "
+        "another copy. To use the lines as they are, move the side file away."
     )
 
 

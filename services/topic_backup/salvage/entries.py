@@ -93,7 +93,7 @@ class _Entries:
         return self._possible(entry) and self._end in (None, entry.position)
 
     def _within(self, entry: Entry) -> bool:
-        return SMALLEST_RECORD <= entry.length and entry.end <= self._limit
+        return entry.length >= SMALLEST_RECORD and entry.end <= self._limit
 
     def _possible(self, entry: Entry) -> bool:
         return (

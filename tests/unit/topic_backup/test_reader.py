@@ -173,7 +173,9 @@ class TestWithoutManifest:
         assert list(reader.records()) == run(0, 5)
         assert reader.salvaged
 
-    def test_records_of_another_segment_are_not_taken_for_those_of_this_one(self, tmp_path: Path) -> None:
+    def test_records_of_another_segment_are_not_taken_for_those_of_this_one(
+        self, tmp_path: Path
+    ) -> None:
         topic = as_the_originals(back_up(tmp_path, run(0, 8), max_segment_bytes=ROTATING))
         first, second = segments(topic)
         for kind in ("records", "index"):
@@ -231,7 +233,9 @@ class TestWithManifest:
         assert list(reader.records()) == run(4, 12)
         assert [one.offsets for one in reader.damages] == ["0..3"]
 
-    def test_a_segment_missing_between_others_is_damage_and_the_rest_is_read(self, tmp_path: Path) -> None:
+    def test_a_segment_missing_between_others_is_damage_and_the_rest_is_read(
+        self, tmp_path: Path
+    ) -> None:
         topic = back_up(tmp_path, run(0, 12), max_segment_bytes=ROTATING)
         (topic / f"{segments(topic)[1]}_records").unlink()
         reader = reading(topic)
