@@ -22,6 +22,7 @@ from typing import Protocol
 from services.clock import now_ms
 from services.cluster_lock import operator, private_folder
 from services.errors import StorageError
+from services.regular_file import open_regular
 from services.state_folder import state_folder
 
 FOLDER = "backup-jobs"
@@ -187,7 +188,7 @@ def read_jobs(now_ms: int, folder: Path | None = None) -> list[SeenJob]:
 
 def _seen(path: Path, now_ms: int) -> SeenJob | None:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             said = json.loads(file.read(MAX_BYTES))
         if said.pop("schema") != SCHEMA:
             return None

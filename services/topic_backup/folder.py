@@ -11,14 +11,14 @@ import errno
 import fcntl
 import os
 import secrets
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from io import BufferedReader, FileIO
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
 from services.errors import AlreadyRunning, StorageError
+from services.regular_file import open_regular
 from services.topic_backup.layout import MANIFEST
 
 TEMPORARY = (".breakglass-", ".tmp")
@@ -30,6 +30,7 @@ _NEXT_STEPS = {
     errno.EACCES: "check the owner and the permissions",
     errno.EPERM: "check the owner and the permissions",
     errno.EROFS: "choose a folder on a writable file system",
+    errno.EFBIG: "take the file from another copy",
     errno.EINVAL: "take the file from another copy",
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
@@ -48,6 +49,21 @@ def storage_errors(where: str) -> Iterator[None]:
         raise StorageError(f"{where}: {reason}; {step}.") from error
 
 
+def inside(folder: Path, name: str) -> Path:
+    """The path of *name*, which a document may have told, below *folder*.
+
+    Raises:
+        StorageError: it leads elsewhere.
+    """
+    parts = name.split("/")
+    if not name or "\0" in name or any(one in ("", ".", "..") for one in parts):
+        raise StorageError(
+            f"{folder}: a document names the file {name!r}, which leads elsewhere: do not trust "
+            "this backup, and take it from another copy."
+        )
+    return folder / name
+
+
 def file_size(path: Path) -> int | None:
     """The bytes of the file at *path*; None where there is none. Raises StorageError."""
     with storage_errors(str(path)):
@@ -57,27 +73,19 @@ def file_size(path: Path) -> int | None:
             return None
 
 
-def opened(path: Path) -> FileIO:
-    """The regular file at *path*, for reading; every file of a backup is opened here.
-
-    A FIFO would keep its reader for ever, and a device does not end: both are refused. Raises
-    OSError.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is no regular file")
-    return FileIO(descriptor, "rb")
-
-
 def read_whole(folder: Folder, name: str, most: int) -> bytes:
     """All of a file that may have *most* bytes; not even its size is allocated before.
 
     Raises:
         StorageError: it cannot be read, or is larger.
     """
-    where = folder.where(name)
-    with folder.open(name) as file, storage_errors(where):
+    with folder.open(name) as file:
+        return read_bounded(file, folder.where(name), most)
+
+
+def read_bounded(file: BinaryIO, where: str, most: int) -> bytes:
+    """All of an open file. Raises as `read_whole`."""
+    with storage_errors(where):
         size = file.seek(0, os.SEEK_END)
         if size > most:
             raise StorageError(
@@ -192,7 +200,10 @@ class LocalFolder:
             return [entry.name for entry in os.scandir(self.path) if entry.is_file()]
 
     def size(self, name: str) -> int | None:
-        return file_size(self.path / name)
+        return file_size(self._at(name))
+
+    def _at(self, name: str) -> Path:
+        return inside(self.path, name)
 
     def state(self, name: str) -> tuple[int, ...] | None:
         """What changes whenever the file does; None where there is none."""
@@ -205,7 +216,7 @@ class LocalFolder:
 
     def open(self, name: str) -> BinaryIO:
         with storage_errors(self.where(name)):
-            return BufferedReader(opened(self.path / name))
+            return open_regular(self._at(name))
 
     def append(self, name: str, at: int) -> AppendFile:
         return LocalAppendFile(self.path / name, at)

@@ -8,10 +8,11 @@ from hashlib import sha256
 
 from services.clock import now_ms
 from services.errors import MalformedInput
-from services.topic_backup.folder import Folder, LocalFolder, storage_errors
+from services.topic_backup.folder import Folder, LocalFolder, read_whole
 from services.topic_backup.layout import segment_of
 
 NAME = "breakglass_verified.json"
+MOST_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,7 @@ def read(folder: Folder) -> Verified | None:
     """
     if folder.size(NAME) is None:
         return None
-    with folder.open(NAME) as file, storage_errors(folder.where(NAME)):
-        content = file.read()
+    content = read_whole(folder, NAME, MOST_BYTES)
     try:
         return Verified(**json.loads(content))
     except (ValueError, TypeError) as error:

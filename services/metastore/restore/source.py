@@ -17,6 +17,7 @@ from services.metastore.side_file import SUFFIX, SideEntry, SideHeader
 from services.metastore.side_reader import side_extent, side_header, stored_commands
 from services.metastore.validation import Finding, LineFinding, checked
 from services.metastore.verification import verify_backup
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 
 MOST_QUOTED = 3
@@ -98,7 +99,7 @@ def read_source(
     good: list[tuple[BackupLine, CommandId, Command]] = []
     skipped: list[LineFinding] = []
     notes: list[LineFinding] = []
-    with storage_errors(str(file)), file.open("rb") as data:
+    with storage_errors(str(file)), open_regular(file) as data:
         for one in checked(read_lines(data), newest):
             for finding in one.findings:
                 if not (only_read and finding.finding is Finding.ENDS_CLUSTER):
@@ -175,7 +176,7 @@ def _entries(file: Path) -> dict[int, SideEntry]:
     extent = side_extent(side)
     if extent is None:
         return {}
-    with storage_errors(str(file)), file.open("rb") as data, side.open("rb") as entries:
+    with storage_errors(str(file)), open_regular(file) as data, open_regular(side) as entries:
         return {entry.end: entry for entry, _ in stored_commands(data, entries, extent.entries)}
 
 

@@ -1,4 +1,4 @@
-"""What a backup cannot give back: refused, unless whoever restores names each stretch of offsets."""
+"""What a backup cannot give back: refused, unless each stretch of offsets is named."""
 
 from __future__ import annotations
 

@@ -17,6 +17,10 @@ from typing import Any
 
 from services.pipeline.restore.offset_map import Committed
 from services.pipeline.restore.task import Hopeless
+from services.regular_file import read_regular
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""No such file is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def read_log(path: Path) -> Told:
     A line torn by a kill counts for nothing: nobody had gone on from it.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path, MOST_BYTES)
     except FileNotFoundError:
         return Told()
     announced: dict[str, Announced] = {}

@@ -16,10 +16,14 @@ from typing import Self
 
 from services.errors import MalformedInput
 from services.pipeline.restore.task import Spans
+from services.regular_file import read_regular
 from services.topic_backup.folder import storage_errors
 
 FILE = "restore.json"
 LOGS = "partition-*.jsonl"
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""No such file is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def read_state(folder: Path) -> RestoreState | None:
     path = folder / FILE
     with storage_errors(str(path)):
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_regular(path, MOST_BYTES).decode()
         except (FileNotFoundError, NotADirectoryError):
             return None
     try:

@@ -1,8 +1,8 @@
 """The entries of an index that may be damaged: each whole one, found again behind half ones.
 
 A writer that was killed leaves a part of an entry, and the next one writes behind it: all later
-entries are shifted. Behind stray bytes of the records a whole entry names a later place than where the
-record before ends. So an entry is believed that continues the one before, or that another one
+entries are shifted. Behind stray bytes of the records a whole entry names a later place than where
+the record before ends. So an entry is believed that continues the one before, or that another one
 follows; the records decide in the end.
 """
 

@@ -129,7 +129,7 @@ def test_a_damaged_record_is_told_alone_where_there_is_an_index(tmp_path: Path) 
     assert RECORDS in unread.reason
 
 
-def test_without_an_index_a_damaged_record_is_told_alone_where_enough_follow(tmp_path: Path) -> None:
+def test_without_an_index_a_damaged_record_is_told_alone_where_some_follow(tmp_path: Path) -> None:
     topic = back_up(tmp_path, run(0, 60), max_segment_bytes=20 * SIZE)
     first, second, *_ = segments(topic)
     start = int(second[-10:])

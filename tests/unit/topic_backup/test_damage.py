@@ -240,7 +240,7 @@ def test_a_restore_names_the_offsets_it_refuses_and_takes_them_when_they_are_acc
 ) -> None:
     (topic / records_name(segments(topic)[1])).unlink()
     held = read_sound(read_held(LocalFolder(topic), "orders"), {0})
-    with pytest.raises(Refused, match='--accept-gaps "orders-0 4..7"'):
+    with pytest.raises(Refused, match=r'--accept-gaps "orders-0 4..7"'):
         accepted_gaps(held, "orders", held.partitions, RestoreOptions())
     options = RestoreOptions(accepted_gaps=("orders-0  4..7",))
     assert accepted_gaps(held, "orders", held.partitions, options) == ("orders-0 4..7",)
