@@ -23,6 +23,7 @@ from services.clock import now_ms
 from services.cluster_lock import operator, private_folder
 from services.errors import StorageError
 from services.regular_file import open_regular
+from services.rights import open_new
 from services.state_folder import state_folder
 
 FOLDER = "backup-jobs"
@@ -139,7 +140,8 @@ class Announcement:
         content = json.dumps({"schema": SCHEMA, **asdict(job)}).encode()
         new = self._path.with_suffix(".new")
         with suppress(OSError):
-            new.write_bytes(content)
+            with open(new, "wb", opener=open_new) as file:
+                file.write(content)
             new.replace(self._path)
 
 

@@ -19,6 +19,7 @@ from typing import BinaryIO, ClassVar, Protocol
 
 from services.errors import AlreadyRunning, StorageError
 from services.regular_file import open_regular
+from services.rights import make_folders, open_new
 from services.topic_backup.layout import MANIFEST
 
 TEMPORARY = (".breakglass-", ".tmp")
@@ -187,7 +188,7 @@ class LocalFolder:
         """The folder at *path*, made durably with its parents where they are missing."""
         with storage_errors(str(path)):
             missing = [one for one in (path, *path.parents) if not one.exists()]
-            path.mkdir(parents=True, exist_ok=True)
+            make_folders(path)
             for one in missing:
                 _sync_directory(one.parent)
         return cls(path)
@@ -287,7 +288,7 @@ class LocalAppendFile:
         self._end = at
         self._sync_failed = False
         with storage_errors(str(path)):
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = open_new(path, os.O_WRONLY | os.O_CREAT)
             try:
                 os.ftruncate(self._descriptor, at)
             except OSError:
@@ -328,7 +329,7 @@ class LocalNewFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         # Unbuffered: what comes are whole buffers of megabytes.
-        self._file = FileIO(path, "x")
+        self._file = FileIO(path, "x", opener=open_new)
 
     def write(self, data: memoryview) -> None:
         while data:
@@ -355,7 +356,7 @@ def _take(descriptor: int, where: str) -> None:
 
 
 def _write_new(path: Path, chunks: Iterable[bytes]) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    descriptor = open_new(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(descriptor, "wb") as file:
         file.writelines(chunks)
         file.flush()

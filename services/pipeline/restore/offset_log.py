@@ -18,6 +18,7 @@ from typing import Any
 from services.pipeline.restore.offset_map import Committed
 from services.pipeline.restore.task import Hopeless
 from services.regular_file import read_regular
+from services.rights import open_new
 
 MOST_BYTES = 1024 * 1024 * 1024
 """No such file is larger."""
@@ -151,7 +152,7 @@ class OffsetLog:
     def _append(self, document: object, *, durable: bool) -> None:
         # A line of its own also behind one that was torn.
         line = f"{json.dumps(document)}\n".encode()
-        with self._path.open("ab") as file:
+        with open(self._path, "ab", opener=open_new) as file:
             if file.tell() and not _ends_whole(self._path):
                 line = b"\n" + line
             file.write(line)
