@@ -246,6 +246,9 @@ class ReplicaLog:
     log_dir: LogDir | Unknown = Unknown("log directories were not read")
     source: Source = Source.NONE
     observed_at_ms: int = 0
+    last_heard: ReplicaLog | None = None
+    """What an unread replica told earlier, while the partition was as it is now: an upper bound
+    of what it holds (`services.recovery.judgement.heard_before`), never a reading of now."""
 
     @property
     def last_written_epoch(self) -> int | None | Unknown:

@@ -9,6 +9,7 @@ from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unk
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.target import Result, Target
 from services.recovery.judgement.assessment import Assessment
+from services.recovery.judgement.heard_before import remembering
 from services.recovery.plan.check import Checked, CheckStatus, check
 from services.recovery.plan.document import Plan
 from services.recovery.plan.make import adopt
@@ -87,7 +88,9 @@ def appraise(plan: Plan, selection: Selection, assessments: Iterable[Assessment]
     *assessments* judge those that are offline.
     """
     judged = tuple(assessments)
-    evidence = {one.partition: one.evidence for one in judged}
+    held = plan.records
+    then = {one: held[one].evidence for one in held}
+    evidence = {one.partition: remembering(then.get(one.partition), one.evidence) for one in judged}
     for state in selection.online:
         evidence[state.partition] = PartitionEvidence(state, (), UNREAD_SETTINGS)
     if plan.breakglass is not None:
