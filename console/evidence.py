@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from console.output import say
@@ -53,11 +53,17 @@ def final(found: Iterable[Triage]) -> Triage:
 
 
 def appraised(
-    client: ReadClient, plan: Plan, source: str, duration: float, native_choice: str
+    client: ReadClient,
+    plan: Plan,
+    source: str,
+    duration: float,
+    native_choice: str,
+    gone: Collection[int] = (),
 ) -> tuple[Appraisal, Triage]:
     """*plan*, which messages call *source*, against evidence read now.
 
-    Brokers have *duration* seconds to answer. The plan elects somebody.
+    Brokers have *duration* seconds to answer; those of *gone* are not worth waiting for. The plan
+    elects somebody.
 
     Raises:
         WrongCluster: the plan was made for another cluster.
@@ -73,6 +79,6 @@ def appraised(
     described = client.describe(Deadline.after(SNAPSHOT_SECONDS))
     require_cluster(plan, described.cluster_id, source)
     selection = select(client, tuple(plan.leaders))
-    judged = judge(client, selection.snapshot, selection.offline, duration, native_choice)
+    judged = judge(client, selection.snapshot, selection.offline, duration, native_choice, gone)
     found = final(judged)
     return appraise(plan, selection, found.assessments), found

@@ -16,7 +16,7 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
-from console.options import DURATION_MS, Duration, connected_for_writing
+from console.options import DURATION_MS, Duration, Gone, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
@@ -72,6 +72,7 @@ def leader_election(
         bool, typer.Option("--all-topic-partitions", help="Every partition that needs it.")
     ] = False,
     recovery_duration_ms: Duration = DURATION_MS,
+    gone: Gone = None,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,
@@ -88,6 +89,7 @@ def leader_election(
         partition,
         all_topic_partitions,
         RescueChoice(without_rescue, rescue_to),
+        tuple(gone or ()),
     )
     connection.require_write(f"a {election_type.value} election")
     word = Consent(tuple(consent or ()))
@@ -104,6 +106,8 @@ class Request:
     partition: int | None
     everything: bool
     rescue: RescueChoice = field(default_factory=RescueChoice)
+    gone: tuple[int, ...] = ()
+    """Brokers whose disks are lost."""
 
     def __post_init__(self) -> None:
         named = (self.path is not None, self.topic is not None, self.everything)
@@ -200,7 +204,8 @@ class _Call:
 
         self._report_online(states)
         offline = [one for one in states if one.offline]
-        *_, found = judge(self.client, self.snapshot, offline, duration, self.connection.native_rpc)
+        choice, gone = self.connection.native_rpc, self.wanted.gone
+        *_, found = judge(self.client, self.snapshot, offline, duration, choice, gone)
         print_replicas(found)
         say_missing_acls(found)
         electing = Electing(
@@ -280,7 +285,8 @@ class _Call:
             if reason:
                 self._leave(assessment.partition, Result.REFUSED, reason)
             else:
-                yield priced(evidence, target_of(evidence, leader, assessment.ranking))
+                target = target_of(evidence, leader, assessment.ranking)
+                yield priced(evidence, target, assessment.gone)
 
     def _leave(self, partition: TopicPartition, result: Result, reason: str) -> None:
         """Say why no election is held for *partition*."""

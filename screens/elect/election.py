@@ -56,7 +56,8 @@ class Election(Undertaking):
         cluster_id = selection.snapshot.cluster_id
         if incident is not None:
             require_same_cluster(incident.snapshot.cluster_id, cluster_id)
-        judged, native = self._judge(client, selection, waits, stop)
+        gone = () if incident is None else tuple(incident.circumstances.ruled_out)
+        judged, native = self._judge(client, selection, waits, stop, gone)
         return subject_of(cluster_id, self.partitions, judged, native)
 
     def _of_plan(self, client: ReadClient, plan: Plan, waits: Waits, stop: Stop) -> Subject:
@@ -70,14 +71,19 @@ class Election(Undertaking):
         return subject_of_plan(appraise(plan, selection, judged), cluster_id, native)
 
     def _judge(
-        self, client: ReadClient, selection: Selection, waits: Waits, stop: Stop
+        self,
+        client: ReadClient,
+        selection: Selection,
+        waits: Waits,
+        stop: Stop,
+        gone: Sequence[int] = (),
     ) -> tuple[Iterable[Assessment], NativeRpc]:
         """The judgements of what is offline in *selection*, on evidence read now."""
         found: Triage | None = None
         if selection.offline:
             choice = self.access.native_rpc
             snapshot, offline = selection.snapshot, selection.offline
-            for found in judge(client, snapshot, offline, READ_SECONDS, choice, stop=stop):
+            for found in judge(client, snapshot, offline, READ_SECONDS, choice, gone, stop):
                 waits(waiting_of(found))
         return ((), STOCK) if found is None else (found.assessments, found.native)
 

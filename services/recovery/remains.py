@@ -140,6 +140,12 @@ def consented(view: JournalView) -> bool:
     return len(given) >= int(view.plan.payload.get("consents", 1))
 
 
+def abandons_of(view: JournalView) -> dict[TopicPartition, tuple[int, ...]]:
+    """Brokers whose unread logs the plan of *view* gives up, by partition."""
+    items = {} if view.plan is None else view.plan.items
+    return {partition: _brokers(item, "abandons") for partition, item in items.items()}
+
+
 Settlement = tuple[int, dict[TopicPartition, Details]]
 """The number of a request, and items for its `Journal.outcome`."""
 

@@ -62,17 +62,18 @@ def own_consent(evidence: PartitionEvidence, broker: int, gone: Collection[int])
     unproven = rank(evidence).unproven
     if unproven:
         return unproven
-    return passed_over(evidence, broker, gone) or _given_up_blindly(evidence, broker)
+    return _over_unread(evidence, broker, gone)
 
 
-def _given_up_blindly(evidence: PartitionEvidence, broker: int) -> str:
+def _over_unread(evidence: PartitionEvidence, broker: int, gone: Collection[int]) -> str:
     """Why the unread logs that are given up need a look of their own."""
     left = abandoned(evidence, broker)
-    if not left:
-        return ""
     replica = evidence.replica(broker)
-    if replica is not None and not holds_records(replica):
+    if left and replica is not None and not holds_records(replica):
         return f"b{broker} is EMPTY and not every replica could be read"
+    waits = passed_over(evidence, broker, gone)
+    if waits or not left:
+        return waits
     bound = unread_bound(evidence).at_least
     if isinstance(bound, Unknown):
         return f"nothing is known of what unread {named(left)} holds: {bound.reason}"

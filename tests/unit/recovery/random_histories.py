@@ -275,7 +275,20 @@ STEPS = st.one_of(
 """What may happen next, as the name of a method of `Life` and its arguments."""
 
 
-def live_through(life: Life, steps: list[tuple[str, *tuple[int, ...]]]) -> None:
+MEANWHILE = st.one_of(
+    st.tuples(st.just("stop"), _brokers),
+    st.tuples(st.just("stop"), _brokers),
+    st.tuples(st.just("append_while_cut_off"), _brokers, _counts),
+    st.tuples(st.just("replace_disk"), _brokers),
+    st.tuples(st.just("expire"), _brokers, _counts),
+    STEPS,
+)
+"""What may happen next while somebody watches: mostly what makes brokers fall silent."""
+
+Step = tuple[str, *tuple[int, ...]]
+
+
+def live_through(life: Life, steps: list[Step]) -> None:
     """Let *steps* happen to *life*, in their order."""
     for name, *arguments in steps:
         getattr(life, name)(*arguments)
