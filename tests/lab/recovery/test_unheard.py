@@ -7,11 +7,16 @@ records; b1 leads last, alone, and dies for good. Then b3 comes back.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from console.wiring import Connection
+from services.connection.sources import ConnectionOptions
+from services.incident.incident import Incident
+from services.incident.watch import Watch
 from services.lab.cluster import Cluster
 from services.lab.scenarios.damage import lose_last, wait_left
 from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
@@ -21,7 +26,9 @@ from services.lab.scenarios.scenario import Scenario, alone
 from services.lab.scenarios.stage import Stage
 from services.lab.segments import read_log
 from services.lab.truth import Expectation
-from services.model import TopicPartition
+from services.model import PartitionEvidence, TopicPartition
+from services.recovery.guarded.priced import frozen, groups_of
+from services.recovery.judgement.assessment import Verdict
 from tests.lab.console.commands import last_journal, leader, on
 from tests.program import Ended, breakglass
 
@@ -136,6 +143,41 @@ class TestAStaleReplicaThatIsDown:
         broken.broker(2).start()
         broken.wait_ready()
         wait_log_end(broken, PAY, SHARED, 2)
+
+
+class TestAReplicaThatFellSilentInFrontOfTheConsole:
+    """b2 is back, and tells as many records of `orders` as b3."""
+
+    def test_it_is_proved_to_hold_no_more_while_nobody_has_led_since(self, broken: Cluster) -> None:
+        access = Connection(ConnectionOptions(broken.bootstrap_servers)).access()
+        with closing(Watch(access, gone=[1])) as watched:
+            *_, before = watched.read()
+            told = [evidence_of(before, one).replica(2) for one in ORDERS]
+            assert {one.log_end for one in told if one is not None} == {SHARED}
+            broken.broker(2).stop()
+            broken.wait_fenced(2)
+            *_, after = watched.read(before)
+        for partition in ORDERS:
+            row = after.row(partition)
+            assert row is not None
+            assert (row.verdict, str(row.action), row.unread) == (
+                Verdict.SAFE,
+                "elect b3",
+                (1, 2),
+            )
+            assert groups_of([frozen(evidence_of(after, partition), 3, [1])])[0].phrase == (
+                f"{partition} lose 0 and abandon b1"
+            )
+        assert judged(broken, "orders", "--gone", 1)["action"] == "start b2", "to who came later"
+        broken.broker(2).start()
+        broken.wait_ready()
+
+
+def evidence_of(incident: Incident, partition: TopicPartition) -> PartitionEvidence:
+    row = incident.row(partition)
+    assert row is not None
+    assert row.evidence is not None
+    return row.evidence
 
 
 class TestALastLeaderThatIsPassedOver:
