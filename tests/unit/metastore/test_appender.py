@@ -20,7 +20,12 @@ def syncs_of(
     done: list[int] = []
     with monkeypatch.context() as patched:
         fsync = os.fsync
-        patched.setattr(os, "fsync", lambda descriptor: (done.append(1), fsync(descriptor)))
+
+        def counted(descriptor: int) -> None:
+            done.append(descriptor)
+            fsync(descriptor)
+
+        patched.setattr(os, "fsync", counted)
         back_up(folder, records, group=group)
     return len(done)
 
