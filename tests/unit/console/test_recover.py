@@ -111,6 +111,9 @@ def test_recover_tells_the_whole_end_as_one_document(broken: Fakes, plan: Path) 
     assert {one["result"] for one in document["partitions"]} == {"elected"}
     assert document["rescued"] == []
     assert document["groups_past_end"] == []
+    (given_up,) = document["given_up"]
+    assert (given_up["broker"], len(given_up["partitions"])) == (3, 3)
+    assert f"{given_up['advice']}" in ended.said
     assert broken.leaders() == dict.fromkeys(("orders-0", "orders-1", "orders-2"), 1)
 
 
