@@ -8,6 +8,7 @@ from services.recovery.judgement.eligibility import Standing, eligibility
 from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.precedence import internal
 from services.recovery.judgement.ranking import Ranking, holds_records, rank
+from services.recovery.judgement.readable import corruption
 from services.recovery.judgement.succession import hazards
 
 
@@ -40,14 +41,17 @@ def choices(evidence: PartitionEvidence, ranking: Ranking | None = None) -> tupl
 def own_consent(evidence: PartitionEvidence, broker: int) -> str:
     """Why electing *broker* needs a consent for this partition alone; empty if it does not.
 
-    Internal topics (R17), a loss or ranking that is unknown (R8, R16), committed records on
-    another replica (R9), and a log without records where others are unread.
+    Internal topics (R17), a loss or ranking that is unknown (R8, R16), a corrupt batch, committed
+    records on another replica (R9), and a log without records where others are unread.
     """
     if internal(evidence.partition):
         return "it is an internal topic"
     standing = eligibility(evidence, broker)
     if standing.standing is not Standing.ELIGIBLE:
         return standing.reason
+    replica = evidence.replica(broker)
+    if replica is not None and replica.corrupt_at is not None:
+        return corruption(replica)
     loss = loss_of(evidence, broker)
     if loss.committed_elsewhere is True:
         return "committed records of other replicas are lost"
@@ -58,7 +62,6 @@ def own_consent(evidence: PartitionEvidence, broker: int) -> str:
     unproven = rank(evidence).unproven
     if unproven:
         return unproven
-    replica = evidence.replica(broker)
     silent = any(isinstance(one.log_end, Unknown) for one in evidence.replicas)
     if replica is not None and silent and not holds_records(replica):
         return f"b{broker} is EMPTY and not every replica could be read"
