@@ -12,11 +12,12 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
-from console.options import DURATION_MS, AsJson, Duration, connected_for_writing
+from console.options import DURATION_MS, AsJson, Duration, VerifyContents, connected_for_writing
 from console.output import print_json, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.resume import resume
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.words.inert import inert
 
@@ -48,6 +49,7 @@ def recover(
         typer.Option("--plan", metavar="FILE", help="A plan of ours, or one in Kafka's form."),
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
+    verify_contents: VerifyContents = Effort.BUDGET,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,
@@ -61,7 +63,9 @@ def recover(
     word = Consent(tuple(consent or ()))
     rescue = RescueChoice(without_rescue, rescue_to)
     duration = recovery_duration_ms / 1000
-    raise typer.Exit(recover_plan(connection, plan, duration, word, rescue, as_json=as_json))
+    raise typer.Exit(
+        recover_plan(connection, plan, duration, word, rescue, verify_contents, as_json=as_json)
+    )
 
 
 app.command("resume")(resume)
@@ -73,6 +77,7 @@ def recover_plan(
     duration: float,
     consent: Consent,
     rescue: RescueChoice,
+    contents: Effort = Effort.BUDGET,
     *,
     as_json: bool,
 ) -> int:
@@ -84,7 +89,9 @@ def recover_plan(
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")
     with StopSignal() as stop, connection.reading() as client:
-        appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc)
+        appraisal, found = appraised(
+            client, read, str(path), duration, connection.native_rpc, contents
+        )
         call = _Call(
             connection, client, path, read, appraisal, found, stop, consent, rescue, as_json
         )

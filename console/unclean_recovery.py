@@ -15,10 +15,11 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
-from console.options import connected, connected_for_writing
+from console.options import VerifyContents, connected, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.words.inert import inert
 
@@ -87,6 +88,7 @@ def unclean_recovery(
     all_offline_partitions: AllOffline = False,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
     consent: Phrases = None,
 ) -> None:
     """Recover offline partitions by designated elections (KIP-1275), guarded.
@@ -103,6 +105,7 @@ def unclean_recovery(
         path_to_json_file,
         all_offline_partitions,
         RescueChoice(without_rescue, rescue_to),
+        verify_contents,
     )
     if automated_recovery:
         connection.require_write("--automated-recovery")
@@ -123,6 +126,7 @@ def kafka_unclean_recovery(
     all_offline_partitions: AllOffline = False,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
 ) -> None:
     """Recover offline partitions by electing the replicas with the best logs (KIP-1275).
 
@@ -139,6 +143,7 @@ def kafka_unclean_recovery(
         path_to_json_file,
         all_offline_partitions,
         RescueChoice(without_rescue, rescue_to),
+        verify_contents,
     )
     armed = connection.armed() if automated_recovery else connection
     raise typer.Exit(recover(armed, wanted, Consent(implied=True)))
@@ -156,6 +161,7 @@ class Request:
     path: Path | None
     all_offline: bool
     rescue: RescueChoice
+    contents: Effort = Effort.BUDGET
 
     def __post_init__(self) -> None:
         if not (self.show_replica_info or self.output or self.automated):
@@ -232,6 +238,7 @@ class _Call:
             self.wanted.recovery_duration_ms / 1000,
             self.connection.native_rpc,
             stop=lambda: self.stop.requested,
+            contents=self.wanted.contents,
         )
 
     def _report_left(self, dealt_with: set[TopicPartition]) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from services.contents_effort import Effort
 from services.kafka.read_client import ReadClient
-from services.kafka.replicas.reading_allowance import Effort
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc, find_native_rpc
 from services.model import ClusterSnapshot, PartitionState, TopicPartition
-from services.recovery.evidence.contents import NO_CHOICES, Choices, ContentsReading
+from services.recovery.evidence.contents import Chosen, ContentsReading, nobody
 from services.recovery.evidence.gather import Evidence, gather
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.judgement.circumstances import Circumstances
@@ -72,9 +72,7 @@ def triage(
     """
     snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics)
     partitions = [one for one in snapshot.offline if wanted(one)]
-    yield from judge(
-        client, snapshot, partitions, duration, native_choice, gone, contents=contents
-    )
+    yield from judge(client, snapshot, partitions, duration, native_choice, gone, contents=contents)
 
 
 def judge(
@@ -86,12 +84,13 @@ def judge(
     gone: Collection[int] = (),
     stop: Callable[[], bool] = lambda: False,
     *,
-    contents: Effort = Effort.BUDGET,
-    chosen: Choices = NO_CHOICES,
+    contents: Effort | None = Effort.BUDGET,
+    chosen: Chosen = nobody,
 ) -> Iterator[Triage]:
     """Judge *partitions* of a snapshot already taken; otherwise as `triage`.
 
-    *chosen* are replicas whose contents are read whatever their rank. While brokers are awaited,
+    *chosen* names replicas whose contents are read whatever their rank; without *contents* none
+    are, because they were read before. While brokers are awaited,
     what the others said is yielded before the contents are read, and again after.
     """
     deadline = Deadline.after(duration)

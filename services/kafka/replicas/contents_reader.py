@@ -136,7 +136,7 @@ class ContentsReader:
             self._corrupt(reading, "its batch is never sent whole")
 
     def _take_nothing(self, reading: LogReading) -> None:
-        """An answer without records, although the log goes on: because others took its room?"""
+        """An answer without records, although the log goes on; others may have taken its room."""
         if not reading.alone:
             reading.alone = True
         elif reading.log.expected.gapless or reading.reached.cut:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from enum import StrEnum
 
+from services.contents_effort import Effort
 from services.kafka.wire.deadline import Deadline
 
 SECONDS = 2.0
@@ -18,16 +18,6 @@ LEAST_PARTITION_BYTES = 16 * 1024
 """Of one replica, however many there are: less is hardly a batch."""
 UNLIMITED = 2**62
 FOREVER = 10 * 365 * 24 * 3600.0
-
-
-class Effort(StrEnum):
-    """The values of ``--verify-contents``."""
-
-    FULL = "full"
-    """From log start to log end, however long that takes."""
-    BUDGET = "budget"
-    """The newest batches first, as far back as the allowance goes."""
-    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +36,16 @@ NO_LIMITS = Limits(FOREVER, UNLIMITED, UNLIMITED)
 class Allowance:
     """What is left of the limits; its time runs from the first reading on."""
 
-    def __init__(self, limits: Limits = BUDGET) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits = BUDGET, logs: int = 0) -> None:
+        self._limits, self._logs = limits, logs
         self._bytes = limits.total_bytes
         self._seconds = limits.seconds
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, effort: Effort) -> Allowance:
-        """What a reading with *effort* may use."""
-        return cls(NO_LIMITS if effort is Effort.FULL else BUDGET)
+    def of(cls, effort: Effort, logs: int = 0) -> Allowance:
+        """What a reading with *effort* may use, of *logs* or more of them."""
+        return cls(NO_LIMITS if effort is Effort.FULL else BUDGET, logs)
 
     @property
     def limited(self) -> bool:
@@ -76,7 +66,7 @@ class Allowance:
 
     def share(self, logs: int) -> int:
         """Bytes for each of so many logs."""
-        part = max(self._bytes // max(logs, 1), LEAST_PARTITION_BYTES)
+        part = max(self._bytes // max(logs, self._logs, 1), LEAST_PARTITION_BYTES)
         return min(self._limits.partition_bytes, part)
 
     def spend(self, size: int) -> None:

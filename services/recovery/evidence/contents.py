@@ -10,25 +10,28 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from types import MappingProxyType
 
+from services.contents_effort import Effort
 from services.kafka.read_client import ReadClient
 from services.kafka.replicas.batch_check import Expected
 from services.kafka.replicas.contents_block import LogToRead
-from services.kafka.replicas.reading_allowance import Allowance, Effort
+from services.kafka.replicas.reading_allowance import Allowance
 from services.kafka.wire.deadline import Deadline
 from services.model import Contents, LogDir, PartitionEvidence, ReplicaLog, TopicPartition, Unknown
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.judgement.ranking import rank
 from services.recovery.judgement.succession import heir
 
-Choices = Mapping[TopicPartition, int]
-"""The replica that was chosen by hand, by rule or by a plan."""
-NO_CHOICES: Choices = MappingProxyType({})
+Chosen = Callable[[PartitionEvidence], int | None]
+"""The replica that was chosen by hand, by rule or by a plan; None: none was."""
 Found = Contents | Unknown
 
 OFF = Unknown("its contents were not read (--verify-contents off)")
 SPENT = Unknown("its contents were not read: the budget of the reading ended")
+
+
+def nobody(_: PartitionEvidence) -> None:
+    """No replica was chosen but by its rank."""
 
 
 class ContentsReading:
@@ -37,13 +40,13 @@ class ContentsReading:
     def __init__(
         self,
         client: ReadClient,
-        effort: Effort,
-        chosen: Choices = NO_CHOICES,
+        effort: Effort | None,
+        chosen: Chosen = nobody,
         stop: Callable[[], bool] = lambda: False,
         allowance: Allowance | None = None,
     ) -> None:
         self._client, self._effort, self._chosen, self._stop = client, effort, chosen, stop
-        self._allowance = allowance or Allowance.of(effort)
+        self._allowance = allowance or Allowance.of(effort or Effort.OFF)
         self._found: dict[tuple[TopicPartition, int], Found] = {}
 
     def applied(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
@@ -67,13 +70,14 @@ class ContentsReading:
         self, partitions: Iterable[PartitionEvidence]
     ) -> Iterator[tuple[PartitionEvidence, ReplicaLog]]:
         """The replicas whose turn it is; those of internal topics first."""
+        if self._effort is None:
+            return
         for evidence in sorted(partitions, key=lambda one: recovery_order(one.partition)):
-            for broker in candidates(evidence, self._chosen.get(evidence.partition)):
+            for broker in candidates(evidence, self._chosen(evidence)):
                 replica = evidence.replica(broker)
-                known = (evidence.partition, broker) in self._found
-                if replica is not None and not known and isinstance(replica.log_end, int):
-                    if not isinstance(replica.contents, Contents):
-                        yield evidence, replica
+                tried = (evidence.partition, broker) in self._found
+                if replica is not None and not tried and _readable_now(replica):
+                    yield evidence, replica
 
     def _read(self, due: Sequence[tuple[PartitionEvidence, ReplicaLog]]) -> None:
         by_broker: dict[int, list[LogToRead]] = {}
@@ -115,6 +119,11 @@ class ContentsReading:
     ) -> Mapping[TopicPartition, Found]:
         reader = self._client.contents_on(broker, self._allowance, self._stop)
         return reader.read(logs, share, deadline)
+
+
+def _readable_now(replica: ReplicaLog) -> bool:
+    """It answers, and its contents are not known yet."""
+    return isinstance(replica.log_end, int) and not isinstance(replica.contents, Contents)
 
 
 def candidates(evidence: PartitionEvidence, chosen: int | None = None) -> Iterator[int]:

@@ -12,6 +12,7 @@ from services.recovery.execution.record import described
 from services.recovery.execution.target import Target
 from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.replica_choice import own_consent
+from services.words.contents import contents_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,5 +47,10 @@ def groups_of(wanted: Iterable[Priced]) -> tuple[ConsentGroup, ...]:
 
 
 def planned(one: Priced) -> dict[str, object]:
-    """All that it takes to finish in another process, and the price that was agreed to."""
-    return {**described(one.target), "price": str(one.stake.price)}
+    """All that it takes to finish in another process, and the price that was agreed to.
+
+    Beside the price, how far it was verified that the designee can be read.
+    """
+    designee = one.evidence.replica(one.target.designee)
+    contents = "not read" if designee is None else contents_text(designee)
+    return {**described(one.target), "price": str(one.stake.price), "contents": contents}

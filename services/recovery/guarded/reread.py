@@ -9,6 +9,7 @@ from services.errors import EvidenceChanged, WrongCluster
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from services.recovery.evidence.contents import carried
 from services.recovery.guarded.priced import Priced, frozen
 from services.recovery.judgement.replica_choice import refusal
 from services.recovery.plan.check import Checked, CheckStatus, check_evidence
@@ -77,10 +78,16 @@ def reread(
     found: Triage | None = None
     if selection.offline:
         for found in judge(
-            client, selection.snapshot, selection.offline, duration, native_choice, stop=stop
+            client,
+            selection.snapshot,
+            selection.offline,
+            duration,
+            native_choice,
+            stop=stop,
+            contents=None,
         ):
             told(found)
-    now = _evidence(selection, found)
+    now = _evidence(selection, found, [one.evidence for one in wanted])
     checked = tuple(
         check_evidence(one.evidence, one.target.designee, now.get(one.partition)) for one in wanted
     )
@@ -102,11 +109,17 @@ def require_same_cluster(before: str, now: str) -> None:
 
 
 def _evidence(
-    selection: Selection, found: Triage | None
+    selection: Selection, found: Triage | None, before: Sequence[PartitionEvidence]
 ) -> Mapping[TopicPartition, PartitionEvidence]:
-    """What is known now of each partition that exists."""
+    """What is known now of each partition that exists.
+
+    The contents of a log are not read again: where its end and epoch are as *before*, so are they.
+    """
     read = () if found is None else found.evidence.partitions
     now = {one.partition: one for one in read}
+    for one in before:
+        if one.partition in now:
+            now[one.partition] = carried(one, now[one.partition])
     for state in selection.online:
         now[state.partition] = PartitionEvidence(state, (), _UNREAD)
     return now

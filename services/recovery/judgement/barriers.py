@@ -66,10 +66,9 @@ def remarks(case: Case) -> Iterator[str]:
     for candidate in case.ranking.candidates:
         yield from _of_replica(case, candidate)
     best = case.ranking.winner
-    priced = case.loss is not None and case.loss.total != 0
-    if best is not None and priced and best.replica.corrupt_at is None:
-        if contents_read(best.replica):
-            yield f"b{best.broker}: {how_far_read(best.replica)}"
+    losing = case.loss is not None and case.loss.total != 0
+    if best is not None and losing and contents_read(best.replica):
+        yield f"b{best.broker}: {how_far_read(best.replica)}"
     if case.forecast.broker is not None and case.forecast.reason == UNCLEAN_ELECTION:
         yield (
             f"{UNCLEAN_ELECTION}: the controller elects b{case.forecast.broker} by itself "

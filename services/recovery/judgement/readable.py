@@ -63,16 +63,6 @@ def how_far_read(replica: ReplicaLog) -> str:
     return "its contents were read whole"
 
 
-def same_log(one: ReplicaLog, other: ReplicaLog) -> bool:
-    """Whether what was read of *one*'s contents holds for *other*, as far as figures tell."""
-    return (
-        one.broker == other.broker
-        and isinstance(one.log_end, int)
-        and one.log_end == other.log_end
-        and one.last_written_epoch == other.last_written_epoch
-    )
-
-
 def contents_read(replica: ReplicaLog) -> bool:
     """Whether any of its contents was read."""
     return isinstance(replica.contents, Contents)

@@ -16,7 +16,7 @@ from unicodedata import normalize
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.model import PartitionEvidence, TopicPartition, Unknown
+from services.model import CONTENTS_UNREAD, PartitionEvidence, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.judgement.loss import Loss, Unread, unread_bound
 from services.recovery.plan.digest import canonical, digest_of_parts, spoken
@@ -87,7 +87,12 @@ class PartitionRecord(_Frozen):
     def facts(self) -> dict[str, Any]:
         """All of it as JSON, but for the moments at which replicas were read."""
         moments = {"evidence": {"replicas": {"__all__": {"observed_at_ms"}}}}
-        return self.model_dump(mode="json", exclude=moments)
+        facts = self.model_dump(mode="json", exclude=moments)
+        for replica, one in zip(facts["evidence"]["replicas"], self.evidence.replicas, strict=True):
+            if one.contents == CONTENTS_UNREAD:
+                # Plans of before contents were read have the digest that they had.
+                del replica["contents"]
+        return facts
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
