@@ -34,6 +34,8 @@ QUICK_TO_FENCE = {
 }
 
 FLIPPED, FLIPPED_TOO, WHOLE = "flipped", "flipped-too", "whole"
+TRANSACTIONAL = "transactional"
+"""Holds a marker, a batch without data."""
 COMPRESSED, ROLLED, EMPTY = "compressed", "rolled", "empty"
 TAIL = "tail"
 """Its damage lies in what b3 lacks."""
@@ -66,6 +68,18 @@ def _write(cluster: Cluster, count: int, start: int) -> None:
         produce_each(cluster, dict.fromkeys(partitions, count), pattern=pattern)
 
 
+def _commit_a_transaction(cluster: Cluster) -> None:
+    from confluent_kafka import Producer
+
+    settings = {"bootstrap.servers": cluster.lab_bootstrap, "transactional.id": "contents"}
+    producer = Producer(settings)
+    producer.init_transactions(30.0)
+    producer.begin_transaction()
+    for number in range(PER_BATCH):
+        producer.produce(TRANSACTIONAL, b"%d" % number, partition=0)
+    producer.commit_transaction(30.0)
+
+
 def _damage(node: Node) -> None:
     damages = {FLIPPED: flipped(-5), FLIPPED_TOO: flipped(-5), COMPRESSED: flipped(-5)}
     damages |= {ROLLED: flipped(-5)}
@@ -85,9 +99,10 @@ def _damage_at(node: Node, topic: str, offset: int, damage: object) -> None:
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("contents")
     with Cluster.up(folder, brokers=3, tethered=True, overrides=QUICK_TO_FENCE) as cluster:
-        for topic in (*PLAIN, EMPTY, *CONFIGS):
+        for topic in (*PLAIN, EMPTY, TRANSACTIONAL, *CONFIGS):
             create_topic(cluster, topic, [[1, 2, 3]], CONFIGS.get(topic))
         _write(cluster, FIRST, 0)
+        _commit_a_transaction(cluster)
         lose(cluster, 3)
         _write(cluster, MORE, FIRST)
         cluster.broker(2).stop()

@@ -27,6 +27,7 @@ from tests.lab.contents.conftest import (
     PER_BATCH,
     ROLLED,
     TAIL,
+    TRANSACTIONAL,
     WHOLE,
     Lab,
     partition,
@@ -163,6 +164,12 @@ def test_a_spent_budget_leaves_contents_unknown(lab: Lab) -> None:
     winner = rank(evidence).winner
     assert winner is not None
     assert isinstance(winner.replica.contents, Unknown)
+
+
+def test_a_marker_of_a_transaction_is_a_batch_like_others(lab: Lab) -> None:
+    told = contents(lab, TRANSACTIONAL, 2)
+    assert (told.verified_from, told.verified_to) == (0, PER_BATCH + 1)
+    assert told.corrupt_at is None
 
 
 def test_an_empty_log_is_whole(lab: Lab) -> None:
