@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from console.output import say
@@ -59,11 +59,13 @@ def appraised(
     source: str,
     duration: float,
     native_choice: str,
+    gone: Collection[int] = (),
     contents: Effort = Effort.BUDGET,
 ) -> tuple[Appraisal, Triage]:
     """*plan*, which messages call *source*, against evidence read now.
 
-    Brokers have *duration* seconds to answer. The plan elects somebody, whose *contents* are read.
+    Brokers have *duration* seconds to answer; those of *gone* are not worth waiting for. The plan
+    elects somebody, whose *contents* are read.
 
     Raises:
         WrongCluster: the plan was made for another cluster.
@@ -85,6 +87,7 @@ def appraised(
         selection.offline,
         duration,
         native_choice,
+        gone,
         contents=contents,
         chosen=lambda evidence: plan.leaders.get(evidence.partition),
     )

@@ -16,7 +16,7 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
-from console.options import DURATION_MS, Duration, VerifyContents, connected_for_writing
+from console.options import DURATION_MS, Duration, Gone, VerifyContents, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
@@ -73,6 +73,7 @@ def leader_election(
         bool, typer.Option("--all-topic-partitions", help="Every partition that needs it.")
     ] = False,
     recovery_duration_ms: Duration = DURATION_MS,
+    gone: Gone = None,
     verify_contents: VerifyContents = Effort.BUDGET,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
@@ -90,6 +91,7 @@ def leader_election(
         partition,
         all_topic_partitions,
         RescueChoice(without_rescue, rescue_to),
+        tuple(gone or ()),
         verify_contents,
     )
     connection.require_write(f"a {election_type.value} election")
@@ -107,6 +109,8 @@ class Request:
     partition: int | None
     everything: bool
     rescue: RescueChoice = field(default_factory=RescueChoice)
+    gone: tuple[int, ...] = ()
+    """Brokers whose disks are lost."""
     contents: Effort = Effort.BUDGET
 
     def __post_init__(self) -> None:
@@ -204,12 +208,14 @@ class _Call:
 
         self._report_online(states)
         offline = [one for one in states if one.offline]
+        choice, gone = self.connection.native_rpc, self.wanted.gone
         *_, found = judge(
             self.client,
             self.snapshot,
             offline,
             duration,
-            self.connection.native_rpc,
+            choice,
+            gone,
             contents=self.wanted.contents,
             chosen=self._chosen(),
         )
@@ -304,7 +310,8 @@ class _Call:
             if reason:
                 self._leave(assessment.partition, Result.REFUSED, reason)
             else:
-                yield priced(evidence, target_of(evidence, leader, assessment.ranking))
+                target = target_of(evidence, leader, assessment.ranking)
+                yield priced(evidence, target, assessment.gone)
 
     def _leave(self, partition: TopicPartition, result: Result, reason: str) -> None:
         """Say why no election is held for *partition*."""

@@ -15,7 +15,7 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
-from console.options import VerifyContents, connected, connected_for_writing
+from console.options import Gone, VerifyContents, connected, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
@@ -86,6 +86,7 @@ def unclean_recovery(
     automated_recovery: Automated = False,
     path_to_json_file: PathToJson = None,
     all_offline_partitions: AllOffline = False,
+    gone: Gone = None,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     verify_contents: VerifyContents = Effort.BUDGET,
@@ -106,6 +107,7 @@ def unclean_recovery(
         all_offline_partitions,
         RescueChoice(without_rescue, rescue_to),
         verify_contents,
+        tuple(gone or ()),
     )
     if automated_recovery:
         connection.require_write("--automated-recovery")
@@ -162,6 +164,8 @@ class Request:
     all_offline: bool
     rescue: RescueChoice
     contents: Effort = Effort.BUDGET
+    gone: tuple[int, ...] = ()
+    """Brokers whose disks are lost; the KIP's own command knows none."""
 
     def __post_init__(self) -> None:
         if not (self.show_replica_info or self.output or self.automated):
@@ -237,6 +241,7 @@ class _Call:
             self.selection.offline,
             self.wanted.recovery_duration_ms / 1000,
             self.connection.native_rpc,
+            self.wanted.gone,
             stop=lambda: self.stop.requested,
             contents=self.wanted.contents,
         )
@@ -318,7 +323,8 @@ def _priced(found: Triage, choice: Choice) -> list[Priced]:
     from services.recovery.guarded.priced import priced
 
     by_partition = {one.partition: one for one in found.assessments}
-    return [priced(by_partition[one.partition].evidence, one) for one in choice.targets]
+    found_for = [(by_partition[one.partition], one) for one in choice.targets]
+    return [priced(judged.evidence, target, judged.gone) for judged, target in found_for]
 
 
 def main() -> int:

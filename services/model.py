@@ -272,6 +272,9 @@ class ReplicaLog:
     observed_at_ms: int = 0
     contents: Contents | Unknown = CONTENTS_UNREAD
     """How far its record batches were read and found whole."""
+    last_heard: ReplicaLog | None = None
+    """What an unread replica told earlier, while the partition was as it is now: an upper bound
+    of what it holds (`services.recovery.judgement.heard_before`), never a reading of now."""
 
     @property
     def corrupt_at(self) -> int | None:

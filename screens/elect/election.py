@@ -60,7 +60,8 @@ class Election(Undertaking):
         cluster_id = selection.snapshot.cluster_id
         if incident is not None:
             require_same_cluster(incident.snapshot.cluster_id, cluster_id)
-        judged, native = self._judge(client, selection, waits, stop)
+        gone = () if incident is None else tuple(incident.circumstances.ruled_out)
+        judged, native = self._judge(client, selection, waits, stop, gone)
         return subject_of(cluster_id, self.partitions, judged, native)
 
     def _verified(self, client: ReadClient, incident: Incident, stop: Stop) -> list[Assessment]:
@@ -88,7 +89,12 @@ class Election(Undertaking):
         return subject_of_plan(appraise(plan, selection, judged), cluster_id, native)
 
     def _judge(
-        self, client: ReadClient, selection: Selection, waits: Waits, stop: Stop
+        self,
+        client: ReadClient,
+        selection: Selection,
+        waits: Waits,
+        stop: Stop,
+        gone: Sequence[int] = (),
     ) -> tuple[Iterable[Assessment], NativeRpc]:
         """The judgements of what is offline in *selection*, on evidence read now."""
         found: Triage | None = None
@@ -101,7 +107,8 @@ class Election(Undertaking):
                 offline,
                 READ_SECONDS,
                 choice,
-                stop=stop,
+                gone,
+                stop,
                 contents=self.access.contents,
                 chosen=self._chosen,
             ):

@@ -22,7 +22,7 @@ from services.incident.incident import Incident
 from services.incident.pending import Pending
 from services.incident.presence import Presence
 from services.incident.replicas import Go, read_replicas
-from services.incident.row import Row, judged_again, judged_rows
+from services.incident.row import Row, judged_again, judged_rows, remembered
 from services.kafka.cluster.snapshot_memory import SnapshotMemory
 from services.kafka.replicas.reading_allowance import Allowance
 from services.kafka.wire.deadline import Deadline
@@ -271,7 +271,10 @@ class Watch:
         circumstances = self._incident(snapshot, (), go.evidence.awaited).circumstances
         now = now_ms()
         held = [rows[place] for place in places[: len(go.states)]]
-        evidence = [self._forfeits.applied(one) for one in partitions]
+        evidence = [
+            self._forfeits.applied(remembered(before, one))
+            for before, one in zip(held, partitions, strict=True)
+        ]
         fresh = list(judged_rows(evidence, circumstances, now, held, self._pending.turn))
         self._forfeits.note(fresh, now)
         for place, row in zip(places, fresh, strict=False):

@@ -18,6 +18,7 @@ from services.kafka.replicas.contents_block import LogToRead
 from services.kafka.replicas.reading_allowance import Allowance
 from services.kafka.wire.deadline import Deadline
 from services.model import Contents, LogDir, PartitionEvidence, ReplicaLog, TopicPartition, Unknown
+from services.recovery.judgement.heard_before import remembering
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.judgement.ranking import rank
 from services.recovery.judgement.succession import heir
@@ -135,6 +136,11 @@ def candidates(evidence: PartitionEvidence, chosen: int | None = None) -> Iterat
         yield successor.broker
     if chosen is not None:
         yield chosen
+
+
+def as_known(then: PartitionEvidence | None, now: PartitionEvidence) -> PartitionEvidence:
+    """*now* with all that was known *then* and still holds."""
+    return now if then is None else carried(then, remembering(then, now))
 
 
 def carried(before: PartitionEvidence, now: PartitionEvidence) -> PartitionEvidence:

@@ -10,6 +10,7 @@ from services.recovery.judgement.eligibility import Standing, answered, live
 from services.recovery.judgement.ranking import Candidate
 from services.recovery.judgement.readable import contents_read, corruption, how_far_read
 from services.recovery.judgement.succession import ROLE_WORDS, UNCLEAN_ELECTION, hazards, inheritors
+from services.recovery.judgement.unheard import proof_of_no_more
 
 
 def barriers(case: Case) -> Iterator[str]:
@@ -92,5 +93,10 @@ def _of_replica(case: Case, candidate: Candidate) -> Iterator[str]:
         )
     if isinstance(replica.log_end, Forfeited):
         yield f"keep b{broker} down: {replica.log_end.reason}"
+    best = case.ranking.winner
+    if best is not None and replica.last_heard is not None:
+        proof = proof_of_no_more(case.evidence, replica, best.replica)
+        if proof:
+            yield proof
     if broker in case.circumstances.ruled_out:
         yield f"b{broker}: {case.circumstances.ruled_out[broker]}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
-from services.recovery.evidence.contents import carried
+from services.recovery.evidence.contents import as_known
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.target import Result, Target
 from services.recovery.judgement.assessment import Assessment
@@ -88,7 +88,9 @@ def appraise(plan: Plan, selection: Selection, assessments: Iterable[Assessment]
     *assessments* judge those that are offline.
     """
     judged = tuple(assessments)
-    evidence = {one.partition: _with_kept_contents(plan, one.evidence) for one in judged}
+    held = plan.records
+    then = {one: held[one].evidence for one in held}
+    evidence = {one.partition: as_known(then.get(one.partition), one.evidence) for one in judged}
     for state in selection.online:
         evidence[state.partition] = PartitionEvidence(state, (), UNREAD_SETTINGS)
     if plan.breakglass is not None:
@@ -101,12 +103,6 @@ def appraise(plan: Plan, selection: Selection, assessments: Iterable[Assessment]
         for partition, leader in plan.leaders.items()
     )
     return Appraisal(adopted, tuple(checked), evidence)
-
-
-def _with_kept_contents(plan: Plan, now: PartitionEvidence) -> PartitionEvidence:
-    """*now* with what the plan knows of the contents of logs that were not read again."""
-    record = plan.records.get(now.partition)
-    return now if record is None else carried(record.evidence, now)
 
 
 def _first_look(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
@@ -21,6 +21,7 @@ from services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
 from services.recovery.group_reset import STEP as COMMIT
 from services.recovery.group_reset import MoveResult
 from services.recovery.rescue.journalled import STEP as RESCUE
+from services.recovery.timeline.stake import agreed_stake
 
 NOTHING_SENT = "nothing sent"
 """In the plan, and no step of it was announced: refused, left out, or not come to."""
@@ -75,6 +76,17 @@ class Ending:
     rescued: tuple[Rescued, ...] = ()
     order_kept: bool = False
     """Its assignment was written in another order, and that was not seen to be put back."""
+    abandons: tuple[int, ...] = ()
+    """Brokers whose unread logs it was agreed to give up."""
+    unread_at_least: int | None = 0
+    """Records that were known to be in none but unread logs; None: nothing was known of that."""
+    unread_source: str = ""
+    """Where that bound came from."""
+
+    @property
+    def agreed(self) -> str:
+        """The price with what it does not count: ``0, abandons b3, unread >= 20``."""
+        return str(agreed_stake([self])) if self.price else ""
 
 
 def endings_of(view: JournalView) -> tuple[Ending, ...]:
@@ -93,6 +105,17 @@ def result_of(step: Step, partition: TopicPartition) -> Outcome:
 
 
 def _ending(partition: TopicPartition, planned: Details, steps: Sequence[Step]) -> Ending:
+    ended = _ended(partition, planned, steps)
+    bound = planned.get("unread_at_least", 0)
+    return replace(
+        ended,
+        abandons=tuple(_numbers(planned.get("abandons"))),
+        unread_at_least=_number(bound),
+        unread_source=str(planned.get("unread_source") or ""),
+    )
+
+
+def _ended(partition: TopicPartition, planned: Details, steps: Sequence[Step]) -> Ending:
     price, rescued = str(planned.get("price", "")), _rescued(partition, steps)
     deciding = [one for one in steps if _decides(one, partition)]
     if not deciding:
@@ -158,6 +181,11 @@ def _order_kept(partition: TopicPartition, steps: Sequence[Step]) -> bool:
         elif step.name in (RESTORE, UNDO) and result == ACCEPTED:
             kept = False
     return kept
+
+
+def _numbers(value: Any) -> list[int]:
+    listed = value if isinstance(value, list | tuple) else ()
+    return [one for one in listed if isinstance(one, int)]
 
 
 def _number(value: Any) -> int | None:

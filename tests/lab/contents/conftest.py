@@ -60,9 +60,8 @@ def partition(topic: str) -> TopicPartition:
 
 
 def _write(cluster: Cluster, count: int, start: int) -> None:
-    small, large = [], []
-    for topic in (*PLAIN, *CONFIGS):
-        (large if topic == ROLLED else small).append(partition(topic))
+    large = [partition(ROLLED)]
+    small = [partition(topic) for topic in (*PLAIN, *CONFIGS) if topic != ROLLED]
     for partitions, size in ((small, 200), (large, LARGE)):
         pattern = Pattern(start=start, per_batch=PER_BATCH, value_bytes=size)
         produce_each(cluster, dict.fromkeys(partitions, count), pattern=pattern)

@@ -184,6 +184,7 @@ class TestWhatIsReadAgain:
         cluster.story.states[ORDERS[0]] = replace(cluster.story.states[ORDERS[0]], leader=1)
         cluster.story.offline(OFFSETS, (1, 2))
         cluster.hold(1, OFFSETS, (0, 5))
+        cluster.hold(2, OFFSETS, (0, 5))
         first, *_, final = watched.read(before)
         assert [one.partition for one in first.rows] == [OFFSETS, *ORDERS[1:]]
         assert first.rows[0].verdict is None

@@ -69,9 +69,13 @@ class Killed:
         return self.journal.note(text, **details)
 
 
+AGREED = {"price": "0", "abandons": [3], "unread_at_least": 100, "gone": [3]}
+"""b3, which led last, was declared gone."""
+
+
 def plan(bench: Bench, targets: Sequence[Target], price: str = "0", **details: Any) -> None:
     """Write the plan and the consent that an execution begins with."""
-    items = {one.partition: {**described(one), "price": price} for one in targets}
+    items = {one.partition: {**described(one), **AGREED, "price": price} for one in targets}
     bench.journal.plan("", "", items, **details)
     bench.journal.consent(f"{len(targets)} partitions lose {price}")
 
@@ -458,7 +462,7 @@ class TestConsent:
 class TestWhatTheJournalSays:
     def test_a_plan_that_says_too_little_is_completed_by_its_requests(self, bench: Bench) -> None:
         targets = bench.offline()
-        bench.journal.plan("", "", {targets[0].partition: {"designee": 1, "price": "0"}})
+        bench.journal.plan("", "", {targets[0].partition: {"designee": 1, **AGREED}})
         bench.journal.consent("orders-0 lose 0")
         bench.journal.request("reorder", {targets[0].partition: described(targets[0])})
         bench.journal.close()

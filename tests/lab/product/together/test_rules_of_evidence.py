@@ -123,15 +123,6 @@ def test_r12_a_partition_that_is_being_moved_is_not_elected(found_without: Triag
     assert (reassignment.adding, reassignment.removing) == ((2,), (3,))
 
 
-def test_r19_groups_past_the_end_of_the_designee_are_listed_before(found: Triage) -> None:
-    evidence = judgement(found, READ_ON).evidence
-    target = target_of(evidence, 2)
-    assert groups_past_end([target], {READ_ON: evidence.group_offsets}) == (
-        GroupPastEnd(READ_ON, GROUP, committed=READ_TO, log_end=100),
-    )
-
-
-@pytest.mark.parametrize(("partition", "broker"), [(CARTS[0], 4), (INVOICES, 2)])
 def test_whatever_has_become_of_a_log_that_nobody_damaged_its_contents_are_whole(
     found: Triage,
 ) -> None:
@@ -151,6 +142,15 @@ def test_whatever_has_become_of_a_log_that_nobody_damaged_its_contents_are_whole
         assert contents.verified_to == replica.log_end
 
 
+def test_r19_groups_past_the_end_of_the_designee_are_listed_before(found: Triage) -> None:
+    evidence = judgement(found, READ_ON).evidence
+    target = target_of(evidence, 2)
+    assert groups_past_end([target], {READ_ON: evidence.group_offsets}) == (
+        GroupPastEnd(READ_ON, GROUP, committed=READ_TO, log_end=100),
+    )
+
+
+@pytest.mark.parametrize(("partition", "broker"), [(CARTS[0], 4), (INVOICES, 2)])
 def test_r21_a_log_end_of_zero_where_others_hold_records_is_remarked(
     found: Triage, partition: TopicPartition, broker: int
 ) -> None:

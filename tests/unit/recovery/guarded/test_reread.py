@@ -86,7 +86,8 @@ def test_nothing_is_to_be_rescued_of_what_is_led_meanwhile(session: Session) -> 
     found = again(session, wanted)
     assert (rescue_size(wanted).records, rescue_size(found.wanted).records) == (50, 0)
     rescue = RescueChoice(to=session.state / "rescue")
-    (outcome,) = session.election(found.wanted, rescue=rescue).run(["orders-0 lose 50"], print)
+    phrase = "orders-0 lose 50 and abandon b3"
+    (outcome,) = session.election(found.wanted, rescue=rescue).run([phrase], print)
     assert outcome.result is Result.ALREADY_ONLINE
 
 

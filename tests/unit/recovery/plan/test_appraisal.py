@@ -12,8 +12,8 @@ from services.recovery.plan.appraisal import Appraisal, appraise
 from services.recovery.plan.check import CheckStatus
 from services.recovery.plan.document import Entry, Plan
 from services.recovery.selection import Selection
-from tests.unit.recovery.plans import CLUSTER, LOSS, MADE_AT_MS, SAFE, planned
-from tests.unit.recovery.replicas import HEALTHY, log, offline
+from tests.unit.recovery.plans import CLUSTER, GONE, LOSS, MADE_AT_MS, SAFE, planned
+from tests.unit.recovery.replicas import log, offline
 
 FOLLOWER_SHORTER = offline(log(1, (0, 90)), log(2, (0, 99)), number=1)
 
@@ -37,7 +37,7 @@ def held_against(
         tuple(led),
         tuple(one for one in plan.leaders if one not in named),
     )
-    return appraise(plan, selection, [assess(one, HEALTHY) for one in offline_now])
+    return appraise(plan, selection, [assess(one, GONE) for one in offline_now])
 
 
 def bare(leader: int, *evidence: PartitionEvidence) -> Plan:

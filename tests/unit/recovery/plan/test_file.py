@@ -21,8 +21,16 @@ from services.recovery.plan.make import make_plan
 from services.recovery.plan.partition_file import Election, read_elections
 from services.recovery.plan.recommendation import as_recommended
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.plans import CLUSTER, EVERY_KIND, FORK, LOSS, MADE_AT_MS, SAFE, planned
-from tests.unit.recovery.replicas import HEALTHY
+from tests.unit.recovery.plans import (
+    CLUSTER,
+    EVERY_KIND,
+    FORK,
+    GONE,
+    LOSS,
+    MADE_AT_MS,
+    SAFE,
+    planned,
+)
 
 BARE = """{"partitions": [
  {"topic": "foo", "partition": 1, "designatedLeader": 0},
@@ -50,7 +58,7 @@ def test_a_plan_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
 
 @given(partitions())
 def test_any_evidence_survives_the_way_to_text_and_back(evidence: PartitionEvidence) -> None:
-    plan = make_plan([assess(evidence, HEALTHY)], CLUSTER, MADE_AT_MS)
+    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
     read = parse_plan(render_plan(plan), "plan.json")
     assert read.records[evidence.partition].evidence == evidence
     assert read.digest == plan.digest
@@ -127,7 +135,7 @@ def test_the_digest_does_not_depend_on_how_the_file_is_written() -> None:
 
 
 def test_the_digest_does_not_depend_on_time_notes_approvals_or_what_is_left_out() -> None:
-    assessments = [assess(one, HEALTHY) for one in (SAFE, LOSS)]
+    assessments = [assess(one, GONE) for one in (SAFE, LOSS)]
     later = make_plan(assessments, CLUSTER, MADE_AT_MS + 9, notes=("for the night shift",))
     digests = {planned(SAFE, LOSS).digest, planned(SAFE, LOSS, FORK).digest, later.digest}
     assert len(digests) == 1
@@ -264,7 +272,7 @@ def test_the_digest_is_that_of_the_whole_document_in_canonical_json(
     evidence: PartitionEvidence,
 ) -> None:
     """However it is put together from what was worked out before."""
-    plan = make_plan([assess(evidence, HEALTHY)], CLUSTER, MADE_AT_MS)
+    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
     edited = exclude(plan, evidence.partition, 'hostile "\x1b')
     for one in (plan, as_recommended(edited)):
         elections = [
