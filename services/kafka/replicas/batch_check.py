@@ -100,14 +100,14 @@ def _batch(data: bytes, at: int, end: int, now: Reached, expected: Expected) -> 
 def _misplaced(base: int, following: int, now: Reached, expected: Expected) -> Reached | None:
     """Where a batch of the offsets ``[base, following)`` cannot stand; None where it can."""
     claims = f"it claims the offsets {base} to {following - 1}"
-    if following > expected.log_end or following <= now.position:
+    if base < now.position and now.begun and not expected.gapless:
+        # Among gaps the one before may have run ahead: then that one is damaged.
+        return Reached(now.position, now.epoch, now.begun, now.before, now.before, claims)
+    behind = following <= now.position or (base < now.position and now.begun)
+    if behind or following > expected.log_end:
         return _corrupt(now, claims)
     if base > now.position and expected.gapless:
         return _corrupt(now, f"the batch after it claims the offset {base}")
-    if base < now.position and now.begun:
-        # Without gaps the one before stands where it must; with gaps it may have run ahead.
-        at = now.position if expected.gapless else now.before
-        return Reached(now.position, now.epoch, now.begun, now.before, at, claims)
     return None
 
 

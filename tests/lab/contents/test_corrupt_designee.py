@@ -184,7 +184,8 @@ def elections(path: Path, topic: str, leader: int) -> Path:
 
 
 def designated(lab: Lab, file: Path, *more: object) -> Ended:
-    options = ("--election-type", "designated", "--path-to-json-file", file, "--write")
+    kind = ("--election-type", "designated")
+    options = (*kind, "--path-to-json-file", file, "--write", "--gone", 1)
     return on(lab, "leader-election", *options, *more)
 
 
@@ -193,7 +194,7 @@ def test_electing_the_corrupt_one_by_hand_asks_for_its_whole_price(
 ) -> None:
     ended = designated(lab, elections(tmp_path / "b2.json", FLIPPED, 2))
     assert ended.code == 3
-    assert ended.said[-1] == f"consent: {FLIPPED}-0 lose {LOSING_B2}"
+    assert ended.said[-1] == f"consent: {FLIPPED}-0 lose {LOSING_B2} and abandon b1"
     assert any(SENTENCE in line for line in ended.said)
 
 
@@ -216,7 +217,7 @@ def test_the_tail_that_only_the_corrupt_one_has_is_saved_before_b3_is_elected(
     lab: Lab, tmp_path: Path
 ) -> None:
     file = elections(tmp_path / "b3.json", FLIPPED_TOO, 3)
-    phrase = f"{FLIPPED_TOO}-0 lose {LOSING_B3}"
+    phrase = f"{FLIPPED_TOO}-0 lose {LOSING_B3} and abandon b1"
     refused = designated(lab, file)
     assert refused.said[-1] == f"consent: {phrase}"
     to = tmp_path / "saved"
@@ -231,7 +232,7 @@ def test_a_tail_that_cannot_be_saved_whole_holds_its_election_and_says_so(
     lab: Lab, tmp_path: Path
 ) -> None:
     file = elections(tmp_path / "b3.json", TAIL, 3)
-    phrase = f"{TAIL}-0 lose {MORE}"
+    phrase = f"{TAIL}-0 lose {MORE} and abandon b1"
     ended = designated(lab, file, "--rescue-to", tmp_path / "saved", "--consent", phrase)
     assert ended.code == 3, ended.err
     assert any("not rescued" in line and "CRC" in line for line in ended.said), ended.err
