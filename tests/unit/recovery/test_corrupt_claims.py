@@ -20,7 +20,6 @@ from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.verdict import assess
 from services.words.contents import contents_text
 from tests.unit.recovery.random_histories import (
-    BROKERS,
     Life,
     Record,
     lives_with_brokers_gone,
