@@ -173,4 +173,4 @@ def test_the_model_makes_claims_about_corrupt_logs() -> None:
                 seen.add(f"{verdict} unseen")
 
     look()
-    assert seen >= {"SAFE another", "LOSS best", "LOSS another", "SAFE unseen"}
+    assert seen >= {"SAFE another", "LOSS best", "SAFE unseen"}
