@@ -3,9 +3,10 @@
 A partition without leader takes no record, and whoever becomes its leader raises the leader
 epoch. So what a replica told while the partition was offline bounds what that replica holds for
 as long as topic id and leader epoch are the same: since then its log can only have lost records,
-by retention, by recovery after a crash or with its disk. The broker itself must have known that
-epoch when it told its log: one that is cut off from the controllers may take itself for the
-leader of an older epoch, and goes on serving producers with acks=1.
+by retention, by recovery after a crash or with its disk. That holds if the broker itself knew
+that epoch when it told its log (`unheard.proof_of_no_more`): one that is cut off from the
+controllers may take itself for the leader of an older epoch, and go on serving producers with
+acks=1.
 Sources: ReplicaManager.applyLocalFollowersDelta, PartitionRegistration.merge of Kafka 4.3.1.
 
 Records that an operator copies into a log folder by hand are not seen by this.
@@ -46,6 +47,4 @@ def _remembered(then: PartitionEvidence, replica: ReplicaLog) -> ReplicaLog:
     if before is None:
         return replica
     told = before.last_heard if isinstance(before.log_end, Unknown) else before
-    if told is None or told.leader_epoch != then.state.leader_epoch:
-        return replica
-    return replace(replica, last_heard=told)
+    return replica if told is None else replace(replica, last_heard=told)
