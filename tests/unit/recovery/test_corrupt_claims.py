@@ -75,7 +75,8 @@ def corrupt_claims(draw: st.DrawFn) -> CorruptClaim:
     replicas = []
     for replica in evidence.replicas:
         disk = life.disks[replica.broker]
-        if disk.records and draw(st.booleans()):
+        worn = draw(st.booleans())
+        if worn and disk.records:
             damaged[replica.broker] = draw(st.integers(disk.start, disk.end - 1))
         replicas.append(_read(draw, replica, damaged.get(replica.broker)))
     shown = replace(evidence, replicas=tuple(replicas))
@@ -140,8 +141,8 @@ def test_a_replica_that_is_known_to_be_corrupt_is_agreed_to_on_its_own(
     for designee in claim.heard:
         if claim.known_damage(designee) is not None:
             assert frozen(claim.evidence, designee, claim.gone).stake.why_alone
-    designee = claim.found.designee
-    if designee is not None and claim.known_damage(designee) is not None:
+    proposed = claim.found.designee
+    if proposed is not None and claim.known_damage(proposed) is not None:
         assert not claim.found.automatable
 
 

@@ -148,7 +148,9 @@ def test_a_safe_election_says_how_far_its_designee_was_read(
 
 
 def test_a_rescue_saves_what_consumers_of_the_corrupt_one_will_not_read() -> None:
-    (share,) = shares_of(AtRisk(example(), 2)) or ()
+    found = shares_of(AtRisk(example(), 2))
+    assert not isinstance(found, Unknown)
+    (share,) = found
     assert (share.replica.broker, share.spans) == (3, (Span(40, 100),))
 
 
