@@ -17,7 +17,15 @@ from services.kafka.replicas.batch_check import Expected
 from services.kafka.replicas.contents_block import LogToRead
 from services.kafka.replicas.reading_allowance import Allowance
 from services.kafka.wire.deadline import Deadline
-from services.model import Contents, LogDir, PartitionEvidence, ReplicaLog, TopicPartition, Unknown
+from services.model import (
+    Contents,
+    Denied,
+    LogDir,
+    PartitionEvidence,
+    ReplicaLog,
+    TopicPartition,
+    Unknown,
+)
 from services.recovery.judgement.heard_before import remembering
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.judgement.ranking import rank
@@ -97,7 +105,7 @@ class ContentsReading:
             return OFF
         if replica.empty and isinstance(replica.log_end, int):
             return Contents(replica.log_end, replica.log_end)
-        if isinstance(replica.epochs, Unknown):
+        if isinstance(replica.epochs, Denied):
             # Epochs and contents are read by the same request, under the same ACL.
             return replica.epochs
         return SPENT if self._allowance.spent else None

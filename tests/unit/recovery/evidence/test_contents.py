@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -134,6 +135,24 @@ def test_without_read_on_the_topic_contents_are_unknown_and_nothing_fails(
     told = of(judged(client), LEDGER, 2)
     assert isinstance(told, Denied)
     assert told.needs == "READ on topic ledger"
+
+
+def test_who_may_not_read_epochs_is_not_asked_for_records(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    answers = {broker: cluster.apis(broker)[FetchRequest] for broker in (2, 3)}
+
+    def denied(broker: int, request: Any) -> Any:
+        told = answers[broker](request)
+        for topic in told.responses:
+            for one in topic.partitions:
+                one.error_code = READ_DENIED
+        return told
+
+    for broker in answers:
+        cluster.brokers[broker].serve(FetchRequest, partial(denied, broker))
+    assert isinstance(of(judged(client), LEDGER, 2), Denied)
+    assert fetched(cluster, 2) == fetched(cluster, 3) == []
 
 
 @pytest.mark.parametrize("code", [STORAGE_ERROR, OUT_OF_RANGE])
