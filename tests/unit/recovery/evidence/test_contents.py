@@ -15,7 +15,6 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 
 from services.contents_effort import Effort
 from services.kafka.read_client import ReadClient
-from services.kafka.replicas.contents_reader import FETCH_VERSION
 from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from services.kafka.replicas.reading_allowance import Allowance, Limits
 from services.model import Contents, Denied, PartitionEvidence, TopicPartition, Unknown
@@ -288,7 +287,7 @@ def test_requests_are_of_a_version_without_tagged_fields(
         for one in cluster.brokers[2].received
         if one.api_key == FetchRequest.API_KEY and _asks_for_records(one.message)
     }
-    assert versions == {FETCH_VERSION}
+    assert versions == {11}
 
 
 def test_contents_are_kept_for_the_same_log_and_no_other() -> None:
