@@ -53,7 +53,7 @@ class ConsentGroup:
     partitions: tuple[TopicPartition, ...]
     price: Price
     why_alone: str = ""
-    """Why this one partition needs a phrase of its own; empty for the bulk."""
+    """Why one partition needs a phrase of its own; empty for the bulk."""
     abandons: tuple[int, ...] = ()
     """Brokers whose unread logs are given up, of each of the partitions."""
 
@@ -78,6 +78,22 @@ def consent_groups(stakes: Iterable[Stake]) -> tuple[ConsentGroup, ...]:
         else:
             bulk.setdefault(one.abandons, []).append(one)
     return (*alone, *(_together(bulk[brokers], brokers) for brokers in sorted(bulk)))
+
+
+def implied_groups(groups: Iterable[ConsentGroup]) -> tuple[ConsentGroup, ...]:
+    """*groups* as they are agreed to where nobody types a phrase: those of one reason together."""
+    alike: dict[tuple[str, tuple[int, ...]], list[ConsentGroup]] = {}
+    for one in groups:
+        alike.setdefault((one.why_alone, one.abandons), []).append(one)
+    return tuple(
+        ConsentGroup(
+            tuple([partition for one in held for partition in one.partitions]),
+            total_price([one.price for one in held]),
+            why,
+            abandons,
+        )
+        for (why, abandons), held in alike.items()
+    )
 
 
 def _together(stakes: Sequence[Stake], abandons: tuple[int, ...]) -> ConsentGroup:

@@ -33,7 +33,7 @@ LAST = Role.LAST_KNOWN_ELR
 QUORUM = Quorum(101, 4, 9_000, (Voter(101, 9_000, 0), Voter(102, 8_998, 2), Voter(103, 9_000, 0)))
 HOSTILE_TOPIC = "orders\x1b[2J[red]x[/]\u202e注文-ä"
 
-DEAD = silent(3, last_heard=log(3, (0, 5)))
+DEAD = silent(3, last_heard=replace(log(3, (0, 5)), observed_at_ms=READ_AT_MS - 60_000))
 """b3 told five records before it died, and nobody has led since: it holds no more than others."""
 LEDGER = offline(
     log(2, (0, 100), (1, 150), hw=100),
@@ -150,7 +150,7 @@ def moving(number: int, topic: str = "stock") -> PartitionEvidence:
 
 def unproven(number: int, topic: str = "users") -> PartitionEvidence:
     """The epochs of b2 may not be read: the order is not proven, the loss unknown."""
-    dead = silent(3, last_heard=log(3, (5, 5)))
+    dead = silent(3, last_heard=replace(log(3, (5, 5)), observed_at_ms=READ_AT_MS - 60_000))
     return offline(log(1, (5, 100)), without_epochs(2, 150), dead, topic=topic, number=number)
 
 

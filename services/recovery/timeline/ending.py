@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypedDict
 
 from services.checkpoint.guarded.steps import DELETE, TAKE
 from services.journal_view import UNKNOWN, Details, JournalView, Outcome, Step
@@ -105,22 +105,13 @@ def result_of(step: Step, partition: TopicPartition) -> Outcome:
 
 
 def _ending(partition: TopicPartition, planned: Details, steps: Sequence[Step]) -> Ending:
-    ended = _ended(partition, planned, steps)
-    bound = planned.get("unread_at_least", 0)
-    return replace(
-        ended,
-        abandons=tuple(_numbers(planned.get("abandons"))),
-        unread_at_least=_number(bound),
-        unread_source=str(planned.get("unread_source") or ""),
-    )
-
-
-def _ended(partition: TopicPartition, planned: Details, steps: Sequence[Step]) -> Ending:
     price, rescued = str(planned.get("price", "")), _rescued(partition, steps)
     deciding = [one for one in steps if _decides(one, partition)]
     if not deciding:
         why = _why_not(partition, steps)
-        return Ending(partition, NOTHING_SENT, why, price=price, rescued=rescued)
+        return Ending(
+            partition, NOTHING_SENT, why, price=price, rescued=rescued, **_unread(planned)
+        )
     last = deciding[-1]
     outcome = result_of(last, partition)
     told = outcome.details
@@ -135,7 +126,26 @@ def _ended(partition: TopicPartition, planned: Details, steps: Sequence[Step]) -
         price,
         rescued,
         _order_kept(partition, steps),
+        **_unread(planned),
     )
+
+
+class _Unread(TypedDict):
+    """What of an ending is said of unread logs."""
+
+    abandons: tuple[int, ...]
+    unread_at_least: int | None
+    unread_source: str
+
+
+def _unread(planned: Details) -> _Unread:
+    listed = planned.get("abandons")
+    brokers = listed if isinstance(listed, list | tuple) else ()
+    return {
+        "abandons": tuple([one for one in brokers if isinstance(one, int)]),
+        "unread_at_least": _number(planned.get("unread_at_least", 0)),
+        "unread_source": str(planned.get("unread_source") or ""),
+    }
 
 
 def _decides(step: Step, partition: TopicPartition) -> bool:
@@ -181,11 +191,6 @@ def _order_kept(partition: TopicPartition, steps: Sequence[Step]) -> bool:
         elif step.name in (RESTORE, UNDO) and result == ACCEPTED:
             kept = False
     return kept
-
-
-def _numbers(value: Any) -> list[int]:
-    listed = value if isinstance(value, list | tuple) else ()
-    return [one for one in listed if isinstance(one, int)]
 
 
 def _number(value: Any) -> int | None:
