@@ -222,7 +222,7 @@ class Watch:
             now = time.monotonic()
             if self._closed:
                 return
-            due = go.final and any(reading.due(evidence))
+            due = go.final and not reading.spent and any(reading.due(evidence))
             if due or now - told >= TELL_SECONDS or not go.final:
                 told = now
                 yield self._told(snapshot, rows, go)

@@ -58,6 +58,11 @@ class ContentsReading:
         self._allowance = allowance or Allowance.of(effort or Effort.OFF)
         self._found: dict[tuple[TopicPartition, int], Found] = {}
 
+    @property
+    def spent(self) -> bool:
+        """Nothing more will be read."""
+        return self._allowance.spent
+
     def applied(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
         """*partitions* with what was read of them so far."""
         found = self._found

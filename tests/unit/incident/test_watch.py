@@ -433,7 +433,10 @@ class TestContents:
         before = last(watched)
         cluster.hold(1, ORDERS[1], (0, 90))
         asked_before = len(contents_asked(cluster))
-        after = last(watched, before, everything=True)
+        told = list(watched.read(before, everything=True))
+        shown = [contents_of(one, ORDERS[1], 1) for one in told if one.row(ORDERS[1]).log_end == 90]  # type: ignore[union-attr]
+        assert isinstance(shown[0], Unknown), "it is shown before it is read"
+        after = told[-1]
         assert contents_asked(cluster)[asked_before:] == [ORDERS[1]]
         assert contents_of(after, ORDERS[1], 1) == Contents(0, 90, bytes_read=151)
 

@@ -75,6 +75,9 @@ def test_a_plan_of_before_contents_were_read_has_the_digest_that_it_had() -> Non
     read = parse_plan(rewritten(plan, of_before), "plan.json")
     assert read.digest == plan.digest
     assert not read.altered
+    for record in read.records.values():
+        for replica in record.facts()["evidence"]["replicas"]:
+            assert not {"contents", "last_heard"} & set(replica)
 
 
 def test_contents_that_a_hand_has_mended_are_told() -> None:
