@@ -93,6 +93,7 @@ def _replica(replica: ReplicaLog, assessment: Assessment, remark: str) -> dict[s
         "leader_epoch": replica.leader_epoch,
         "written_epochs": _epochs(epochs),
         "newest_ms": replica.newest_ms,
+        "contents": replica.contents,
         "source": replica.source.value,
         "observed_at_ms": replica.observed_at_ms,
         "loses_if_chosen": _loss(loss),

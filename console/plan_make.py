@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.options import DURATION_MS, Duration, Gone, connected
+from console.options import DURATION_MS, Duration, Gone, VerifyContents, connected
 from console.output import say
 from console.partition_names import require_topics
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def make(
         typer.Option("--out", metavar="FILE", help="A new file for the plan (else stdout)."),
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
+    verify_contents: VerifyContents = Effort.BUDGET,
 ) -> None:
     """Propose a leader for every offline partition.
 
@@ -66,6 +68,7 @@ def make(
                 topics=tuple(topic or ()),
                 native_choice=connection.native_rpc,
                 gone=gone or (),
+                contents=verify_contents,
             )
         )
     require_topics(topic or (), found.snapshot)

@@ -13,11 +13,19 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
-from console.options import DURATION_MS, AsJson, Duration, Gone, connected_for_writing
+from console.options import (
+    DURATION_MS,
+    AsJson,
+    Duration,
+    Gone,
+    VerifyContents,
+    connected_for_writing,
+)
 from console.output import print_json, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.resume import resume
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.words.inert import inert
 
@@ -50,6 +58,7 @@ def recover(
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
     gone: Gone = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,
@@ -64,7 +73,16 @@ def recover(
     rescue = RescueChoice(without_rescue, rescue_to)
     duration = recovery_duration_ms / 1000
     raise typer.Exit(
-        recover_plan(connection, plan, duration, word, rescue, as_json=as_json, gone=gone or ())
+        recover_plan(
+            connection,
+            plan,
+            duration,
+            word,
+            rescue,
+            verify_contents,
+            as_json=as_json,
+            gone=gone or (),
+        )
     )
 
 
@@ -77,6 +95,7 @@ def recover_plan(
     duration: float,
     consent: Consent,
     rescue: RescueChoice,
+    contents: Effort = Effort.BUDGET,
     *,
     as_json: bool,
     gone: Collection[int] = (),
@@ -89,7 +108,9 @@ def recover_plan(
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")
     with StopSignal() as stop, connection.reading() as client:
-        appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc, gone)
+        appraisal, found = appraised(
+            client, read, str(path), duration, connection.native_rpc, gone, contents
+        )
         call = _Call(
             connection, client, path, read, appraisal, found, stop, consent, rescue, as_json, gone
         )

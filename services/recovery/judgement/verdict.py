@@ -18,6 +18,7 @@ from services.recovery.judgement.case import Case, case_of, named
 from services.recovery.judgement.circumstances import UNASKED, Circumstances, quorum_lost
 from services.recovery.judgement.eligibility import answered, live
 from services.recovery.judgement.loss import Loss
+from services.recovery.judgement.readable import corruption, how_far_read
 from services.recovery.judgement.succession import ROLE_WORDS, hazards, heir, inheritors, shortfall
 from services.recovery.judgement.unheard import absent_inheritors
 
@@ -135,6 +136,8 @@ def _succession(case: Case) -> _Finding | None:
         f"b{broker} is live and {ROLE_WORDS[successor.role]}: the controller elects it by itself "
         f"within {case.circumstances.election_interval_s} s"
     )
+    if successor.corrupt_at is not None:
+        reason += f", and {corruption(successor)}"
     best = broker if broker == case.winner else None
     return _Finding(Verdict.WAIT, Action(Verb.AWAIT, broker), reason, best, (broker,))
 
@@ -191,6 +194,9 @@ def _election(case: Case) -> _Finding:
     if lost:
         return _Finding(Verdict.LOSS, Action(Verb.ELECT, winner), lost, winner)
     reason = f"b{winner} holds everything that can be read"
+    chosen = case.evidence.replica(winner)
+    if chosen is not None:
+        reason += f"; {how_far_read(chosen)}"
     return _Finding(Verdict.SAFE, Action(Verb.ELECT, winner), reason, winner)
 
 
