@@ -165,7 +165,7 @@ def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
     for one in account.endings:
         leader = None if one.leader is None else f"b{one.leader}"
         saved = ", ".join(f"{it.records:,} of b{it.broker}: {it.path}" for it in one.rescued)
-        epoch, price = one.leader_epoch, one.price or None
+        epoch, price = one.leader_epoch, one.agreed or None
         yield one.partition, one.result, leader, epoch, price, saved or None, one.reason
 
 

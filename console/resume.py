@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
     from services.recovery.choice import Left
     from services.recovery.execution.target import Outcome
+    from services.recovery.guarded.given_up import GivenUp
     from services.recovery.remains import Remains
     from services.recovery.rescue.results import Rescued
     from services.recovery.resume import Survey
@@ -130,8 +131,9 @@ class _Call:
 
     def run(self) -> int:
         """Show what is left, carry on, look after; returns the exit code."""
-        from console.electing import look_after
+        from console.electing import look_after, say_given_up
         from services.recovery.execution.target import Result, exit_code_of
+        from services.recovery.remains import abandons_of
 
         left = self._remains.left
         self._show()
@@ -139,11 +141,14 @@ class _Call:
         self._carry_on()
         for one in left:
             say(f"{one.partition}  left: {one.reason}")
+        given_up = say_given_up(self.outcomes, abandons_of(self.found.view))
         open_ones = look_after(self.client, self.outcomes)
         self._say_past_end()
         if self.wanted.as_json:
             cluster_id, path = self.found.snapshot.cluster_id, self.found.view.path
-            print_json(_document(cluster_id, path, self.outcomes, left, self.rescued, open_ones))
+            print_json(
+                _document(cluster_id, path, self.outcomes, left, self.rescued, open_ones, given_up)
+            )
         unresolved = [Result.REFUSED] * len(left)
         return exit_code_of(unresolved + [one.result for one in self.outcomes])
 
@@ -195,9 +200,10 @@ def _document(
     left: Sequence[Left] = (),
     rescued: Sequence[Rescued] = (),
     open_transactions: object = (),
+    given_up: Sequence[GivenUp] = (),
 ) -> dict[str, Any]:
     """What came of a journal, as JSON; without one there was nothing to resume."""
-    from console.documents import outcomes_document, rescued_partitions
+    from console.documents import given_up_brokers, outcomes_document, rescued_partitions
 
     told = outcomes_document(cluster_id, outcomes)
     return {
@@ -214,6 +220,7 @@ def _document(
         ],
         "rescued": rescued_partitions(rescued),
         "open_transactions": open_transactions,
+        "given_up": given_up_brokers(given_up),
     }
 
 
@@ -226,7 +233,9 @@ COLUMNS = (
 
 def _rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]:
     for one in found.offline:
-        price = f" at the price of {one.price}" if one.price else ""
+        named = ", ".join(f"b{broker}" for broker in one.abandons)
+        abandons = f", abandoning {named}" if named else ""
+        price = f" at the price of {one.price}{abandons}" if one.price else ""
         what = "put its order back" if undo else f"elect it{price}"
         yield one.target.partition, f"b{one.target.designee}", what
     for one in found.led:

@@ -159,6 +159,7 @@ def what_next(progress: Progress, aftermath: Aftermath | None) -> Iterator[str]:
     yield from _another_leads(progress)
     yield from _unknown(progress)
     yield from _not_elected(progress)
+    yield from _given_up(aftermath)
     if aftermath is None:
         if progress.count(Result.ELECTED):
             yield "Looking for open transactions and groups past the end."
@@ -194,6 +195,12 @@ def _not_elected(progress: Progress) -> Iterator[str]:
     waiting = progress.count(Result.NOT_ATTEMPTED)
     if waiting:
         yield f"{partitions_text(waiting)} not attempted: r takes the journal up again."
+
+
+def _given_up(aftermath: Aftermath | None) -> Iterator[str]:
+    """Brokers that would cut their unread logs."""
+    for one in () if aftermath is None else aftermath.given_up:
+        yield f"{one.advice[:1].upper()}{one.advice[1:]}."
 
 
 def _transactions(found: Sequence[OpenTransaction] | Unknown, progress: Progress) -> Iterator[str]:

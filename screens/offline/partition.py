@@ -15,6 +15,7 @@ from screens.page import Page
 from screens.widgets.replica_table import Line, Piece, ReplicaTable, partition_lines, reason_lines
 from services.model import PartitionEvidence, ReplicaLog, TopicPartition, TopicSettings, Unknown
 from services.recovery.judgement.assessment import Assessment
+from services.words.contents import contents_sentence
 from services.words.figures import count, loss_text, shown, unread_text
 from services.words.inert import bounded
 from services.words.moments import time_text
@@ -145,6 +146,7 @@ def _replica(replica: ReplicaLog) -> str:
         f"epochs written: {_epochs(replica)}",
         f"newest record {time_text(replica.newest_ms)}",
     ]
+    told.append(contents_sentence(replica))
     if isinstance(replica.high_watermark, Unknown):
         told.append(replica.high_watermark.reason)
     if not isinstance(replica.log_dir, Unknown):

@@ -17,6 +17,8 @@ from services.incident.against import against, parting_text, unread_reason
 from services.model import ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.judgement.loss import Loss
+from services.recovery.judgement.readable import contents_read
+from services.words.contents import contents_text
 from services.words.figures import count, epochs_text
 from services.words.inert import bounded, inert
 from services.words.moments import moment_text
@@ -109,7 +111,16 @@ def partition_lines(assessment: Assessment, width: int) -> list[Line]:
         *_title(assessment, loss, width),
         *replica_lines(assessment, loss, width),
         *reason_lines(assessment.reasons, width),
+        *reason_lines(_contents(assessment), width),
     ]
+
+
+def _contents(assessment: Assessment) -> Iterator[str]:
+    """How far the contents of replicas were read, of those that were read at all."""
+    replicas = [one.replica for one in assessment.ranking.candidates]
+    told = [f"b{one.broker} {contents_text(one)}" for one in replicas if contents_read(one)]
+    if told:
+        yield f"contents: {', '.join(told)}"
 
 
 def reason_lines(reasons: Iterable[str], width: int) -> Iterator[Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from services.model import ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.judgement.loss import Loss, ReplicaLoss
+from services.words.contents import contents_text
 from services.words.figures import count
 
 
@@ -12,7 +13,8 @@ def against(assessment: Assessment, loss: Loss, replica: ReplicaLog) -> str:
     """``designee``, ``50 past 100, uncommitted``, ``same``; the reason if it cannot be told."""
     broker = replica.broker
     if broker == loss.candidate:
-        return "designee" if broker == assessment.designee else "ranks first"
+        place = "designee" if broker == assessment.designee else "ranks first"
+        return place if replica.corrupt_at is None else f"{place}, {contents_text(replica)}"
     lost = loss.of(broker)
     if lost is None:
         return unread_reason(replica)

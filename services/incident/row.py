@@ -9,6 +9,7 @@ from services.incident.cold import Chunk, chunks_of
 from services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verdict
 from services.recovery.judgement.circumstances import Circumstances
+from services.recovery.judgement.heard_before import remembering
 from services.recovery.judgement.judged import Judged
 from services.recovery.judgement.verdict import assess
 
@@ -136,6 +137,17 @@ def bare_row(assessment: Assessment, now_ms: int) -> Row:
     return Row(
         assessment.evidence.state, judged, _log_end(assessment), _deadline(judged, now_ms, None)
     )
+
+
+def remembered(before: Row, evidence: PartitionEvidence) -> PartitionEvidence:
+    """*evidence*, just read, with what unread replicas told when the row *before* was made."""
+    unread = {one.broker for one in evidence.replicas if isinstance(one.log_end, Unknown)}
+    judged = before.judged
+    if not unread or judged is None:
+        return evidence
+    never_told = set(judged.unread) - set(judged.remembered)
+    # Thawing takes time, and tells nothing of those that were as silent before.
+    return evidence if unread <= never_told else remembering(before.evidence, evidence)
 
 
 def judged_again(row: Row, circumstances: Circumstances, now_ms: int) -> Row:

@@ -131,7 +131,7 @@ async def test_read_only_shows_everything_and_says_how_to_begin_again(electing: 
         )
         await screen.shows("> [ Back ]")
         assert not screen.page.query_one(ConsentField).display
-        await screen.press("tab", *"2 partitions lose 0", "enter")
+        await screen.press("tab", *"2 partitions lose 0 and abandon b3", "enter")
         await screen.press("enter")
     assert (electing.steps, electing.session.journals()) == ([], [])
 
@@ -225,7 +225,7 @@ async def test_hostile_names_are_inert(electing: Electing) -> None:
     async with electing.asked() as screen:
         await screen.shows("x\\x1b[31m[red]y\\u202e-0 lose 0")
         assert "\x1b" not in screen.text
-        await screen.press("tab", *"x\\x1b[31m[red]y\\u202e-0 lose 0", "enter")
+        await screen.press("tab", *"x\\x1b[31m[red]y\\u202e-0 lose 0 and abandon b3", "enter")
         await screen.comes_to(Phase.DONE)
     assert electing.session.leaders() == {1}
 
