@@ -130,8 +130,7 @@ def _lines(found: Triage, *, each: bool) -> Iterator[Listed]:
     from services.incident.order import ordered
     from services.incident.row import bare_row, row_partition
 
-    now_ms = found.snapshot.observed_at_ms
-    rows = sorted((bare_row(one, now_ms) for one in found.assessments), key=row_partition)
+    rows = sorted(map(bare_row, found.assessments), key=row_partition)
     for group in grouped(ordered(rows)):
         if each or len(group.rows) <= GROUPED_ABOVE:
             yield from group.rows

@@ -68,7 +68,7 @@ class StatusBar(Widget):
 
     def _lines(self, width: int) -> list[Text]:
         lines = [self._first(width)]
-        for sentences in _told(self.context.known, self.context.clock()):
+        for sentences in _told(self.context.known):
             text = Text("   ").join(
                 [
                     Text(inert(bounded(one.text, SENTENCE_LENGTH)), self._style(one.role))
@@ -168,7 +168,7 @@ def age_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
-def _told(known: Known, now: float) -> Iterator[tuple[Part, ...]]:
+def _told(known: Known) -> Iterator[tuple[Part, ...]]:
     """Line by line: what must be stopped, what helps most; why there is no newer truth."""
     incident = known.incident
     if incident is None:
@@ -178,8 +178,7 @@ def _told(known: Known, now: float) -> Iterator[tuple[Part, ...]]:
         reading = f"Reading the replicas of {len(incident.rows):,} offline partitions."
         yield (Part(reading, Role.MUTED),)
     elif incident.summary.alarm:
-        alarm = incident.alarm(known.age(now) or 0.0)
-        yield (Part(alarm, Role.BOMB), Part(incident.summary.headline))
+        yield (Part(incident.summary.alarm, Role.BOMB), Part(incident.summary.headline))
     else:
         yield (Part(incident.summary.headline),)
     if known.failure:

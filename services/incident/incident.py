@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from services.incident.cells import countdown_text
 from services.incident.row import Row, judged_rows
 from services.incident.tally import Tally, tally_of
 from services.kafka.wire.native_rpc import STOCK, NativeRpc
@@ -75,26 +74,9 @@ class Incident:
         return self.tally.judged
 
     @property
-    def bombs(self) -> tuple[Row, ...]:
-        """Rows with a deadline, the nearest first."""
-        return self.tally.bombs
-
-    @property
     def evidence_at_ms(self) -> int | None:
         """When the oldest evidence was read, in milliseconds of the epoch; None: there is none."""
         return self.tally.evidence_at_ms
-
-    def alarm(self, age: float = 0.0) -> str:
-        """What must be stopped at once, *age* seconds after this was read; empty if nothing.
-
-        ``BOMB on 3: stop b4 within 4:51.``
-        """
-        if not self.bombs:
-            return self.summary.alarm
-        deadline_ms = self.bombs[0].deadline_ms or self.read_at_ms
-        left = countdown_text((deadline_ms - self.read_at_ms) / 1000 - age)
-        within = "" if left.startswith("any") else "within "
-        return f"{self.summary.danger} {within}{left}."
 
     @property
     def complete(self) -> bool:

@@ -189,8 +189,7 @@ class Watch:
             if self._closed:
                 raise session_closing()
             affected = everywhere or not brokers.isdisjoint(row.unread)
-            now_ms = incident.read_at_ms
-            rows.append(judged_again(row, incident.circumstances, now_ms) if affected else row)
+            rows.append(judged_again(row, incident.circumstances) if affected else row)
         return replace(incident, rows=tuple(rows))
 
     def _replicas(self, incident: Incident, anew: bool) -> Iterator[Incident]:
@@ -226,9 +225,8 @@ class Watch:
         """Put the rows of one go in their places, which come first in *places*."""
         circumstances = self._incident(snapshot, (), go.evidence.awaited).circumstances
         now = now_ms()
-        held = [rows[place] for place in places[: len(go.states)]]
         evidence = [self._forfeits.applied(one) for one in go.evidence.partitions]
-        fresh = list(judged_rows(evidence, circumstances, now, held, self._pending.turn))
+        fresh = list(judged_rows(evidence, circumstances, now, self._pending.turn))
         self._forfeits.note(fresh, now)
         for place, row in zip(places, fresh, strict=False):
             rows[place] = row

@@ -55,7 +55,11 @@ class Action:
     broker: int | None = None
 
     def __str__(self) -> str:
-        return self.verb.value if self.broker is None else f"{self.verb.value} b{self.broker}"
+        if self.broker is None:
+            return self.verb.value
+        # An election may come at any moment, and nobody can say when at the latest.
+        now = " NOW" if self.verb is Verb.STOP else ""
+        return f"{self.verb.value} b{self.broker}{now}"
 
 
 @dataclass(frozen=True, slots=True)

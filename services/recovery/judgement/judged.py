@@ -31,8 +31,6 @@ class Judged:
     """Brokers that would each bring the partition back whole, once started."""
     successor: int | None
     """Whom the controller elects by itself; None: nobody."""
-    within_s: int | None
-    """Seconds until then at most; None when nobody is elected."""
     automatable: bool
     """The designee may be elected on a consent given for many partitions at once."""
 
@@ -52,7 +50,6 @@ class Judged:
             assessment.heard,
             assessment.restorers,
             assessment.forecast.broker,
-            assessment.forecast.within_s,
             assessment.automatable,
         )
 

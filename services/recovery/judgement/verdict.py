@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from services.model import Forfeited, PartitionEvidence, Reassignment, ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
-from services.recovery.judgement.barriers import barriers, remarks
+from services.recovery.judgement.barriers import barriers, hazard_text, remarks
 from services.recovery.judgement.case import Case, case_of, named
 from services.recovery.judgement.circumstances import UNASKED, Circumstances, quorum_lost
 from services.recovery.judgement.eligibility import answered
@@ -45,7 +45,7 @@ def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) 
         finding.restorers,
         (sum([answered(replica) for replica in evidence.replicas]), len(evidence.replicas)),
         against,
-        tuple(dict.fromkeys((finding.reason, *against, *remarks(case)))),
+        _reasons(case, finding, against),
     )
 
 
@@ -59,6 +59,17 @@ class _Finding(NamedTuple):
     designee: int | None = None
     """The best replica, where electing it is of use."""
     restorers: tuple[int, ...] = ()
+
+
+def _reasons(case: Case, finding: _Finding, against: tuple[str, ...]) -> tuple[str, ...]:
+    """Sentences for the operator, each once; a bomb's own sentence says all about its broker."""
+    told = dict.fromkeys((finding.reason, *against, *remarks(case)))
+    bomb = finding.action.broker if finding.verdict is Verdict.BOMB else None
+    if bomb is not None:
+        candidate = case.ranking.candidate(bomb)
+        told.pop(hazard_text(bomb), None)
+        told.pop(f"b{bomb} is {candidate.remark if candidate else ''}", None)
+    return tuple(told)
 
 
 def _find(case: Case) -> _Finding:
@@ -90,10 +101,10 @@ def _bomb(case: Case) -> _Finding | None:
     if danger is None:
         return None
     replica, lack = danger
-    when = f"within {case.circumstances.election_interval_s} s"
+    when, then = "may elect it at any moment", ", wait until it is fenced, read again"
     if replica.fenced is True:
-        when = "as soon as it is unfenced"
-    reason = f"{lack}: the controller elects it {when}, so stop b{replica.broker} now"
+        when, then = "elects it as soon as it is unfenced", ", read again"
+    reason = f"{lack}: the controller {when}, so stop b{replica.broker} NOW{then}"
     best = None if replica.broker == case.winner else case.winner
     return _Finding(Verdict.BOMB, Action(Verb.STOP, replica.broker), reason, best)
 
@@ -127,8 +138,7 @@ def _succession(case: Case) -> _Finding | None:
         return None
     broker = successor.broker
     reason = (
-        f"b{broker} is live and {ROLE_WORDS[successor.role]}: the controller elects it by itself "
-        f"within {case.circumstances.election_interval_s} s"
+        f"b{broker} is live and {ROLE_WORDS[successor.role]}: the controller elects it by itself"
     )
     best = broker if broker == case.winner else None
     return _Finding(Verdict.WAIT, Action(Verb.AWAIT, broker), reason, best, (broker,))
