@@ -100,11 +100,12 @@ def group_of(rows: Sequence[Row]) -> Group:
         unread=_sum([one.unread_at_least for one in rows]),
         unread_replicas=any(one.unread for one in judged),
         heard=min((one.heard for one in judged), key=lambda heard: heard[0], default=None),
-        numbers=_numbers([one.state.partition.partition for one in rows]),
+        numbers=numbers_text([one.state.partition.partition for one in rows]),
     )
 
 
-def _numbers(numbers: Sequence[int]) -> str:
+def numbers_text(numbers: Sequence[int]) -> str:
+    """``0..2`` where *numbers* are consecutive, ``3`` for a single one, else ``*``."""
     first, last = min(numbers), max(numbers)
     if last - first + 1 != len(numbers):
         return "*"

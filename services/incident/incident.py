@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from services.incident.observations import Observation
 from services.incident.row import Row, judged_rows
 from services.incident.tally import Tally, tally_of
 from services.kafka.wire.native_rpc import STOCK, NativeRpc
@@ -35,6 +36,10 @@ class Incident:
     missing_acls: tuple[str, ...] = ()
     """What this user would need to be told the rest: ``READ on topic orders``."""
     native: NativeRpc = STOCK
+    observations: tuple[Observation, ...] = ()
+    """Elections that were seen to cost records, the newest first, acknowledged ones included."""
+    unwritten: str = ""
+    """Why they could not be written down; empty when they were."""
     carried: Tally | None = None
     """Of these very rows, where it has been worked out before."""
 

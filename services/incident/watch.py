@@ -9,24 +9,27 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from services.clock import now_ms
 from services.errors import BreakglassError, Unreachable, WrongCluster
 from services.incident.changes import changes
 from services.incident.forfeits import Forfeits
 from services.incident.incident import Incident
+from services.incident.observations import Observation
 from services.incident.pending import Pending
 from services.incident.presence import Presence
 from services.incident.replicas import Go, read_replicas
 from services.incident.row import Row, judged_again, judged_rows
+from services.incident.witness import Witness
 from services.kafka.cluster.snapshot_memory import SnapshotMemory
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
 from services.kafka.wire.opening import session_closing
 from services.kafka.wire.sender import ANY_BROKER
-from services.model import ClusterSnapshot
+from services.model import ClusterSnapshot, TopicPartition
 from services.recovery.judgement.circumstances import Circumstances
 from services.session import ReadAccess
 
@@ -51,7 +54,8 @@ class Watch:
     """One cluster, read again and again by one thread; `close` is for any thread.
 
     *duration* is how long, in seconds, brokers that are not fenced are waited for. Brokers of
-    *gone* are not worth waiting for: their disks are lost, or came back EMPTY.
+    *gone* are not worth waiting for: their disks are lost, or came back EMPTY. What was seen is
+    written into the *state_folder*, or the user's own.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Watch:
         *,
         duration: float = DURATION_SECONDS,
         gone: Collection[int] = (),
+        state_folder: Path | None = None,
     ) -> None:
         self._client = access.client()
         self._native_choice = access.native_rpc
@@ -69,6 +74,7 @@ class Watch:
         self._native: NativeRpc | None = None
         self._pending = Pending()
         self._forfeits = Forfeits()
+        self._witness = Witness(self._client, state_folder)
         self._last: Incident | None = None
         self._rest_until = 0.0
         self._closed = False
@@ -106,6 +112,14 @@ class Watch:
         self._gone = tuple(sorted(set(brokers)))
         self._rest_until = 0.0
 
+    def agreed(self, designees: Mapping[TopicPartition, int]) -> None:
+        """The operator agrees to these leaders and to what they cost: that is no alarm."""
+        self._witness.agreed(designees)
+
+    def acknowledge(self) -> tuple[Observation, ...]:
+        """The operator has taken note of what was seen so far; returns all of it."""
+        return self._witness.acknowledge()
+
     def close(self) -> None:
         """End every wait at once, in whatever thread; nothing is read any more."""
         self._closed = True
@@ -121,8 +135,12 @@ class Watch:
         if anew:
             self._native = None
         self._pending.update(changed, anew=anew)
+        self._witness.look(last.rows if last else (), changed.rows, snapshot)
         incident = self._known(self._judged_again(self._incident(snapshot, changed.rows)))
         yield incident
+        if self._witness.read(self._presence.silent):
+            incident = self._known(self._incident(snapshot, incident.rows))
+            yield incident
         if self._pending:
             yield from self._replicas(incident, anew)
 
@@ -162,6 +180,8 @@ class Watch:
             awaited,
             self._pending.missing_acls,
             self._native or UNASKED,
+            observations=self._witness.observations,
+            unwritten=self._witness.trouble,
         )
 
     def _known(self, incident: Incident) -> Incident:
@@ -225,6 +245,8 @@ class Watch:
         """Put the rows of one go in their places, which come first in *places*."""
         circumstances = self._incident(snapshot, (), go.evidence.awaited).circumstances
         now = now_ms()
+        for place, one in zip(places, go.evidence.partitions, strict=False):
+            self._witness.remember(rows[place], one)
         evidence = [self._forfeits.applied(one) for one in go.evidence.partitions]
         fresh = list(judged_rows(evidence, circumstances, now, self._pending.turn))
         self._forfeits.note(fresh, now)
