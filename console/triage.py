@@ -9,6 +9,7 @@ import typer
 
 from console.commands import new_app
 from console.evidence import say_missing_acls
+from console.observed import say_observed
 from console.options import DURATION_MS, AsJson, Duration, Gone, connected
 from console.output import Column, print_json, print_table, say
 from console.partition_names import require_topics
@@ -63,6 +64,7 @@ def triage(
                 show(found, each=each, replicas=replicas)
             if found.final:
                 say_missing_acls(found)
+                say_observed(found.snapshot.cluster_id)
 
 
 def document(found: Triage) -> dict[str, object]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from services.incident.elections_seen import ElectionSeen, Holder, Kept
 from services.incident.groups import numbers_text
+from services.incident.observations import Observation
 from services.recovery.judgement.case import named
 from services.words.moments import moment_of
 
@@ -13,12 +15,43 @@ MOST_TOPICS = 3
 """Named in one sentence; of the others the number is told."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """What was seen, in a line of a list."""
+
+    sentence: str
+    seen_at_ms: int
+    who: str
+    acknowledged_by: str
+
+
 def alarm_lines(seen: Iterable[ElectionSeen]) -> tuple[str, ...]:
     """A sentence for each group that fared alike; brokers that were elected EMPTY first."""
+    return tuple(map(_sentence, _groups(seen)))
+
+
+def sightings(observations: Iterable[Observation]) -> tuple[Sighting, ...]:
+    """The same of *observations*, with who saw it and who took note; the newest first."""
+    alike: dict[tuple[str, str], list[ElectionSeen]] = {}
+    for one in observations:
+        alike.setdefault((one.who, one.acknowledged_by), []).append(one.seen)
+    found = [
+        Sighting(_sentence(together), _first_seen(together), who, noted)
+        for (who, noted), seen in alike.items()
+        for together in _groups(seen)
+    ]
+    return tuple(sorted(found, key=lambda one: one.seen_at_ms, reverse=True))
+
+
+def _groups(seen: Iterable[ElectionSeen]) -> list[list[ElectionSeen]]:
     groups: dict[tuple[object, ...], list[ElectionSeen]] = {}
     for one in sorted(seen, key=lambda one: (not one.empty, one.leader, one.partition)):
         groups.setdefault(_alike(one), []).append(one)
-    return tuple([_sentence(together) for together in groups.values()])
+    return list(groups.values())
+
+
+def _first_seen(together: Sequence[ElectionSeen]) -> int:
+    return min(one.seen_at_ms for one in together)
 
 
 def clock_text(milliseconds: int) -> str:
@@ -37,7 +70,7 @@ def _alike(one: ElectionSeen) -> tuple[object, ...]:
 
 def _sentence(together: Sequence[ElectionSeen]) -> str:
     first = together[0]
-    seen_at = clock_text(min(one.seen_at_ms for one in together))
+    seen_at = clock_text(_first_seen(together))
     if first.empty:
         what = f"b{first.leader} was elected EMPTY, seen at {seen_at}: {_emptied(together)}"
         return "; ".join([what, *_holders(first.holders, "a log")])

@@ -53,6 +53,7 @@ class Observations:
     """The observations of one cluster; each method reads or writes the file."""
 
     def __init__(self, cluster_id: str, folder: Path | None = None) -> None:
+        self.cluster_id = cluster_id
         self.path = (folder or state_folder()) / FOLDER / f"{file_name(cluster_id)}.jsonl"
 
     def load(self) -> tuple[Observation, ...]:
