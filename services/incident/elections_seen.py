@@ -131,7 +131,7 @@ def election_seen(
         _end(worst),
         _missing(elected, worst),
         before.approximate,
-        tuple([_holder(one) for one in lacking if one.broker != now.leader]),
+        tuple([_holder(one) for one in sorted(lacking, key=_broker) if one.broker != now.leader]),
     )
 
 
@@ -171,6 +171,10 @@ def _still_whole(holder: Holder, log: ReplicaLog) -> bool:
     if holder.epoch is None or isinstance(log.epochs, Unknown):
         return isinstance(log.log_end, int) and log.log_end >= holder.log_end
     return any(one.epoch == holder.epoch and one.end >= holder.log_end for one in log.epochs.ranges)
+
+
+def _broker(log: ReplicaLog) -> int:
+    return log.broker
 
 
 def _holder(log: ReplicaLog) -> Holder:

@@ -94,13 +94,13 @@ class Observations:
         if not lines:
             return
         private_folder(self.path.parent)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             descriptor = os.open(self.path, flags, 0o600)
             try:
                 # Other sessions write as well: none between the parts of a long write.
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                _write(descriptor, lines.encode())
+                _write(descriptor, _after_a_torn_line(descriptor) + lines.encode())
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -131,6 +131,12 @@ def observation_document(one: Observation) -> dict[str, Any]:
         "acknowledged_by": one.acknowledged_by or None,
         "acknowledged_at_ms": one.acknowledged_at_ms or None,
     }
+
+
+def _after_a_torn_line(descriptor: int) -> bytes:
+    """What ends the last line, if its writer did not."""
+    size = os.fstat(descriptor).st_size
+    return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
 
 def _write(descriptor: int, data: bytes) -> None:

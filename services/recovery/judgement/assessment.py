@@ -99,6 +99,11 @@ class Assessment:
         return None if winner is None else winner.broker
 
     @property
+    def barred(self) -> str:
+        """The barriers as an operator reads them: none that another reason has said already."""
+        return "; ".join([one for one in self.barriers if one in self.reasons])
+
+    @property
     def automatable(self) -> bool:
         """Whether the designee may be elected on a consent given for many partitions at once."""
         return self.designee is not None and not self.barriers

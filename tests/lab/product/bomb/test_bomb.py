@@ -36,6 +36,7 @@ def test_r02_every_output_says_stop_now(told: Told) -> None:
 
 def test_r02_two_consoles_opened_at_different_times_say_the_same(told: Told) -> None:
     first, second = (
-        told.frames[name].splitlines()[1] for name in ("bomb: list", "before: bomb again")
+        told.frames[name].splitlines()[1]
+        for name in ("before: opened earlier", "before: opened later")
     )
     assert first == second
