@@ -91,6 +91,12 @@ class TestWhatIsSeen:
         before = offline(log(1, (0, 103), hw=90), log(2, (0, 70), role=Role.ISR))
         assert seen(before, log(2, (0, 70), role=Role.ISR)) is not None
 
+    def test_r09_the_best_ranked_log_as_leader_may_lack_committed_records(self) -> None:
+        before = offline(log(1, (0, 10), (5, 12), role=LAST), log(2, (0, 1000), hw=1000))
+        found = seen(before, log(1, (0, 10), (5, 12), role=LAST))
+        assert found is not None
+        assert (found.best, found.missing) == (2, 990)
+
     def test_a_topic_made_anew_is_another_one(self) -> None:
         now = replace(SHORTER.state, topic_id=ANOTHER_TOPIC_ID, leader=2, leader_epoch=ELECTED)
         assert election_seen(witnessed(SHORTER), now, log(2, (0, 70)), SEEN_AT_MS) is None
