@@ -80,7 +80,7 @@ def test_leaders_that_were_agreed_to_are_told_to_the_watch_before_any_is_elected
 ) -> None:
     electing.session.offline(count=3)
     messages: list[Message] = []
-    attempt = attempt_on(electing, messages, None)
+    attempt = attempt_on(electing, messages, OutcomesTold)
     subject = carried_out(attempt, messages)
     watch = attempt.context.watch
     assert isinstance(watch, CannedWatch)
