@@ -26,6 +26,7 @@ from screens.ascii import AsciiFilter
 from screens.context import Context
 from screens.copying import copied
 from screens.messages import (
+    Acknowledged,
     BrowseAsked,
     ClusterRead,
     CopyAsked,
@@ -97,6 +98,13 @@ class BreakglassApp(App[None]):
         Binding("colon,ctrl+p", "command_palette", "Commands", key_display=":"),
         Binding("ctrl+s", "screenshot", "Screenshot, redacted", show=False),
         Binding("ctrl+z", "suspend_process", "Stop, to the shell", show=False),
+        Binding(
+            "exclamation_mark",
+            "acknowledge",
+            "acknowledge",
+            key_display="!",
+            tooltip="Take note of the elections that cost records: the line on top goes",
+        ),
         Binding("q", "quit", "Quit", show=False),
     ]
 
@@ -165,10 +173,10 @@ class BreakglassApp(App[None]):
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No stop of the process while something is being changed."""
+        """No stop of the process while something is changed; a key for an alarm while it stands."""
         if action == "suspend_process" and self._mutations:
             return None
-        return True
+        return action != "acknowledge" or self.context.known.alarming
 
     @on(ClusterRead)
     @on(ReadFailed)
@@ -195,6 +203,19 @@ class BreakglassApp(App[None]):
     def _declare_gone(self, message: GoneDeclared) -> None:
         self.context.watch.declare_gone(message.brokers)
         self._refresher.ask()
+
+    def action_acknowledge(self) -> None:
+        self.run_worker(self._acknowledge, group="acknowledge", thread=True, exit_on_error=False)
+
+    def _acknowledge(self) -> None:
+        """In a thread: writes into the state folder."""
+        self.post_message(Acknowledged(self.context.watch.acknowledge()))
+
+    @on(Acknowledged)
+    def _acknowledged(self, message: Acknowledged) -> None:
+        self.context.known.observations = tuple(message.observations)
+        self.notify("Acknowledged: the Journal (4) keeps it.", markup=False)
+        self._tell_screens()
 
     @on(IntervalChanged)
     def _interval(self, message: IntervalChanged) -> None:
@@ -356,6 +377,7 @@ class BreakglassApp(App[None]):
     def _tell_screens(self) -> None:
         for screen in self.screen_stack:
             screen.post_message(Seen())
+        self.refresh_bindings()
 
     def _current(self, place: str) -> Any:
         """The screen that is shown, which is of the class at *place*."""

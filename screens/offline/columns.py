@@ -22,19 +22,13 @@ VERDICT_ROLES = {
 }
 LONGEST_NAME = 80
 WORD = max(len(one.value) for one in Verdict)
-SecondsLeft = Callable[[int], float]
-"""How long it is until a moment, given in milliseconds of the epoch."""
 
 
-def columns(
-    seconds_left: SecondsLeft, opened: Callable[[Listed], bool | None]
-) -> tuple[LineColumn[Listed], ...]:
+def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed], ...]:
     """The columns; *opened* says of a group whether it is, of one of its partitions None."""
 
     def verdict(one: Listed) -> Cell:
         shown = f"{cells.verdict_text(one):<{WORD}} {cells.action_text(one)}"
-        if one.deadline_ms is not None:
-            shown += f" {cells.countdown_text(seconds_left(one.deadline_ms))}"
         return Cell(shown, Role.MUTED if one.verdict is None else VERDICT_ROLES[one.verdict])
 
     def name(one: Listed) -> Cell:

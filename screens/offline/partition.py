@@ -14,7 +14,7 @@ from screens.messages import CopyAsked, DiffAsked, ElectionAsked
 from screens.page import Page
 from screens.widgets.replica_table import Line, Piece, ReplicaTable, partition_lines, reason_lines
 from services.model import PartitionEvidence, ReplicaLog, TopicPartition, TopicSettings, Unknown
-from services.recovery.judgement.assessment import Assessment
+from services.recovery.judgement.assessment import Assessment, Verb, Verdict
 from services.words.contents import contents_sentence
 from services.words.figures import count, loss_text, shown, unread_text
 from services.words.inert import bounded
@@ -107,7 +107,10 @@ def _forecast(assessment: Assessment) -> str:
     told = assessment.forecast
     if told.broker is None:
         return f"nobody is elected: {told.reason}"
-    return f"the controller elects b{told.broker} within {told.within_s} s: {told.reason}"
+    if assessment.action.verb is Verb.AWAIT:
+        return f"the controller elects b{told.broker} by itself: {told.reason}"
+    stop = f"; stop b{told.broker} NOW" if assessment.verdict is Verdict.BOMB else ""
+    return f"the controller may elect b{told.broker} at any moment: {told.reason}{stop}"
 
 
 def _choices(assessment: Assessment) -> Iterator[str]:

@@ -13,6 +13,8 @@ from textual.widget import Widget
 from themes.roles import Role, role_style
 
 HELP = "question_mark"
+URGENT = "acknowledge"
+"""The action that comes first while it can be done: there is an alarm."""
 
 
 class KeyBar(Widget):
@@ -68,7 +70,8 @@ class KeyBar(Widget):
     def _shown(self) -> Iterator[tuple[Binding, bool]]:
         """The bindings that ask to be shown, each action once."""
         told: set[str] = set()
-        for active in self.screen.active_bindings.values():
+        active_bindings = self.screen.active_bindings.values()
+        for active in sorted(active_bindings, key=lambda one: one.binding.action != URGENT):
             binding = active.binding
             if binding.show and binding.key != HELP and binding.action not in told:
                 told.add(binding.action)

@@ -17,7 +17,7 @@ def verdict_text(one: Listed) -> str:
 
 
 def action_text(one: Listed) -> str:
-    """``stop b4``."""
+    """``stop b4 NOW``."""
     return "" if one.action is None else str(one.action)
 
 
@@ -69,12 +69,6 @@ def unread_text(one: Listed) -> str:
 def heard_text(one: Listed) -> str:
     """``2 of 3`` replicas have answered."""
     return "-" if one.heard is None else f"{one.heard[0]} of {one.heard[1]}"
-
-
-def countdown_text(seconds: float) -> str:
-    """``4:51`` until it happens; ``any moment`` when its time has come."""
-    left = int(seconds)
-    return f"{left // 60}:{left % 60:02}" if left > 0 else "any moment"
 
 
 def _sum_text(total: Sum, *, about: bool) -> str:

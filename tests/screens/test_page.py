@@ -45,7 +45,9 @@ async def test_the_second_line_says_what_helps_most() -> None:
 async def test_a_time_bomb_is_told_before_anything_else() -> None:
     console = console_on(every_verdict(), NO_ANSWER)
     async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "BOMB on 3: stop b4" in lines(console)[1], "the alarm")
+        await until(
+            pilot, lambda: "FIRST stop b4 NOW: BOMB on 3." in lines(console)[1], "the alarm"
+        )
 
 
 async def test_before_the_first_answer_it_says_that_it_reads() -> None:
