@@ -19,6 +19,7 @@ from services.kafka.replicas.list_offsets import (
 )
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition, Unknown
+from services.recovery.execution.cause import Clues, unknown_cause, what_to_do
 from services.recovery.execution.target import Outcome, Result, Rung, Target
 
 POLL_SECONDS = 0.02
@@ -76,6 +77,22 @@ class Observer:
             if deadline.passed or all(_led(states, one, any_leader) for one in targets):
                 return states
             self.pause(min(POLL_SECONDS, deadline.remaining()))
+
+    def seen_again(
+        self, targets: Sequence[Target], deadline: Deadline
+    ) -> dict[TopicPartition, Clues]:
+        """What may say why another replica leads *targets*; empty where no broker answers."""
+        only = {target.partition for target in targets}
+        topics = sorted({partition.topic for partition in only})
+        try:
+            found = self.client.snapshot(deadline.sooner(LOOK_SECONDS), topics, only)
+        except BreakglassError:
+            return {}
+        states = {state.partition: state for state in found.partitions}
+        return {
+            partition: Clues(partition, states.get(partition), found.description)
+            for partition in only
+        }
 
     def log_ends(self, targets: Sequence[Target]) -> dict[TopicPartition, int | Unknown]:
         """Where the designee's log of each of *targets* ends now; Unknown with the reason."""
@@ -178,9 +195,7 @@ def _outcome(target: Target, states: States, spoken: Mapping[TopicPartition, str
         return Outcome(
             target,
             Result.ELECTED_ANOTHER,
-            f"b{state.leader} was elected: b{target.designee} was fenced meanwhile, or b"
-            f"{state.leader} came back; what b{target.designee} holds beyond it is being cut off: "
-            f"stop b{target.designee} now if it holds more",
+            f"{unknown_cause(state.leader)}; {what_to_do(target.designee, state.leader)}",
             state.leader,
             state.leader_epoch,
         )

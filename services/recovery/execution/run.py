@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from services.errors import BreakglassError, NoQuorum, StorageError, WrongCluster
@@ -13,21 +13,25 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.model import ClusterSnapshot, TopicPartition, Unknown
 from services.recovery.execution.attempt import Attempt, journalled
-from services.recovery.execution.batches import batches
+from services.recovery.execution.batches import batches, in_order
 from services.recovery.execution.confirm import Observer
+from services.recovery.execution.course import Course, answers_lost
 from services.recovery.execution.ladder import climb
 from services.recovery.execution.limits import Limits
 from services.recovery.execution.recheck import recheck, recheck_log
 from services.recovery.execution.record import Record
 from services.recovery.execution.restore_order import restore_orders
 from services.recovery.execution.routes import Route
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import Outcome, Result, Target, order_left
 from services.recovery.judgement.circumstances import quorum_lost
 
 RETRY_SECONDS = 0.2
 """Pause before a transient failure is tried again; doubles each time."""
 
 LONGEST_RETRY_SECONDS = 5.0
+
+ASKED_AGAIN = 2
+"""How often a controller that left an answer out is asked whether it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,49 +49,97 @@ class Execution:
     pause: Callable[[float], None] = time.sleep
     begin: Callable[[Sequence[Target]], None] = lambda _: None
     """Told of each batch before anything is sent for it."""
+    course: Course = field(default_factory=Course)
+    """What earlier parts of the same run have found out."""
+    others: Callable[[TopicPartition], Sequence[str]] = lambda _: ()
+    """Who else acts on a partition, as far as this machine knows."""
 
     def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
         """Elect *targets*; yields the outcomes of each batch as it ends.
 
-        Stops after a batch in which another replica was elected or an outcome is unknown;
-        what was not attempted then is yielded last.
+        A partition that fails or is refused keeps no other. The run stops once another replica
+        was elected (R4), and where every other election would fail alike; partitions whose
+        designee does not speak wait. What was not attempted is yielded last.
         """
-        halted = ""
-        waves = batches(targets)
-        batch = next(waves, None)
+        waves = batches(targets, lambda target: bool(self.course.why_not(target)))
+        attempted: set[TopicPartition] = set()
+        batch = self._next(waves, None)
         while batch is not None:
-            halted = halted or ("stopped on request" if self.stop() else "")
-            if halted:
-                outcomes = self._noted(_not_attempted(batch, halted))
-            else:
-                outcomes = self._batch(batch)
-                halted = why_to_halt(outcomes)
+            attempted.update(target.partition for target in batch)
+            outcomes = self._batch(batch)
+            self._learn(outcomes)
             yield outcomes
-            batch = _after(waves, outcomes)
+            batch = self._next(waves, any(one.result is Result.ELECTED for one in outcomes))
+        left = [target for target in in_order(targets) if target.partition not in attempted]
+        if left:
+            yield self._noted(not_attempted(left, self.course))
+
+    def _next(
+        self, waves: Generator[tuple[Target, ...], bool | None, None], proved: bool | None
+    ) -> tuple[Target, ...] | None:
+        """The next batch, larger only where an election has *proved* the way; None to stop."""
+        if self.stop():
+            self.course.halt("stopped on request")
+        try:
+            return waves.send(proved)
+        except StopIteration:
+            return None
+
+    def _learn(self, outcomes: Sequence[Outcome]) -> None:
+        """Find out what *outcomes* mean for those to come: a lost answer is asked for again."""
+        self.course.learn(outcomes)
+        lost = answers_lost(outcomes)
+        if lost and not self.course.halted:
+            silent = self._controller_lost([one.target for one in lost])
+            if silent:
+                self.course.halt(
+                    f"stopped because the outcome of {lost[0].partition} is unknown, and the "
+                    f"controller does not answer: {silent}"
+                )
+
+    def _controller_lost(self, targets: Sequence[Target]) -> str:
+        """Why the controller is taken for lost, after asking it again; empty if it answers."""
+        reason = ""
+        for tries in range(ASKED_AGAIN):
+            if tries:
+                self.pause(RETRY_SECONDS)
+            try:
+                self._read(targets)
+            except BreakglassError as error:
+                reason = str(error)
+            else:
+                return ""
+        return reason
 
     def _batch(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
         """Elect *batch*, trying transient failures again, each time after a new look."""
         self.begin(batch)
         outcomes: dict[TopicPartition, Outcome] = {}
         reordered: set[TopicPartition] = set()
-        left, wait = list(batch), RETRY_SECONDS
+        left, wait, common = list(batch), RETRY_SECONDS, ""
         for tries in range(self.limits.retries + 1):
             if tries:
                 if self.stop():
                     break
                 self.pause(wait)
                 wait = min(wait * 2, LONGEST_RETRY_SECONDS)
-            stopped = self._look(left)
+            stopped, common = self._look(left)
             outcomes.update(stopped)
-            attempt = Attempt(self.observer, self.route, self.journal, self.limits)
+            attempt = self._attempt()
             attempt.make([one for one in left if one.partition not in stopped])
             outcomes.update(attempt.outcomes)
             reordered |= attempt.reordered
+            common = common or attempt.common
             left = [one for one in left if one.partition in attempt.transient]
             if not left:
                 break
+        if common:
+            self.course.halt(f"stopped because every other election would fail alike: {common}")
         told = tuple(outcomes[one.partition] for one in batch)
         return self._finish(told, reordered)
+
+    def _attempt(self) -> Attempt:
+        return Attempt(self.observer, self.route, self.journal, self.limits, self.others)
 
     def _finish(
         self, outcomes: tuple[Outcome, ...], reordered: set[TopicPartition]
@@ -97,15 +149,15 @@ class Execution:
             deadline = Deadline.after(self.limits.read)
             outcomes = restore_orders(self.client, self.observer, self.journal, outcomes, deadline)
         outcomes = tuple(
-            replace(one, order_restored=False)
-            if one.partition in reordered and one.order_restored is None
-            else one
+            order_left(one) if one.partition in reordered and one.order_restored is None else one
             for one in outcomes
         )
         return climb(self.observer, outcomes, Deadline.after(self.limits.ladder))
 
-    def _look(self, targets: Sequence[Target]) -> dict[TopicPartition, Outcome]:
+    def _look(self, targets: Sequence[Target]) -> tuple[dict[TopicPartition, Outcome], str]:
         """The last look before sending: those of *targets* that are stopped here.
+
+        With the reason why nothing can be sent at all; empty where the look could be had.
 
         The designees' logs are asked first and the metadata last, because it decides more.
         """
@@ -114,10 +166,10 @@ class Execution:
             snapshot = self._read(targets)
         except BreakglassError as error:
             refused = tuple(Outcome(one, Result.REFUSED, str(error)) for one in targets)
-            return {one.partition: one for one in self._noted(refused)}
+            return {one.partition: one for one in self._noted(refused)}, str(error)
         found = _rechecked(targets, snapshot, ends)
         self._noted(tuple(found.values()))
-        return found
+        return found, ""
 
     def _read(self, targets: Sequence[Target]) -> ClusterSnapshot:
         """The cluster now, without which nothing is sent.
@@ -157,33 +209,6 @@ class Execution:
         return unsent
 
 
-def why_to_halt(outcomes: Sequence[Outcome]) -> str:
-    """The reason to stop after these *outcomes*, or nothing (R4)."""
-    for one in outcomes:
-        if one.result is Result.ELECTED_ANOTHER:
-            return (
-                f"stopped because {one.partition} elected b{one.leader}, not "
-                f"b{one.target.designee}: keep broker {one.target.designee} down, for what it "
-                f"holds beyond b{one.leader} would be cut off, then plan again"
-            )
-    for one in outcomes:
-        if one.result is Result.UNKNOWN:
-            return f"stopped because the outcome of {one.partition} is unknown"
-    if outcomes and all(one.result is Result.FAILED for one in outcomes):
-        return f"stopped because {outcomes[0].partition} failed: {outcomes[0].reason}"
-    return ""
-
-
-def _after(
-    waves: Generator[tuple[Target, ...], bool | None, None], outcomes: Sequence[Outcome]
-) -> tuple[Target, ...] | None:
-    """The next batch; larger only where an election has proved the way (R4)."""
-    try:
-        return waves.send(any(one.result is Result.ELECTED for one in outcomes))
-    except StopIteration:
-        return None
-
-
 def _rechecked(
     targets: Sequence[Target],
     snapshot: ClusterSnapshot,
@@ -206,5 +231,6 @@ def _named(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _not_attempted(batch: Sequence[Target], reason: str) -> tuple[Outcome, ...]:
-    return tuple(Outcome(one, Result.NOT_ATTEMPTED, reason) for one in batch)
+def not_attempted(targets: Sequence[Target], course: Course) -> tuple[Outcome, ...]:
+    """Nothing is done about *targets*, for the reasons that *course* has."""
+    return tuple(Outcome(one, Result.NOT_ATTEMPTED, course.why_not(one)) for one in targets)

@@ -68,6 +68,13 @@ class Killed:
     def note(self, text: str, **details: Any) -> int:
         return self.journal.note(text, **details)
 
+    @property
+    def path(self) -> Path:
+        return self.journal.path
+
+    def reserve(self, size: int) -> None:
+        self.journal.reserve(size)
+
 
 def plan(bench: Bench, targets: Sequence[Target], price: str = "0", **details: Any) -> None:
     """Write the plan and the consent that an execution begins with."""
