@@ -26,6 +26,7 @@ from services.recovery.execution.target import Result
 from services.words.inert import inert
 
 if TYPE_CHECKING:
+    from console.electing import Electing
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
     from services.model import ClusterSnapshot, PartitionState
@@ -173,14 +174,12 @@ class _Call:
 
     def run(self, duration: float) -> int:
         """Hold the elections; returns the exit code."""
-        from services.recovery.execution.target import exit_code_of
+        from services.recovery.execution.target import exit_code
 
         states = self._states()
         if self.wanted.election is ElectionChoice.PREFERRED:
-            outcomes = self._preferred(states)
-        else:
-            outcomes = self._leaderless(states, duration)
-        return exit_code_of(self.unheld + [one.result for one in outcomes])
+            return exit_code(self._preferred(states), self.unheld)
+        return self._leaderless(states, duration).ended(self.unheld)
 
     def _states(self) -> list[PartitionState]:
         """The partitions named, as far as they exist."""
@@ -192,7 +191,7 @@ class _Call:
                 self._leave(one.partition, Result.FAILED, "the cluster has no such partition")
         return [by_name[one.partition] for one in self.elections if one.partition in by_name]
 
-    def _leaderless(self, states: Sequence[PartitionState], duration: float) -> list[Outcome]:
+    def _leaderless(self, states: Sequence[PartitionState], duration: float) -> Electing:
         """Unclean and designated elections: evidence and price first, then as any recovery."""
         from console.electing import Electing
         from console.replica_table import print_replicas
@@ -213,7 +212,7 @@ class _Call:
         )
         electing.run(list(self._priced(found)), self.consent)
         electing.look_after()
-        return electing.outcomes
+        return electing
 
     def _choose_route(self, found: Triage) -> RouteChoice:
         from services.recovery.execution.routes import plain_unclean_route, route_for

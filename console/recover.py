@@ -109,7 +109,7 @@ class _Call:
     def run(self) -> int:
         """Show, elect, look after; returns the exit code."""
         from console.past_end import past_end, say_past_end
-        from services.recovery.execution.target import Result, exit_code_of
+        from services.recovery.execution.target import Result
 
         electing = self._electing()
         self._report_skipped()
@@ -126,8 +126,7 @@ class _Call:
         say_past_end(groups, "now")
         if self.as_json:
             self._print(electing, open_transactions=left, groups_past_end=groups)
-        results = [one.result for one in self.appraisal.skipped]
-        return exit_code_of(results + [one.result for one in electing.outcomes])
+        return electing.ended([one.result for one in self.appraisal.skipped])
 
     def _electing(self) -> Electing:
         from console.electing import Electing, report, report_aside

@@ -130,8 +130,8 @@ class _Call:
 
     def run(self) -> int:
         """Show what is left, carry on, look after; returns the exit code."""
-        from console.electing import look_after
-        from services.recovery.execution.target import Result, exit_code_of
+        from console.electing import ended, look_after
+        from services.recovery.execution.target import Result
 
         left = self._remains.left
         self._show()
@@ -145,7 +145,7 @@ class _Call:
             cluster_id, path = self.found.snapshot.cluster_id, self.found.view.path
             print_json(_document(cluster_id, path, self.outcomes, left, self.rescued, open_ones))
         unresolved = [Result.REFUSED] * len(left)
-        return exit_code_of(unresolved + [one.result for one in self.outcomes])
+        return ended(self.outcomes, self.stop, [self.found.view.path], unresolved)
 
     def _say_past_end(self) -> None:
         from console.past_end import past_end, say_past_end

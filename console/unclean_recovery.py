@@ -15,6 +15,7 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
+from console.exits import FAILED, INTERRUPTED
 from console.options import connected, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
@@ -219,8 +220,10 @@ class _Call:
         if last is not None:
             self._finish(last)
         electing.look_after()
-        code = electing.exit_code
-        return 1 if self.failures and code != OUTCOME_UNKNOWN else code
+        code = electing.ended()
+        if code == OUTCOME_UNKNOWN or not self.failures:
+            return code
+        return INTERRUPTED if self.stop.requested else FAILED
 
     def _judge(self) -> Any:
         from services.recovery.triage import judge

@@ -186,6 +186,12 @@ def _unknown(progress: Progress) -> Iterator[str]:
 
 
 def _not_elected(progress: Progress) -> Iterator[str]:
+    reordered = progress.count(Result.REORDERED)
+    if reordered:
+        yield (
+            f"{partitions_text(reordered)} reordered and not elected: r takes the journal up "
+            "again, and elects or puts the order back."
+        )
     for result, what in ((Result.FAILED, "failed"), (Result.REFUSED, "refused by a guard")):
         number = progress.count(result)
         if number:

@@ -42,7 +42,7 @@ class Course:
                 self.halt(_mismatch(outcome))
             elif outcome.result is Result.UNKNOWN and _elected(outcome):
                 self.silent.setdefault(outcome.target.designee, _silence(outcome))
-        if answers_lost(outcomes):
+        if _unanswered(outcomes):
             self._lost += 1
             if self._lost >= LOST_IN_A_ROW:
                 self.halt(_no_answers(outcomes))
@@ -50,7 +50,7 @@ class Course:
             self._lost = 0
 
 
-def answers_lost(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+def _unanswered(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
     """Those of *outcomes* that may or may not have happened, for nobody is seen to lead."""
     return tuple(
         outcome
@@ -79,7 +79,7 @@ def _silence(outcome: Outcome) -> str:
 
 
 def _no_answers(outcomes: Sequence[Outcome]) -> str:
-    first = answers_lost(outcomes)[0]
+    first = _unanswered(outcomes)[0]
     return (
         f"stopped because the outcome of {first.partition} is unknown, and of one before it: "
         "check the controllers, then resume"

@@ -15,7 +15,7 @@ from services.model import ClusterSnapshot, TopicPartition, Unknown
 from services.recovery.execution.attempt import Attempt, journalled
 from services.recovery.execution.batches import batches, in_order
 from services.recovery.execution.confirm import Observer
-from services.recovery.execution.course import Course, answers_lost
+from services.recovery.execution.course import Course
 from services.recovery.execution.ladder import climb
 from services.recovery.execution.limits import Limits
 from services.recovery.execution.recheck import recheck, recheck_log
@@ -29,9 +29,6 @@ RETRY_SECONDS = 0.2
 """Pause before a transient failure is tried again; doubles each time."""
 
 LONGEST_RETRY_SECONDS = 5.0
-
-ASKED_AGAIN = 2
-"""How often a controller that left an answer out is asked whether it is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +56,8 @@ class Execution:
 
         A partition that fails or is refused keeps no other. The run stops once another replica
         was elected (R4), and where every other election would fail alike; partitions whose
-        designee does not speak wait. What was not attempted is yielded last.
+        designee does not speak wait. After a lost answer the look before the next batch asks
+        whether the controller is there. What was not attempted is yielded last.
         """
         waves = batches(targets, lambda target: bool(self.course.why_not(target)))
         attempted: set[TopicPartition] = set()
@@ -67,7 +65,7 @@ class Execution:
         while batch is not None:
             attempted.update(target.partition for target in batch)
             outcomes = self._batch(batch)
-            self._learn(outcomes)
+            self.course.learn(outcomes)
             yield outcomes
             batch = self._next(waves, any(one.result is Result.ELECTED for one in outcomes))
         left = [target for target in in_order(targets) if target.partition not in attempted]
@@ -85,37 +83,12 @@ class Execution:
         except StopIteration:
             return None
 
-    def _learn(self, outcomes: Sequence[Outcome]) -> None:
-        """Find out what *outcomes* mean for those to come: a lost answer is asked for again."""
-        self.course.learn(outcomes)
-        lost = answers_lost(outcomes)
-        if lost and not self.course.halted:
-            silent = self._controller_lost([one.target for one in lost])
-            if silent:
-                self.course.halt(
-                    f"stopped because the outcome of {lost[0].partition} is unknown, and the "
-                    f"controller does not answer: {silent}"
-                )
-
-    def _controller_lost(self, targets: Sequence[Target]) -> str:
-        """Why the controller is taken for lost, after asking it again; empty if it answers."""
-        reason = ""
-        for tries in range(ASKED_AGAIN):
-            if tries:
-                self.pause(RETRY_SECONDS)
-            try:
-                self._read(targets)
-            except BreakglassError as error:
-                reason = str(error)
-            else:
-                return ""
-        return reason
-
     def _batch(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
         """Elect *batch*, trying transient failures again, each time after a new look."""
         self.begin(batch)
         outcomes: dict[TopicPartition, Outcome] = {}
         reordered: set[TopicPartition] = set()
+        unsent: set[TopicPartition] = set()
         left, wait, common = list(batch), RETRY_SECONDS, ""
         for tries in range(self.limits.retries + 1):
             if tries:
@@ -125,6 +98,7 @@ class Execution:
                 wait = min(wait * 2, LONGEST_RETRY_SECONDS)
             stopped, common = self._look(left)
             outcomes.update(stopped)
+            unsent.update(stopped)
             attempt = self._attempt()
             attempt.make([one for one in left if one.partition not in stopped])
             outcomes.update(attempt.outcomes)
@@ -135,8 +109,9 @@ class Execution:
                 break
         if common:
             self.course.halt(f"stopped because every other election would fail alike: {common}")
-        told = tuple(outcomes[one.partition] for one in batch)
-        return self._finish(told, reordered)
+        told = self._finish(tuple(outcomes[one.partition] for one in batch), reordered)
+        self._noted(tuple(one for one in told if one.partition in unsent))
+        return told
 
     def _attempt(self) -> Attempt:
         return Attempt(self.observer, self.route, self.journal, self.limits, self.others)
@@ -166,10 +141,8 @@ class Execution:
             snapshot = self._read(targets)
         except BreakglassError as error:
             refused = tuple(Outcome(one, Result.REFUSED, str(error)) for one in targets)
-            return {one.partition: one for one in self._noted(refused)}, str(error)
-        found = _rechecked(targets, snapshot, ends)
-        self._noted(tuple(found.values()))
-        return found, ""
+            return {one.partition: one for one in refused}, str(error)
+        return _rechecked(targets, snapshot, ends), ""
 
     def _read(self, targets: Sequence[Target]) -> ClusterSnapshot:
         """The cluster now, without which nothing is sent.
@@ -197,16 +170,21 @@ class Execution:
         return snapshot
 
     def _noted(self, unsent: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-        """Write down what was decided without sending anything."""
-        if unsent:
-            try:
-                self.journal.note(
-                    "nothing was sent for these", partitions=[_named(one) for one in unsent]
-                )
-            except StorageError:
-                # Nothing was sent, so nothing is owed to the journal.
-                return unsent
+        """Write down what was decided without sending anything more."""
+        untouched = [one for one in unsent if one.order_restored is None]
+        reordered = [one for one in unsent if one.order_restored is False]
+        try:
+            if untouched:
+                self._note("nothing was sent for these", untouched)
+            if reordered:
+                self._note("the order of these was written, and no election was held", reordered)
+        except StorageError:
+            # Nothing was sent, so nothing is owed to the journal.
+            return unsent
         return unsent
+
+    def _note(self, text: str, outcomes: Sequence[Outcome]) -> None:
+        self.journal.note(text, partitions=[_named(one) for one in outcomes])
 
 
 def _rechecked(

@@ -24,7 +24,7 @@ from services.recovery.rescue.journalled import STEP as RESCUE
 
 NOTHING_SENT = "nothing sent"
 """In the plan, and no step of it was announced: refused, left out, or not come to."""
-NOT_ELECTED = "order written, not elected"
+NOT_ELECTED = str(Result.REORDERED)
 ACCEPTED = "accepted"
 RESTORED = "restored"
 
