@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from services.model import ClusterDescription, PartitionState, TopicPartition
+from services.model import ClusterDescription, PartitionState, TopicPartition, Unknown
 from services.recovery.execution.target import Outcome, Result
 
 
@@ -21,6 +21,8 @@ class Clues:
     """The controller accepted our order before."""
     led_before: bool = False
     """The controller answered our election by saying that the partition had a leader."""
+    unclean: bool | Unknown = Unknown("it was not read")
+    """Whether the controller elects replicas of the topic uncleanly by itself."""
     others: Sequence[str] = ()
     """Who else acted on this partition, as journals tell: ``ann@bastion (journal FILE)``."""
 
@@ -52,7 +54,7 @@ def _causes(outcome: Outcome, clues: Clues) -> Iterator[str]:
     foreign = _foreign_order(outcome, clues)
     if clues.others:
         yield f"{' and '.join(clues.others)} elected b{leader}"
-    elif foreign:
+    elif foreign or _asked_for(outcome, clues):
         yield f"another operator or tool elected b{leader}"
     if foreign:
         yield foreign
@@ -62,6 +64,14 @@ def _causes(outcome: Outcome, clues: Clues) -> Iterator[str]:
         yield f"b{leader} was elected: it was fenced when the price was counted, and came back"
     if clues.brokers is not None and clues.brokers.fenced(target.designee) is True:
         yield f"b{target.designee} is fenced, so that b{leader} was elected"
+
+
+def _asked_for(outcome: Outcome, clues: Clues) -> bool:
+    """Nobody but a request elects a replica that was unfenced all the time, and no ISR or ELR has.
+
+    The look before sending had refused the election of a member of these (R1).
+    """
+    return clues.led_before and clues.unclean is False and outcome.leader in outcome.target.live
 
 
 def _foreign_order(outcome: Outcome, clues: Clues) -> str:

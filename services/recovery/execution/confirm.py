@@ -18,7 +18,7 @@ from services.kafka.replicas.list_offsets import (
     list_offsets,
 )
 from services.kafka.wire.deadline import Deadline
-from services.model import PartitionState, TopicPartition, Unknown
+from services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
 from services.recovery.execution.cause import Clues, unknown_cause, what_to_do
 from services.recovery.execution.target import Outcome, Result, Rung, Target
 
@@ -90,7 +90,12 @@ class Observer:
             return {}
         states = {state.partition: state for state in found.partitions}
         return {
-            partition: Clues(partition, states.get(partition), found.description)
+            partition: Clues(
+                partition,
+                states.get(partition),
+                found.description,
+                unclean=_unclean(found, partition.topic),
+            )
             for partition in only
         }
 
@@ -166,6 +171,11 @@ def by_designee(targets: Sequence[Target]) -> dict[int, list[TopicPartition]]:
     for one in sorted(targets, key=lambda one: one.designee):
         grouped.setdefault(one.designee, []).append(one.partition)
     return grouped
+
+
+def _unclean(found: ClusterSnapshot, topic: str) -> bool | Unknown:
+    settings = found.settings.get(topic)
+    return Unknown("its settings were not read") if settings is None else settings.unclean_election
 
 
 def _in_short(error: BreakglassError) -> str:
