@@ -21,8 +21,8 @@ class Clues:
     """The controller accepted our order before."""
     led_before: bool = False
     """The controller answered our election by saying that the partition had a leader."""
-    unclean: bool | Unknown = Unknown("it was not read")
-    """Whether the controller elects replicas of the topic uncleanly by itself."""
+    unclean: bool | Unknown | None = None
+    """Whether the controller elects replicas of the topic uncleanly by itself; None: not read."""
     others: Sequence[str] = ()
     """Who else acted on this partition, as journals tell: ``ann@bastion (journal FILE)``."""
 

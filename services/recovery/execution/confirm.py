@@ -18,7 +18,7 @@ from services.kafka.replicas.list_offsets import (
     list_offsets,
 )
 from services.kafka.wire.deadline import Deadline
-from services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
+from services.model import PartitionState, TopicPartition, TopicSettings, Unknown
 from services.recovery.execution.cause import Clues, unknown_cause, what_to_do
 from services.recovery.execution.target import Outcome, Result, Rung, Target
 
@@ -82,21 +82,21 @@ class Observer:
         self, targets: Sequence[Target], deadline: Deadline
     ) -> dict[TopicPartition, Clues]:
         """What may say why another replica leads *targets*; empty where no broker answers."""
-        only = {target.partition for target in targets}
-        topics = sorted({partition.topic for partition in only})
+        topics = sorted({target.partition.topic for target in targets})
         try:
-            found = self.client.snapshot(deadline.sooner(LOOK_SECONDS), topics, only)
+            brokers = self.client.describe(deadline)
+            states = self.states(targets, deadline)
+            settings = self.client.settings(topics, deadline)
         except BreakglassError:
             return {}
-        states = {state.partition: state for state in found.partitions}
         return {
-            partition: Clues(
-                partition,
-                states.get(partition),
-                found.description,
-                unclean=_unclean(found, partition.topic),
+            target.partition: Clues(
+                target.partition,
+                states.get(target.partition),
+                brokers,
+                unclean=_unclean(settings.get(target.partition.topic)),
             )
-            for partition in only
+            for target in targets
         }
 
     def log_ends(self, targets: Sequence[Target]) -> dict[TopicPartition, int | Unknown]:
@@ -173,9 +173,8 @@ def by_designee(targets: Sequence[Target]) -> dict[int, list[TopicPartition]]:
     return grouped
 
 
-def _unclean(found: ClusterSnapshot, topic: str) -> bool | Unknown:
-    settings = found.settings.get(topic)
-    return Unknown("its settings were not read") if settings is None else settings.unclean_election
+def _unclean(settings: TopicSettings | None) -> bool | Unknown | None:
+    return None if settings is None else settings.unclean_election
 
 
 def _in_short(error: BreakglassError) -> str:
