@@ -52,12 +52,12 @@ with Journal.open("cluster", folder / "with") as journal:
     except StorageError as error:
         told["at last"] = str(error)
     told["whole"] = not read(journal.path).torn
+(folder / "filler").unlink()
 try:
     with Journal.open("cluster", folder / "with") as journal:
         journal.reserve(64 * 1024 * 1024)
 except StorageError as error:
     told["refused"] = str(error)
-(folder / "filler").unlink()
 with Journal.open("cluster", folder / "without") as journal:
     fill(folder)
     try:
