@@ -73,7 +73,8 @@ def rescue(
     only. Elections do the same by themselves, unless told --without-rescue.
 
     --from log:DIR saves whole partitions from the disk of a broker that is down, and asks no
-    cluster. The folder is only read. What is damaged is passed over and named (exit 1).
+    cluster; with --bootstrap-server only what the leaders of now do not hold. The folder is
+    only read. What is damaged is passed over and named (exit 1).
     """
     from console.rescuing import default_folder
 
@@ -83,7 +84,8 @@ def rescue(
         from console.rescue_log import FromLog, rescue_logs
 
         folder = to or default_folder()
-        wanted = FromLog(tuple(source), tuple(topic or ()), folder, while_running, as_json)
+        leaders = connection if connection.named else None
+        wanted = FromLog(tuple(source), tuple(topic or ()), folder, while_running, as_json, leaders)
         raise typer.Exit(rescue_logs(wanted))
     if plan is None or topic or while_running:
         raise UsageError("--topic and --while-running belong to --from log:DIR: leave them out")

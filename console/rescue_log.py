@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from console.exits import FAILED, INTERRUPTED
 from console.output import Column, print_json, print_table, say
-from services.errors import Refused, UsageError
+from services.errors import Refused, UsageError, WrongCluster
 from services.words.inert import inert
 
 if TYPE_CHECKING:
     from console.stop_signal import StopSignal
+    from console.wiring import Connection
+    from services.model import TopicPartition
     from services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
     from services.recovery.rescue.from_log import Copied
 
@@ -32,6 +34,8 @@ class FromLog:
     to: Path
     while_running: bool
     as_json: bool
+    connection: Connection | None = None
+    """Of the cluster, where only what its leaders do not hold is wanted."""
 
 
 def rescue_logs(wanted: FromLog) -> int:
@@ -45,7 +49,8 @@ def rescue_logs(wanted: FromLog) -> int:
     cluster_id = _one_cluster(folders)
     with StopSignal() as stop:
         stop.armed()
-        results = list(_saved(chosen, wanted.to, cluster_id, stop))
+        starts = _starts(wanted, chosen, cluster_id)
+        results = list(_saved(chosen, wanted.to, cluster_id, starts, stop))
     if wanted.as_json:
         print_json(_document(cluster_id, folders, results))
     else:
@@ -93,10 +98,48 @@ def _one_cluster(folders: Sequence[BrokerFolder]) -> str | None:
     return next(iter(ids), None)
 
 
+def _starts(
+    wanted: FromLog,
+    chosen: Sequence[tuple[BrokerFolder, list[ReplicaFolder]]],
+    cluster_id: str | None,
+) -> dict[TopicPartition, int]:
+    """From where on the leaders do not hold the logs; nothing of a log that is saved whole.
+
+    Raises:
+        WrongCluster: the folders are of another cluster than the one that is named.
+        Unreachable: it does not answer.
+    """
+    if wanted.connection is None:
+        return {}
+    from services.kafka.wire.deadline import Deadline
+    from services.recovery.rescue.from_log import log_end
+    from services.recovery.rescue.past_leader import kept_by_leaders
+    from services.recovery.triage import SNAPSHOT_SECONDS
+
+    replicas = [one for _, held in chosen for one in held]
+    starts: dict[TopicPartition, int] = {}
+    with wanted.connection.reading() as client:
+        deadline = Deadline.after(SNAPSHOT_SECONDS)
+        found = client.describe(deadline).cluster_id
+        if found != cluster_id:
+            raise WrongCluster(
+                f"the log folder is of cluster {cluster_id}, and these addresses lead to {found}: "
+                "leave them out to save whole logs"
+            )
+        ends = {one.partition: log_end(one) for one in replicas}
+        for kept in kept_by_leaders(client, replicas, ends, Deadline.after(SNAPSHOT_SECONDS)):
+            if kept.until is None:
+                say(f"{kept.partition}  saved whole: {kept.why}")
+            else:
+                starts[kept.partition] = kept.until
+    return starts
+
+
 def _saved(
     chosen: Sequence[tuple[BrokerFolder, list[ReplicaFolder]]],
     to: Path,
     cluster_id: str | None,
+    starts: dict[TopicPartition, int],
     stop: StopSignal,
 ) -> Iterator[Copied]:
     from services.recovery.rescue.from_log import LogRescue
@@ -104,7 +147,7 @@ def _saved(
 
     root = new_folder(to, cluster_id or NO_CLUSTER)
     for folder, replicas in chosen:
-        rescue = LogRescue(folder, root / folder.name, lambda: stop.requested)
+        rescue = LogRescue(folder, root / folder.name, lambda: stop.requested, starts=starts)
         for topic in rescue.run(replicas) if replicas else ():
             yield from topic
 

@@ -63,9 +63,13 @@ class LogSource:
         asked = self.extent.within(start, end)
         return _Walk(self, asked, reading, partial(_entries, reading), _address).items()
 
-    def whole_batches(self, reading: Reading) -> Iterator[Batch | Unreadable]:
-        """All that can be read of the log, batch by batch, with its damage as `read` has it."""
-        return _Walk(self, self.extent, reading, _batch_alone, _last_offset).items()
+    def whole_batches(self, start: int, reading: Reading) -> Iterator[Batch | Unreadable]:
+        """All that can be read from *start* on, batch by batch, with its damage as `read` has it.
+
+        The first batch may begin before.
+        """
+        asked = self.extent.within(start, self.extent.end)
+        return _Walk(self, asked, reading, _batch_alone, _last_offset).items()
 
     def damaged_end(self) -> str:
         """What is wrong with the bytes behind the last batch; empty where there are none.

@@ -5,7 +5,7 @@ What cannot be read is passed over and named with its offsets; the folder itself
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -17,6 +17,7 @@ from services.divergence.source import Reading
 from services.errors import BreakglassError, Refused, StorageError
 from services.model import TopicPartition
 from services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
+from services.recovery.rescue.saver import clipped
 from services.recovery.rescue.space import (
     MARGIN,
     RESERVE_BYTES,
@@ -24,6 +25,7 @@ from services.recovery.rescue.space import (
     free_bytes,
     require_reserve,
 )
+from services.recovery.rescue.spans import Span
 from services.topic_backup.batches import Batch
 from services.topic_backup.folder import LocalFolder, storage_errors
 from services.topic_backup.manifest import TopicIdentity
@@ -43,7 +45,7 @@ class Copied:
     log: Path
     start: int = 0
     end: int = 0
-    """The offsets ``[start, end)`` that the log has room for."""
+    """The offsets ``[start, end)`` were to be saved."""
     records: int = 0
     """Data records written; markers stand in the batch log beside them."""
     bytes: int = 0
@@ -56,7 +58,7 @@ class Copied:
 
     @property
     def whole(self) -> bool:
-        """All that the log ever held from its start on has been saved."""
+        """All that was to be saved has been."""
         return not self.reason and not self.damage
 
 
@@ -69,6 +71,8 @@ class LogRescue:
     """The backup's folder: this broker's alone."""
     stop: Callable[[], bool] = lambda: False
     free: FreeBytes = free_bytes
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """From where on logs are saved; from their beginning where this says nothing."""
 
     def run(self, replicas: Sequence[ReplicaFolder]) -> Iterator[tuple[Copied, ...]]:
         """Save *replicas*; yields the results of each topic once it is committed.
@@ -118,7 +122,10 @@ class LogRescue:
             log = open_log(str(replica.partition), replica.path)
         except BreakglassError as error:
             return Copied(replica.partition, replica.path, reason=str(error))
-        copy = _Copy(writer.partition(number), replica, log, self._go_on)
+        start = max(log.extent.start, self.starts.get(replica.partition, 0))
+        if start >= log.extent.end > log.extent.start and not log.damaged_end():
+            return Copied(replica.partition, replica.path, start, start)
+        copy = _Copy(writer.partition(number), replica, log, start, self._go_on)
         reason = ""
         try:
             copy.run()
@@ -128,7 +135,7 @@ class LogRescue:
         return Copied(
             replica.partition,
             replica.path,
-            log.extent.start,
+            start,
             log.extent.end,
             copy.records,
             sum(segment.records_bytes for segment in summary.segments),
@@ -150,6 +157,7 @@ class _Copy:
     writer: PartitionWriter
     replica: ReplicaFolder
     log: LogSource
+    start: int
     go_on: Callable[[], None]
     records: int = 0
     damage: list[Unreadable] = field(default_factory=list)
@@ -157,9 +165,9 @@ class _Copy:
 
     def run(self) -> None:
         """Copy it; raises Refused when it is to stop, StorageError on a disk that is full."""
-        self._reached = self.log.extent.start
+        self._reached = self.start
         self.writer.skip_to(self._reached, GapReason.NOT_TAKEN)
-        for number, item in enumerate(self.log.whole_batches(Reading())):
+        for number, item in enumerate(self.log.whole_batches(self.start, Reading())):
             if number % BATCHES_A_LOOK == 0:
                 self.go_on()
             if isinstance(item, Unreadable):
@@ -172,7 +180,8 @@ class _Copy:
     def _take(self, batch: Batch) -> None:
         if batch.header.base_offset > self._reached:
             self._hole(batch.header.base_offset)
-        self.records += self.writer.append_batch(batch)
+        kept = clipped(batch, Span(self.start, self.log.extent.end))
+        self.records += self.writer.append_batch(kept)
         self._reached = max(self._reached, batch.header.next_offset)
 
     def _hole(self, end: int) -> None:
@@ -187,6 +196,11 @@ class _Copy:
         self.damage.append(damage)
         self.writer.skip_to(damage.end, GapReason.LOST)
         self._reached = max(self._reached, damage.end)
+
+
+def log_end(replica: ReplicaFolder) -> int:
+    """Where the log of *replica* ends, as far as it can be read. Raises as `open_log`."""
+    return open_log(str(replica.partition), replica.path).extent.end
 
 
 def _agreed_id(topic: str, replicas: Sequence[ReplicaFolder]) -> UUID | None:

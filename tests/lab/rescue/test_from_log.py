@@ -8,13 +8,22 @@ from services.lab.segments import read_log
 from services.model import TopicPartition
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import read_manifest
-from tests.lab.rescue.conftest import AGED, BY_PLAN, LEDGER, PAYMENTS, TRIMMED, WITHOUT
-from tests.lab.rescue.test_rescue import cat, states
+from tests.lab.rescue.conftest import (
+    AGED,
+    B1_ALSO,
+    BY_PLAN,
+    LEDGER,
+    PAYMENTS,
+    SHARED,
+    TRIMMED,
+    WITHOUT,
+)
+from tests.lab.rescue.test_rescue import cat, elect, elections, states
 from tests.lab.scenarios.damaged import Damaged
 from tests.program import Ended, breakglass
 from tests.unit.recovery.rescue.test_from_log import everything
 
-DEAD, ALIVE = 3, 1
+DEAD, ALIVE, OTHER = 3, 1, 2
 SAVED = (*BY_PLAN, WITHOUT, PAYMENTS, AGED, LEDGER)
 
 
@@ -75,6 +84,23 @@ def test_transactions_keep_their_state_and_a_trimmed_head_is_none(
     kept = [one["offset"] for one in cat(path_of(ended, AGED))]
     assert kept == list(range(kept[0], kept[-1] + 1))
     assert kept[0] <= TRIMMED
+
+
+def test_with_a_cluster_only_what_the_leader_does_not_hold_is_saved(
+    lab: Damaged, tmp_path: Path
+) -> None:
+    """b2 was elected for `by-log`, and never had what b1 and the dead b3 wrote since."""
+    elected = elect(lab.cluster, elections(tmp_path, by_log_0=OTHER), "--without-rescue")
+    assert elected.code == 0, elected.err
+    server = ("--bootstrap-server", lab.cluster.bootstrap_servers)
+    topics = ("--topic", "by-log", "--topic", "by-plan")
+    ended = rescue(folder_of(lab, DEAD), tmp_path, *topics, *server, "--json")
+    assert ended.code == 0, ended.err
+    first, second = (path_of(ended, TopicPartition("by-log", number)) for number in range(2))
+    assert [one["offset"] for one in cat(first)] == list(range(SHARED, SHARED + B1_ALSO))
+    whole = read_log(folder_of(lab, DEAD) / "by-log-1").batches
+    assert [one["offset"] for one in cat(second)] == list(range(whole[-1].last + 1))
+    assert "by-log-1  saved whole: nobody leads it" in ended.err
 
 
 def test_a_running_brokers_folder_is_refused(lab: Damaged, tmp_path: Path) -> None:

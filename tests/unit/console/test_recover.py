@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,11 +16,12 @@ from services.cluster_lock import ClusterLock
 from services.errors import StorageError
 from services.journal import Journal, JournalView, list_journals
 from services.kafka.election_client import ElectionClient
+from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import TopicPartition
 from services.recovery.plan.file import parse_plan, read_plan
 from services.state_folder import state_folder
 from tests import fake_metadata
-from tests.fake_controller import failing
+from tests.fake_controller import after, failing
 from tests.fake_metadata import CLUSTER_ID
 from tests.program import breakglass
 from tests.unit.console.fakes import Fakes, fakes
@@ -367,6 +370,30 @@ def test_what_is_left_ends_with_the_exit_code_and_the_next_command(
     assert "orders-0  order written, not elected: the journal is full" in ended.err
     told = breakglass("journal", "show")
     assert "order written, not elected" in told.out
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_a_signal_stops_ends_with_130_after_the_batch_under_way(
+    broken: Fakes, plan: Path, number: signal.Signals
+) -> None:
+    broken.controller.next(ElectLeadersRequest, after(lambda: os.kill(os.getpid(), number)))
+    ended = recover(broken, plan, "--consent", CONSENT)
+    (left,) = journals()
+    assert (ended.code, left.result) == (130, None)
+    assert ended.said[-1] == (
+        f"exit 130: 2 not attempted of 3; `breakglass recover resume --journal {left.path} "
+        "--write` finishes what is left"
+    )
+
+
+def test_a_lost_terminal_that_nohup_has_ignored_stops_nothing(broken: Fakes, plan: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        hung_up = after(lambda: os.kill(os.getpid(), signal.SIGHUP))
+        broken.controller.next(ElectLeadersRequest, hung_up)
+        assert recover(broken, plan, "--consent", CONSENT).code == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_what_is_whole_says_nothing_of_an_exit(broken: Fakes, plan: Path) -> None:

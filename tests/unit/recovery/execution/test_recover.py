@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
+import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from services.errors import StorageError
 from services.journal import Journal
+from services.journal_reserve import Reserve
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import TopicPartition
 from services.recovery.execution.record import Record
@@ -144,3 +148,16 @@ def test_without_a_rescue_nothing_is_saved_and_all_are_elected(bench: Bench) -> 
     targets = bench.offline(count=2)
     ended = recover(bench, targets, None)
     assert {one.result for one in ended.values()} == {Result.ELECTED}
+
+
+def test_without_room_for_the_journal_nothing_is_saved_and_nothing_is_sent(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Reserve, "take", full)
+    rescue = ScriptedRescue()
+    with pytest.raises(StorageError, match=r"needs [0-9,]+ bytes in .*, so nothing was sent"):
+        recover(bench, bench.offline(count=2), rescue)
+    assert (rescue.saved, bench.controller.steps) == ([], [])

@@ -16,8 +16,10 @@ from uuid import UUID
 import pytest
 
 from services.errors import StorageError
+from services.model import EpochHistory, EpochRange, Unknown
 from services.recovery.rescue.broker_folder import read_broker_folder, running_broker
 from services.recovery.rescue.from_log import LogRescue
+from services.recovery.rescue.past_leader import written_epochs
 from services.recovery.rescue.space import RESERVE_BYTES
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicManifest, read_manifest
@@ -249,3 +251,39 @@ def test_ids_and_names_are_read_as_brokers_write_them(logs: Path) -> None:
         "orders-1",
     ]
     assert {one.topic_id for one in found.replicas} == {TOPIC_ID, None}
+
+
+class TestWrittenEpochs:
+    """As the broker's checkpoint has them: only a whole one is believed."""
+
+    def test_each_ends_where_the_next_begins_and_the_last_with_the_log(self, logs: Path) -> None:
+        (logs / "orders-0" / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n2 150\n5 200\n")
+        found = written_epochs(logs / "orders-0", 200)
+        assert isinstance(found, EpochHistory)
+        assert found.ranges == (EpochRange(0, 0, 150), EpochRange(2, 150, 200))
+
+    @pytest.mark.parametrize(
+        "content",
+        ["", "0\n2\n0 0\n", "1\n1\n0 0\n", "0\n1\nx y\n", "0\n2\n3 0\n2 100\n", "0\n0\n"],
+    )
+    def test_a_damaged_checkpoint_proves_nothing(self, logs: Path, content: str) -> None:
+        (logs / "orders-0" / "leader-epoch-checkpoint").write_text(content)
+        assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
+
+    def test_none_proves_nothing(self, logs: Path) -> None:
+        assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
+
+
+def test_from_an_offset_on_a_batch_that_begins_before_is_cut(logs: Path, tmp_path: Path) -> None:
+    source = read_broker_folder(logs / "orders-0")
+    starts = {source.replicas[0].partition: 155}
+    ((copied,),) = LogRescue(source, tmp_path / "saved", starts=starts).run(source.replicas)
+    assert (copied.start, copied.end, copied.records, copied.whole) == (155, 200, 45, True)
+    assert offsets(str(copied.path)) == list(range(155, 200))
+
+
+def test_of_what_the_leader_holds_whole_nothing_is_saved(logs: Path, tmp_path: Path) -> None:
+    source = read_broker_folder(logs / "orders-0")
+    starts = {source.replicas[0].partition: 200}
+    ((copied,),) = LogRescue(source, tmp_path / "saved", starts=starts).run(source.replicas)
+    assert (copied.path, copied.records, copied.whole) == (None, 0, True)
