@@ -10,6 +10,7 @@ import typer
 from console.commands import new_app
 from console.evidence import say_missing_acls
 from console.observed import say_observed
+from console.option_values import broker_ids
 from console.options import DURATION_MS, AsJson, Duration, Gone, VerifyContents, connected
 from console.output import Column, print_json, print_table, say
 from console.partition_names import require_topics
@@ -56,7 +57,7 @@ def triage(
             recovery_duration_ms / 1000,
             topics=topics,
             native_choice=connection.native_rpc,
-            gone=gone or (),
+            gone=broker_ids(gone, "--gone"),
             contents=verify_contents,
         ):
             require_topics(topics, found.snapshot)

@@ -158,6 +158,7 @@ def what_next(progress: Progress, aftermath: Aftermath | None) -> Iterator[str]:
     """What is still to be done, the most urgent first."""
     yield from _another_leads(progress)
     yield from _unknown(progress)
+    yield from _reordered(progress)
     yield from _not_elected(progress)
     yield from _given_up(aftermath)
     if aftermath is None:
@@ -184,6 +185,20 @@ def _unknown(progress: Progress) -> Iterator[str]:
             f"{partitions_text(unknown)} unknown: it may or may not have happened. u asks the "
             "cluster again and elects nothing."
         )
+
+
+def _reordered(progress: Progress) -> Iterator[str]:
+    """Whose assignment may still have the order that was written, elected or not."""
+    reordered = progress.count(Result.REORDERED)
+    if reordered:
+        yield (
+            f"{partitions_text(reordered)} reordered and not elected: r takes the journal up "
+            "again, and elects or puts the order back."
+        )
+    left = sum(one.order_restored is False for one in progress.outcomes.values()) - reordered
+    if left:
+        of = partitions_text(left)
+        yield f"The order of {of} was not put back: r takes the journal up again."
 
 
 def _not_elected(progress: Progress) -> Iterator[str]:

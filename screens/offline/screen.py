@@ -182,7 +182,7 @@ class OfflineScreen(FilteredPage):
         self.app.push_screen(gone_prompt(self.context.watch.gone), self._declare_gone)
 
     def _declare_gone(self, given: str | None) -> None:
-        from screens.offline.gone import brokers_in
+        from services.words.broker_ids import brokers_in
 
         if given is not None:
             self.app.post_message(GoneDeclared(brokers_in(given)))
