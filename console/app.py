@@ -25,6 +25,7 @@ from typing_extensions import override
 from screens.ascii import AsciiFilter
 from screens.context import Context
 from screens.copying import copied
+from screens.legend import legend_commands
 from screens.messages import (
     BrowseAsked,
     ClusterRead,
@@ -49,6 +50,7 @@ from screens.page import Page
 from screens.refreshing import Refresher
 from screens.screenshot import hide_records, save_screenshot
 from screens.stylesheet import KeptStylesheet
+from screens.widgets.key_bar import KeyBar
 from services.errors import StorageError
 from services.state_folder import state_folder
 from themes.palettes import MONOCHROME, PALETTES
@@ -70,6 +72,8 @@ PARTING = (
     "An election had been agreed to when this ended: `breakglass journal list` says how far it "
     "came, and the next console offers to take up what is left."
 )
+QUITS = "End Breakglass; a request that was sent is finished first"
+NO_SELECTION = "Nothing is selected: ctrl+c copies what the mouse has selected, q quits."
 WARNED_SECONDS = 10.0
 """For so long a warning is remembered: a second q after it leaves."""
 VERDICTS_SECONDS = 0.2
@@ -97,7 +101,8 @@ class BreakglassApp(App[None]):
         Binding("colon,ctrl+p", "command_palette", "Commands", key_display=":"),
         Binding("ctrl+s", "screenshot", "Screenshot, redacted", show=False),
         Binding("ctrl+z", "suspend_process", "Stop, to the shell", show=False),
-        Binding("q", "quit", "Quit", show=False),
+        Binding("q", "quit", "Quit", show=False, tooltip=QUITS),
+        Binding("ctrl+q", "quit", "Quit", show=False, tooltip=QUITS, priority=True),
     ]
 
     def __init__(
@@ -280,7 +285,11 @@ class BreakglassApp(App[None]):
     @on(CopyAsked)
     def _copy(self, message: CopyAsked) -> None:
         self.copy_to_clipboard(message.text)
-        self.notify(copied(message), markup=False)
+        bar = next(iter(self.screen.query(KeyBar)), None)
+        if bar is None:
+            self.notify(" ".join(copied(message)), markup=False)
+        else:
+            bar.say(copied(message))
 
     @on(Interrupted)
     def _interrupted(self, message: Interrupted) -> None:
@@ -302,6 +311,11 @@ class BreakglassApp(App[None]):
             self.notify(f"Saved without what records hold: {place}", markup=False)
         finally:
             hide_records(self, False)
+
+    @override
+    def action_help_quit(self) -> None:
+        """Ctrl-C where there is nothing to copy."""
+        self.notify(NO_SELECTION, markup=False)
 
     async def action_quit(self) -> None:
         """End the session; where that would lose something, say so and wait for a second q."""
@@ -352,6 +366,7 @@ class BreakglassApp(App[None]):
                     about = f"{active.tooltip} ({about})"
                 yield SystemCommand(binding.description, about, run)
         yield SystemCommand("Theme", "How everything looks", self.action_change_theme)
+        yield from legend_commands(self)
 
     def _tell_screens(self) -> None:
         for screen in self.screen_stack:

@@ -15,7 +15,14 @@ from screens.page import Page
 from screens.widgets.replica_table import Line, Piece, ReplicaTable, partition_lines, reason_lines
 from services.model import PartitionEvidence, ReplicaLog, TopicPartition, TopicSettings, Unknown
 from services.recovery.judgement.assessment import Assessment
-from services.words.figures import count, loss_text, shown, unread_text
+from services.words.figures import (
+    NAMED_IN_SENTENCE,
+    broker_names,
+    count,
+    loss_text,
+    shown,
+    unread_told,
+)
 from services.words.inert import bounded
 from services.words.moments import time_text
 from themes.roles import Role
@@ -124,10 +131,11 @@ def _choices(assessment: Assessment) -> Iterator[str]:
 def _unread(assessment: Assessment) -> str:
     unread = assessment.unread
     least = unread.at_least
-    told = f"{unread_text(unread)} records"
+    names = broker_names(unread.replicas, NAMED_IN_SENTENCE)
     if isinstance(least, Unknown):
-        return f"{told}: {least.reason}"
-    return f"{told} ({unread.source})" if unread.source else told
+        return f"{names} unread; how many records only {names} may hold: ? {least.reason}"
+    told = unread_told([unread])
+    return f"{told}, known from {unread.source}" if unread.source and least else told
 
 
 def _replicas(evidence: PartitionEvidence) -> Iterator[str]:
