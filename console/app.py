@@ -285,11 +285,15 @@ class BreakglassApp(App[None]):
     @on(CopyAsked)
     def _copy(self, message: CopyAsked) -> None:
         self.copy_to_clipboard(message.text)
+        self._say_below(*copied(message))
+
+    def _say_below(self, *sentences: str) -> None:
+        """In the line of keys, where words cover nothing that is read; a dialog has none."""
         bar = next(iter(self.screen.query(KeyBar)), None)
         if bar is None:
-            self.notify(" ".join(copied(message)), markup=False)
+            self.notify(" ".join(sentences), markup=False)
         else:
-            bar.say(copied(message))
+            bar.say(sentences)
 
     @on(Interrupted)
     def _interrupted(self, message: Interrupted) -> None:
@@ -315,7 +319,7 @@ class BreakglassApp(App[None]):
     @override
     def action_help_quit(self) -> None:
         """Ctrl-C where there is nothing to copy."""
-        self.notify(NO_SELECTION, markup=False)
+        self._say_below(NO_SELECTION)
 
     async def action_quit(self) -> None:
         """End the session; where that would lose something, say so and wait for a second q."""

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import App
 from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.screen import Screen
 
 from screens.legend import legend_table
@@ -40,6 +41,14 @@ class HelpScreen(Overlay):
     def __init__(self, title: str, about: str, lines: Iterable[HelpLine]) -> None:
         super().__init__()
         self._title, self._about, self._lines = title, about, tuple(lines)
+
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._say_how)
+
+    def _say_how(self) -> None:
+        box = self.query_one(VerticalScroll)
+        more = "PgDn: more, " if box.max_scroll_y else ""
+        box.border_subtitle = f"{more}Esc: close"
 
     def content(self) -> RenderableType:
         heading = role_style(self.app, Role.HEADING)
@@ -89,6 +98,7 @@ def _in_textuals_words(active: ActiveBinding) -> bool:
     return any(
         isinstance(bound, Binding)
         and active.binding.description == bound.description
+        and active.tooltip == bound.tooltip
         and active.binding.key in bound.key.split(",")
         for owner in type(active.node).__mro__
         if owner.__module__.startswith("textual.")

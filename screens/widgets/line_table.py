@@ -339,7 +339,7 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
                 min(needed, _least(one)) if one.shrinks else needed
                 for one, needed in zip(shown, wide, strict=True)
             ]
-        return sum(wide) + GAP * (len(wide) - 1) - width
+        return sum(wide) + GAP * len(wide) - width
 
     def _width_of(self, column: LineColumn[T]) -> int:
         return self._needed.get(column.title, len(column.title))

@@ -43,9 +43,9 @@ async def to(pilot: Pilot[Any], offset: int) -> None:
 
 async def test_all_differences_are_counted_and_led_to(tmp_path: Path) -> None:
     async with comparing(tmp_path) as pilot:
-        await until(pilot, shows(pilot, "! 2 differ, < 1 only in A, > 10 only in B."), "the totals")
+        await until(pilot, shows(pilot, "! 2 offsets hold different records, < 1 only in A, > 10 only in B."), "the totals")
         for offset, words in (
-            (100, "offset 100: different in value"),
+            (100, "offset 100: different in value (v)"),
             (150, "offset 150: only in A"),
             (300, "offset 300: only in B"),
         ):
