@@ -48,7 +48,7 @@ def prefix_text(facing: Facing) -> str:
 
 
 def totals_text(facing: Facing, totals: Totals | None) -> str:
-    """What differs, each with its sign in the list: ``! 25 offsets hold different records, ...``."""
+    """What differs, with its sign in the list: ``! 25 offsets hold different records, ...``."""
     start = counted_from(facing)
     where = "Then" if start == facing.divergence else f"From {start:,} on"
     if totals is None:

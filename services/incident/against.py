@@ -66,4 +66,6 @@ def _committed(lost: ReplicaLoss, replica: ReplicaLog) -> str:
 def _head(lost: ReplicaLoss, best: str) -> str:
     if isinstance(lost.head, Unknown):
         return f"may add records before {best} starts: {lost.head.reason}"
-    return f"adds {count(lost.head)} before {best} starts" if lost.head and not lost.whole_log else ""
+    return (
+        f"adds {count(lost.head)} before {best} starts" if lost.head and not lost.whole_log else ""
+    )

@@ -170,7 +170,7 @@ async def test_help_has_no_words_of_textuals(size: tuple[int, int]) -> None:
         if words
     }
     assert not told.keys() & textuals
-    assert told["End Breakglass; a request that was sent is finished first"] == "q ^q"
+    assert told["End Breakglass; a request that was sent is finished first"] == "^q q"
     assert told["The next list or field"] == "tab"
 
 

@@ -59,6 +59,7 @@ def test_an_arrow_in_pieces_changes_nothing_on_the_real_screens(
     terminal.wait_for("Offline partitions")
     terminal.press("escape")
     terminal.wait_gone(HELP_CORNER)
+    terminal.wait_for("> 2       stale")
 
     marked = [line[:6].rstrip() for line in terminal.lines if line.startswith((">", " *"))]
     assert marked == ["> BOMB", "> 2"]

@@ -151,7 +151,11 @@ async def test_what_was_not_read_is_counted_on_request() -> None:
         assert "Then nothing is counted yet: c counts." in shown.told
         await shown.press("c")
         await shown.until(
-            lambda: "! 10 offsets hold different records, < 0 only on b1, > 290 only on b2" in shown.told, "totals"
+            lambda: (
+                "! 10 offsets hold different records, < 0 only on b1, > 290 only on b2"
+                in shown.told
+            ),
+            "totals",
         )
 
 

@@ -83,7 +83,10 @@ def test_a_summary_says_what_the_epochs_prove_and_what_was_counted() -> None:
     totals = Totals()
     for one in compare(entries(98, 101), entries(99, 103, b"x")).pairs(98, 103, Reading()):
         totals.add(one)
-    assert totals_text(pair, totals) == "Then ! 2 offsets hold different records, < 1 only on b1, > 2 only on b2."
+    assert (
+        totals_text(pair, totals)
+        == "Then ! 2 offsets hold different records, < 1 only on b1, > 2 only on b2."
+    )
     totals.kinds[Kind.EQUAL], totals.kinds[Kind.UNREAD] = 1_000, 3
     assert totals_text(pair, totals).endswith(", = 1,000 the same, ? 3 not known.")
 

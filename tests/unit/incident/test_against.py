@@ -20,6 +20,8 @@ def beside(evidence: PartitionEvidence, broker: int) -> str:
 
 
 LONG = log(1, (0, 100), (2, 125), hw=100)
+CUT = log(1, (2, 125), start=90)
+"""Retention has deleted what it held before."""
 
 
 @pytest.mark.parametrize(
@@ -31,8 +33,8 @@ LONG = log(1, (0, 100), (2, 125), hw=100)
             offline(LONG, log(2, (0, 100), (1, 150), hw=130)),
             "adds 50 past 100, committed up to 130",
         ),
-        (offline(log(1, (2, 125), start=90), log(2, (0, 70))), "ends before b1 starts: adds all it holds"),
-        (offline(log(1, (2, 125), start=90), log(2, (2, 100), start=40)), "adds 50 before b1 starts"),
+        (offline(CUT, log(2, (0, 70))), "ends before b1 starts: adds all it holds"),
+        (offline(CUT, log(2, (2, 100), start=40)), "adds 50 before b1 starts"),
         (
             offline(LONG, without_epochs(2, 110)),
             "may add records to b1: b2: READ on the topic is missing",
