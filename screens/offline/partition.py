@@ -119,7 +119,7 @@ def _forecast(assessment: Assessment) -> str:
 def _choices(assessment: Assessment) -> Iterator[str]:
     for candidate in assessment.ranking.candidates:
         loss = assessment.loss_of(candidate.broker)
-        parts = [f"b{candidate.broker} loses {loss_text(loss)}"]
+        parts = [f"electing b{candidate.broker} loses {loss_text(loss)}"]
         if isinstance(loss.total, Unknown):
             parts.append(loss.total.reason)
         elif loss.total:

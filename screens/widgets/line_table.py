@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len, set_cell_size
@@ -238,8 +239,11 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         if y == 0:
             return self._header(width)
         number = y - 1 + self.scroll_offset.y
-        if not self._rows and y == 1:
-            return _line([Segment(inert(self._empty), self._style(Role.MUTED))], width)
+        if not self._rows:
+            told = wrap(inert(self._empty), max(width - 2, 1))[y - 1 : y]
+            return _line(
+                [Segment(f" {one}", self._style(Role.MUTED)) for one in told], width, plain
+            )
         if number >= len(self._rows):
             return Strip.blank(width, plain)
         return self._row(number, width, plain)

@@ -280,7 +280,7 @@ class TestPartition:
             for words in (
                 "LOSS elect b1",
                 "b1 and b2 diverge at 100",
-                "b2 loses 25; 0 of them known to be committed",
+                "electing b2 loses 25; 0 of them known to be committed",
                 "b3 loses ?; b3 does not answer (connection refused); b3 is fenced",
                 "how many records only b3 may hold: ? consumer groups were not read",
                 "epochs written: 0 at 0-99, 2 at 100-124",

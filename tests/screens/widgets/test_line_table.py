@@ -169,6 +169,13 @@ async def test_a_hundred_thousand_rows_are_taken_and_walked_without_a_pause() ->
         assert app.table.current == HUNDRED_THOUSAND - 1
 
 
+async def test_why_a_table_is_empty_is_folded_and_not_cut() -> None:
+    app = Tables([])
+    async with app.run_test(size=(14, 6)) as pilot:
+        await pilot.pause()
+        assert lines(app)[1:3] == [" Nothing is", " offline."]
+
+
 async def test_a_table_that_marks_nothing_wastes_no_column_on_marks(ten_rows: Tables) -> None:
     async with ten_rows.run_test(size=(80, 8)) as pilot:
         await pilot.pause()
