@@ -17,7 +17,7 @@ from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.subject import Subject
 from services.recovery.plan.digest import spoken
 from services.recovery.recover import GroupPastEnd
-from services.words.figures import partitions_text, unread_total
+from services.words.figures import partitions_text, unread_told
 
 SHOWN = 5
 """Sentences of one kind; the rest is counted."""
@@ -39,7 +39,7 @@ def headline(subject: Subject, *, undo: bool = False) -> str:
         what = f"Elect b{one.target.designee} for {one.partition}"
     else:
         what = f"Elect {partitions_text(len(subject.wanted))}"
-    return f"{what}: loses {loss_told(subject)}, unread {unread_total(subject.unread)}."
+    return f"{what}: loses {loss_told(subject)}, {unread_told(subject.unread)}."
 
 
 def _without_elections(subject: Subject, *, undo: bool) -> str:

@@ -43,7 +43,7 @@ class OfflineScreen(FilteredPage):
     ABOUT = (
         "Each line says what to do first: the verdict, the action, what the best choice loses. "
         "What is marked is acted on, else what the cursor is on. Filter by words in the name, or "
-        f"{HELP}; a minus before one turns it round."
+        f"{HELP}; - before a word keeps what it does not fit."
     )
     DEFAULT_CSS = """
     #both { height: 1fr; layout: vertical; }

@@ -51,10 +51,10 @@ def outcome(result: Result, reason: str = "", rung: Rung | None = None, **more: 
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [
-        ((LOSS,), "Elect b1 for orders-3: loses 50 records, unread >= 0."),
-        ((SAFE, LOSS), "Elect 2 partitions: loses 50 records, unread >= 0."),
-        ((UNPROVEN,), "Elect b1 for orders-6: loses unknown, unread 0."),
-        ((UNPROVEN, LOSS), "Elect 2 partitions: loses 50 records, and unknown for 1, unread >= 0."),
+        ((LOSS,), "Elect b1 for orders-3: loses 50 records, b3 unread."),
+        ((SAFE, LOSS), "Elect 2 partitions: loses 50 records, b3 unread."),
+        ((UNPROVEN,), "Elect b1 for orders-6: loses unknown, nothing unread."),
+        ((UNPROVEN, LOSS), "Elect 2 partitions: loses 50 records, and unknown for 1, b3 unread."),
         ((), "Nothing is left that could be elected."),
     ],
 )
