@@ -68,6 +68,7 @@ MODES = {
     "checkpoints": "screens.checkpoints:CheckpointsScreen",
 }
 """The main screens by the name of their mode; imported when first shown."""
+FIRST_MODE = "offline"
 
 PARTING = (
     "An election had been agreed to when this ended: `breakglass journal list` says how far it "
@@ -88,8 +89,6 @@ class BreakglassApp(App[None]):
 
     TITLE = "Breakglass"
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    DEFAULT_MODE = "offline"
-    """Comes up at once, where another first screen comes after it."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "show('overview')", "Overview", show=False),
         Binding("2", "show('offline')", "Offline partitions", show=False),
@@ -119,7 +118,7 @@ class BreakglassApp(App[None]):
         *,
         theme: str,
         themes: Iterable[Theme] = (),
-        start: str = DEFAULT_MODE,
+        start: str = FIRST_MODE,
     ) -> None:
         super().__init__()
         self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
@@ -170,8 +169,9 @@ class BreakglassApp(App[None]):
         self.executor = ThreadPoolExecutor(WORKER_THREADS, WORKER_NAME)
         asyncio.get_running_loop().set_default_executor(self.executor)
         self._refresher.ask()
-        if self._start != self.DEFAULT_MODE:
-            await self.switch_mode(self._start)
+        # Only now: what mounts under an eager task factory, as Textual sets one from Python 3.12
+        # on, asks for the screen in front, and before this there is none.
+        await self.switch_mode(self._start)
 
     async def action_show(self, mode: str) -> None:
         await self.switch_mode(mode)

@@ -65,7 +65,7 @@ def test_an_editor_gets_the_terminal_as_a_shell_has_it_and_gives_it_back(
 
     terminal.wait_for("edited as a text: ledger-3")
     terminal.wait_for("STALE: edited as a text")
-    assert "who leads" not in terminal.text
+    terminal.wait_gone("who leads")
     terminal.press("down")
     terminal.wait_for("> FORK")
     terminal.press("q")
