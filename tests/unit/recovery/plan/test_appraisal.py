@@ -13,7 +13,7 @@ from services.recovery.plan.check import CheckStatus
 from services.recovery.plan.document import Entry, Plan
 from services.recovery.selection import Selection
 from tests.unit.recovery.plans import CLUSTER, GONE, LOSS, MADE_AT_MS, SAFE, planned
-from tests.unit.recovery.replicas import log, offline
+from tests.unit.recovery.replicas import log, offline, silent
 
 FOLLOWER_SHORTER = offline(log(1, (0, 90)), log(2, (0, 99)), number=1)
 
@@ -117,3 +117,10 @@ def test_elections_of_a_bare_plan_that_cannot_be_held_say_why() -> None:
         (Result.REFUSED, "there is no such partition: leave it out of the plan"),
     ]
     assert appraisal.targets() == ()
+
+
+def test_what_a_silent_replica_told_the_plan_still_counts_while_nobody_has_led() -> None:
+    told = silent(6, last_heard=log(6, (0, 40)))
+    then = offline(log(1, (0, 90)), log(2, (0, 100)), told, number=9, floor=100)
+    now = offline(log(1, (0, 90)), log(2, (0, 100)), silent(6), number=9, floor=100)
+    assert statuses(held_against(planned(then), now)) == [CheckStatus.UNCHANGED]
