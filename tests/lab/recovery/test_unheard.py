@@ -22,7 +22,7 @@ from services.lab.scenarios.damage import lose_last, wait_left
 from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
 from services.lab.scenarios.logs import wait_high_watermark, wait_log_end
 from services.lab.scenarios.play import play, raise_lab
-from services.lab.scenarios.scenario import Scenario, alone
+from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
 from services.lab.segments import read_log
 from services.lab.truth import Expectation
@@ -55,7 +55,9 @@ def _break(stage: Stage) -> list[Expectation]:
     return []
 
 
-BROKEN = Scenario("unheard", __doc__, alone(_break), shape=QUICK_TO_FENCE)
+PATIENT = Shape(overrides={**QUICK_TO_FENCE.overrides, "broker.session.timeout.ms": "9000"})
+"""A busy machine fences nobody who is well: these tests tell the unread from the read."""
+BROKEN = Scenario("unheard", __doc__, alone(_break), shape=PATIENT)
 
 
 @pytest.fixture(scope="module")

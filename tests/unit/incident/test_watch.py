@@ -191,6 +191,24 @@ class TestWhatIsReadAgain:
         assert first.rows[0].verdict is None
         assert final.rows[0].verdict is Verdict.SAFE
 
+    def test_a_replica_that_falls_silent_is_remembered_while_nobody_leads(
+        self, cluster: FakeCluster
+    ) -> None:
+        with closing(watch_of(cluster, gone=[3])) as watched:
+            before = last(watched)
+            cluster.story.fenced = {2, 3}
+            cluster.brokers[2].stop()
+            silent = last(watched, before)
+            assert [str(one.action) for one in silent.rows] == ["elect b1"] * 4
+            assert [one.unread for one in silent.rows] == [(3, 2)] * 4
+            again = last(watched, silent, everything=True)
+            assert [one.judged for one in again.rows] == [one.judged for one in silent.rows]
+            for one in ORDERS:
+                state = cluster.story.states[one]
+                cluster.story.states[one] = replace(state, leader_epoch=state.leader_epoch + 2)
+            led_since = last(watched, again)
+        assert [str(one.action) for one in led_since.rows] == ["start b2"] * 4
+
     def test_a_quorum_that_is_lost_changes_verdicts_without_a_replica_being_read(
         self, cluster: FakeCluster, watched: Watch
     ) -> None:
