@@ -26,7 +26,9 @@ class StopSignal:
 
     def __enter__(self) -> StopSignal:
         for one in _SIGNALS:
-            self._before[one] = signal.signal(one, self._on_signal)
+            # `nohup` has a lost terminal ignored, and means it.
+            if signal.getsignal(one) is not signal.SIG_IGN:
+                self._before[one] = signal.signal(one, self._on_signal)
         return self
 
     def __exit__(

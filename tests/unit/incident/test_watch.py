@@ -32,7 +32,6 @@ from services.recovery.judgement.assessment import Verdict
 from services.session import ReadAccess
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster, partitions_of
-from tests.waiting import wait_until
 
 PATIENCE = 10.0
 ORDERS = partitions_of("orders", 4)
@@ -203,21 +202,6 @@ class TestWhatIsReadAgain:
         assert len(asked(cluster)) == requests
         cluster.story.quorum_leader = 101
         assert {one.verdict for one in last(watched, after).rows} == {Verdict.WAIT}
-
-    def test_a_time_bomb_keeps_its_deadline_through_readings(
-        self, cluster: FakeCluster, watched: Watch
-    ) -> None:
-        bomb = TopicPartition("carts", 0)
-        cluster.story.offline(bomb, (1, 2), last=(1,))
-        cluster.hold(1, bomb)
-        cluster.hold(2, bomb, (0, 150))
-        before = last(watched)
-        (ticking,) = before.bombs
-        assert (ticking.partition, str(ticking.action)) == (bomb, "stop b1")
-        wait_until(lambda: int(time.time() * 1000) > before.read_at_ms + 5, "the clock to go on")
-        after = last(watched, before, everything=True)
-        assert after.bombs[0] is not ticking
-        assert after.bombs[0].deadline_ms == ticking.deadline_ms
 
 
 class TestWhoIsSilent:

@@ -68,6 +68,13 @@ class Killed:
     def note(self, text: str, **details: Any) -> int:
         return self.journal.note(text, **details)
 
+    @property
+    def path(self) -> Path:
+        return self.journal.path
+
+    def reserve(self, size: int) -> None:
+        self.journal.reserve(size)
+
 
 AGREED = {"price": "0", "abandons": [3], "unread_at_least": 100, "gone": [3]}
 """b3, which led last, was declared gone."""
@@ -258,6 +265,36 @@ class TestGuards:
         assert outcome.result is Result.REFUSED
         assert "led again" in outcome.reason
         assert (bench.controller.steps, result(bench)) == ([], "partly failed")
+
+    @pytest.mark.parametrize(
+        ("agreed", "reason"),
+        [
+            pytest.param(
+                {"abandons": []},
+                "electing b1 would also abandon b3, which is unread now: plan again",
+                id="another broker is unread",
+            ),
+            pytest.param(
+                {"unread_at_least": 0},
+                "unread logs held >= 0 and hold >= 30 now: plan again",
+                id="more is known to be unread",
+            ),
+        ],
+    )
+    def test_whom_nobody_agreed_to_abandon_is_not_abandoned(
+        self, bench: Bench, agreed: dict[str, Any], reason: str
+    ) -> None:
+        (target,) = bench.offline()
+        bench.cluster.story.groups["billing"] = {target.partition: 130}
+        items = {target.partition: {**described(target), **AGREED, **agreed}}
+        bench.journal.plan("", "", items)
+        bench.journal.consent("orders-0 lose 0")
+        bench.journal.close()
+        with resumed(bench) as journal:
+            found = journal.survey.to_finish
+            assert journal.finish() == []
+        assert [one.reason for one in found.left] == [reason]
+        assert bench.controller.steps == []
 
     def test_a_price_that_rose_is_not_what_was_agreed_to(self, bench: Bench) -> None:
         """A better replica came back: electing the designee would lose its records now."""
