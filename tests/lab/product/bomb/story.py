@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -78,6 +79,14 @@ class Desk:
             )
             await self.pilot.pause(0.05)
         return text(self.app)
+
+    async def close(self) -> None:
+        """End it once nobody is being asked: a connection that is being made would be left."""
+        known = self.app.context.known
+        known.paused = True
+        while known.reading or any("(_greet)" in one.name for one in threading.enumerate()):
+            await self.pilot.pause(0.05)
+        self.app.context.close()
 
     async def see(self, name: str, *words: str) -> None:
         """Keep the screen under *name* once it shows *words* and stands still."""
@@ -170,7 +179,9 @@ async def _incidents(cluster: Cluster, told: Told, state: Path) -> None:
         async def desk(kind: type[BreakglassApp] = BreakglassApp) -> Desk:
             app = kind(no_console(cluster, state), theme="breakglass-dark")
             pilot = await open_consoles.enter_async_context(app.run_test(size=SIZE))
-            return Desk(app, pilot, told)
+            made = Desk(app, pilot, told)
+            open_consoles.push_async_callback(made.close)
+            return made
 
         first = await desk()
         await _threatened(first)
