@@ -204,7 +204,8 @@ def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(
         ended, phrases = agreeing(broken, "recover", "--plan", plan, *unreached)
     assert phrases == ["unreachable-0 lose unknown"]
     assert ended.code == 4
-    assert "unreachable-0  unknown: b2 was elected but does not answer" in ended.said[-1]
+    assert "unreachable-0  unknown: b2 was elected but does not answer" in ended.err
+    assert ended.said[-1].startswith("exit 4: 1 unknown of 1; `breakglass journal check ")
     assert leader(broken, "unreachable") == 2
 
 
