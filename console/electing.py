@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from console.rescuing import RescueChoice, say_rescued
 from console.stop_signal import StopSignal
 from console.wiring import Connection
 from services.consent import ConsentGroup
-from services.model import Unknown
+from services.model import TopicPartition, Unknown
 from services.recovery.execution.limits import Limits
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.target import Outcome, Result, exit_code
@@ -27,6 +27,7 @@ from services.recovery.guarded.events import (
     OutcomesTold,
     RescueEnded,
 )
+from services.recovery.guarded.given_up import GivenUp, given_up
 from services.recovery.guarded.priced import Priced, groups_of
 from services.recovery.recover import open_transactions_after
 from services.words.figures import count
@@ -171,6 +172,9 @@ class Electing:
     outcomes: list[Outcome] = field(default_factory=list)
     rescued: list[Rescued] = field(default_factory=list)
     """Of partitions that something was to be saved of."""
+    given_up: tuple[GivenUp, ...] = ()
+    """Brokers whose unread logs the elections gave up; told by `look_after`."""
+    _abandons: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     journals: list[Path] = field(default_factory=list)
     """One for each call of `run` that elected something."""
 
@@ -190,6 +194,7 @@ class Electing:
         if not consent.implied:
             _say_what_stands_alone(groups)
         phrases = consent.require([group.phrase for group in groups])
+        self._abandons.update({one.partition: one.stake.abandons for one in wanted})
         election = GuardedElection(
             self.connection.power(doing),
             self.cluster_id,
@@ -214,8 +219,19 @@ class Electing:
         return ended(self.outcomes, self.stop, self.journals, others)
 
     def look_after(self) -> tuple[OpenTransaction, ...] | Unknown:
-        """Say what recovery has left behind, and return it."""
+        """Say what recovery has left behind; returns the transactions left open."""
+        self.given_up = say_given_up(self.outcomes, self._abandons)
         return look_after(self.client, self.outcomes)
+
+
+def say_given_up(
+    outcomes: Iterable[Outcome], abandons: Mapping[TopicPartition, Iterable[int]]
+) -> tuple[GivenUp, ...]:
+    """Say which brokers must not be started as they are, and return them."""
+    found = given_up(outcomes, abandons)
+    for one in found:
+        say(one.advice)
+    return found
 
 
 def look_after(
@@ -238,6 +254,11 @@ def look_after(
 
 
 def _say_what_stands_alone(groups: Sequence[ConsentGroup]) -> None:
-    for group in groups:
-        if group.why_alone:
-            say(f"{group.phrase}: needs a consent of its own: {group.why_alone}")
+    """Each reason once, with the first phrase that it asks for."""
+    alone = [one for one in groups if one.why_alone]
+    for why, number in Counter(one.why_alone for one in alone).items():
+        first = next(one for one in alone if one.why_alone == why)
+        if number == 1:
+            say(f"{first.phrase}: needs a consent of its own: {why}")
+        else:
+            say(f"{number:,} partitions need a consent each, as {first.phrase!r}: {why}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
+from console.observed import say_observed
 from console.options import AsJson, connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
@@ -16,6 +17,7 @@ from services.words.moments import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from services.incident.election_words import Sighting
     from services.journal import UnreadableJournal
     from services.recovery.guarded.check_again import Answer
     from services.recovery.timeline.account import Account, Brief
@@ -42,10 +44,13 @@ Cluster = Annotated[
 @connected
 def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJson = False) -> None:
     """List journals, newest first."""
+    from services.incident.observations import clusters_observed
     from services.recovery.timeline.account import Brief
     from services.recovery.timeline.shelf import Shelf
 
-    found = _all(Shelf(), _cluster_named(connection, cluster))
+    named = _cluster_named(connection, cluster)
+    found = _all(Shelf(), named)
+    say_observed(*([named] if named else clusters_observed()))
     if as_json:
         from services.recovery.timeline.document import list_document
 
@@ -59,6 +64,45 @@ def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJs
     for one in found:
         if not isinstance(one, Brief):
             say(f"passed over: {one.reason}")
+
+
+@app.command()
+def observed(
+    cluster: Cluster = None,
+    acknowledge: Annotated[
+        bool, typer.Option("--acknowledge", help="Take note of it: consoles and triage stop.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List elections that were seen to cost records, newest first.
+
+    Consoles on this machine see them while they watch, and say so until somebody takes note.
+    """
+    from services.incident.election_words import sightings
+    from services.incident.observations import (
+        Observations,
+        clusters_observed,
+        observation_document,
+        unacknowledged,
+    )
+
+    stores = [Observations(one) for one in ([cluster] if cluster else clusters_observed())]
+    if acknowledge:
+        for store in stores:
+            store.acknowledge([one.key for one in unacknowledged(store.load())])
+    found = {store.cluster_id: store.load() for store in stores}
+    if as_json:
+        documents = [
+            {"cluster_id": cluster_id, **observation_document(one)}
+            for cluster_id, observations in found.items()
+            for one in observations
+        ]
+        print_json({"schema": 1, "observations": documents})
+    elif any(found.values()):
+        rows = [(id_, one) for id_, held in found.items() for one in sightings(held)]
+        print_table(OBSERVED_COLUMNS, [_sighting(id_, one) for id_, one in rows])
+    else:
+        say("No election was seen to cost records.")
 
 
 @app.command()
@@ -198,6 +242,13 @@ PARTITION_COLUMNS = (
     Column("Rescued"),
     Column("Reason"),
 )
+OBSERVED_COLUMNS = (
+    Column("Seen"),
+    Column("Cluster"),
+    Column("Who"),
+    Column("Acknowledged"),
+    Column("What", whole=True),
+)
 ANSWER_COLUMNS = (Column("Step"), Column("Topic-partition"), Column("Result"), Column("Reason"))
 
 
@@ -207,13 +258,18 @@ def _row(one: Brief) -> tuple[object, ...]:
     return one.name, one.cluster_id, one.who, one.what, one.stake, one.result, words_of(one.counts)
 
 
+def _sighting(cluster_id: str, one: Sighting) -> tuple[object, ...]:
+    noted = one.acknowledged_by or None
+    return time_text(one.seen_at_ms), cluster_id, one.who, noted, one.sentence
+
+
 def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
     from services.recovery.timeline.ending import NOT_ELECTED
 
     for one in account.endings:
         leader = None if one.leader is None else f"b{one.leader}"
         saved = ", ".join(f"{it.records:,} of b{it.broker}: {it.path}" for it in one.rescued)
-        epoch, price = one.leader_epoch, one.price or None
+        epoch, price = one.leader_epoch, one.agreed or None
         kept = "order not put back" if one.order_kept and one.result != NOT_ELECTED else ""
         reason = "; ".join(filter(None, (one.reason, kept)))
         yield one.partition, one.result, leader, epoch, price, saved or None, reason

@@ -5,7 +5,7 @@ Unlike that tool it shows what an election loses first, and wants `--write` and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -16,10 +16,12 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
-from console.options import DURATION_MS, Duration, connected_for_writing
+from console.option_values import broker_ids
+from console.options import DURATION_MS, Duration, Gone, VerifyContents, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.model import TopicPartition
 from services.recovery.execution.target import Result
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from console.electing import Electing
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
-    from services.model import ClusterSnapshot, PartitionState
+    from services.model import ClusterSnapshot, PartitionEvidence, PartitionState
     from services.recovery.execution.routes import RouteChoice
     from services.recovery.execution.target import Outcome
     from services.recovery.guarded.priced import Priced
@@ -73,6 +75,8 @@ def leader_election(
         bool, typer.Option("--all-topic-partitions", help="Every partition that needs it.")
     ] = False,
     recovery_duration_ms: Duration = DURATION_MS,
+    gone: Gone = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,
@@ -89,6 +93,8 @@ def leader_election(
         partition,
         all_topic_partitions,
         RescueChoice(without_rescue, rescue_to),
+        broker_ids(gone, "--gone"),
+        verify_contents,
     )
     connection.require_write(f"a {election_type.value} election")
     word = Consent(tuple(consent or ()))
@@ -105,6 +111,9 @@ class Request:
     partition: int | None
     everything: bool
     rescue: RescueChoice = field(default_factory=RescueChoice)
+    gone: tuple[int, ...] = ()
+    """Brokers whose disks are lost."""
+    contents: Effort = Effort.BUDGET
 
     def __post_init__(self) -> None:
         named = (self.path is not None, self.topic is not None, self.everything)
@@ -199,7 +208,17 @@ class _Call:
 
         self._report_online(states)
         offline = [one for one in states if one.offline]
-        *_, found = judge(self.client, self.snapshot, offline, duration, self.connection.native_rpc)
+        choice, gone = self.connection.native_rpc, self.wanted.gone
+        *_, found = judge(
+            self.client,
+            self.snapshot,
+            offline,
+            duration,
+            choice,
+            gone,
+            contents=self.wanted.contents,
+            chosen=self._chosen(),
+        )
         print_replicas(found)
         say_missing_acls(found)
         electing = Electing(
@@ -213,6 +232,18 @@ class _Call:
         electing.run(list(self._priced(found)), self.consent)
         electing.look_after()
         return electing
+
+    def _chosen(self) -> Callable[[PartitionEvidence], int | None]:
+        """Whom this call elects, so far as somebody can be elected."""
+        from services.recovery.judgement.succession import first_live
+
+        leaders = {one.partition: one.designated for one in self.elections or ()}
+
+        def leader(evidence: PartitionEvidence) -> int | None:
+            designated = leaders.get(evidence.partition)
+            return first_live(evidence) if designated is None else designated
+
+        return leader
 
     def _choose_route(self, found: Triage) -> RouteChoice:
         from services.recovery.execution.routes import plain_unclean_route, route_for
@@ -279,7 +310,8 @@ class _Call:
             if reason:
                 self._leave(assessment.partition, Result.REFUSED, reason)
             else:
-                yield priced(evidence, target_of(evidence, leader, assessment.ranking))
+                target = target_of(evidence, leader, assessment.ranking)
+                yield priced(evidence, target, assessment.gone)
 
     def _leave(self, partition: TopicPartition, result: Result, reason: str) -> None:
         """Say why no election is held for *partition*."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from console.wiring import Connection
+from services.contents_effort import Effort
 
 PANEL = "Connection"
 
@@ -44,6 +45,14 @@ Duration = Annotated[
 DURATION_MS = 30_000
 """Its default, KIP-1275's."""
 
+VerifyContents = Annotated[
+    Effort,
+    typer.Option(
+        "--verify-contents",
+        case_sensitive=False,
+        help="How far a replica's batches are read before it is proposed.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")]
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
     from services.recovery.choice import Left
     from services.recovery.execution.target import Outcome
+    from services.recovery.guarded.given_up import GivenUp
     from services.recovery.remains import Remains
     from services.recovery.rescue.results import Rescued
     from services.recovery.resume import Survey
@@ -139,8 +140,9 @@ class _Call:
 
     def run(self) -> int:
         """Show what is left, carry on, look after; returns the exit code."""
-        from console.electing import ended, look_after
+        from console.electing import ended, look_after, say_given_up
         from services.recovery.execution.target import Result
+        from services.recovery.remains import abandons_of
 
         left = self._remains.left
         self._show()
@@ -148,11 +150,14 @@ class _Call:
         self._carry_on()
         for one in left:
             say(f"{one.partition}  left: {one.reason}")
+        given_up = say_given_up(self.outcomes, abandons_of(self.found.view))
         open_ones = look_after(self.client, self.outcomes)
         self._say_past_end()
         if self.wanted.as_json:
             cluster_id, path = self.found.snapshot.cluster_id, self.found.view.path
-            print_json(_document(cluster_id, path, self.outcomes, left, self.rescued, open_ones))
+            print_json(
+                _document(cluster_id, path, self.outcomes, left, self.rescued, open_ones, given_up)
+            )
         unresolved = [Result.REFUSED] * len(left)
         return ended(self.outcomes, self.stop, [self.found.view.path], unresolved)
 
@@ -204,9 +209,10 @@ def _document(
     left: Sequence[Left] = (),
     rescued: Sequence[Rescued] = (),
     open_transactions: object = (),
+    given_up: Sequence[GivenUp] = (),
 ) -> dict[str, Any]:
     """What came of a journal, as JSON; without one there was nothing to resume."""
-    from console.documents import outcomes_document, rescued_partitions
+    from console.documents import given_up_brokers, outcomes_document, rescued_partitions
 
     told = outcomes_document(cluster_id, outcomes)
     return {
@@ -223,6 +229,7 @@ def _document(
         ],
         "rescued": rescued_partitions(rescued),
         "open_transactions": open_transactions,
+        "given_up": given_up_brokers(given_up),
     }
 
 
@@ -235,7 +242,9 @@ COLUMNS = (
 
 def _rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]:
     for one in found.offline:
-        price = f" at the price of {one.price}" if one.price else ""
+        named = ", ".join(f"b{broker}" for broker in one.abandons)
+        abandons = f", abandoning {named}" if named else ""
+        price = f" at the price of {one.price}{abandons}" if one.price else ""
         what = "put its order back" if undo else f"elect it{price}"
         yield one.target.partition, f"b{one.target.designee}", what
     for one in found.led:

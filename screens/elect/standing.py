@@ -45,9 +45,10 @@ def alone(why: str) -> Standing:
     return Standing("!", "own phrase", Role.LOST, f"needs a consent of its own: {why}")
 
 
-def spared(instead: str) -> Standing:
+def spared(instead: str, why_alone: str = "") -> Standing:
     """A partition that needs no election if something else is done."""
-    return Standing("", f"or {instead}", Role.WAITING, f"needs no election if you {instead}")
+    own = f"; to elect it {alone(why_alone).reason}" if why_alone else ""
+    return Standing("", f"or {instead}", Role.WAITING, f"needs no election if you {instead}{own}")
 
 
 def left_out(reason: str) -> Standing:

@@ -22,6 +22,8 @@ from typing import Protocol
 from services.clock import now_ms
 from services.cluster_lock import operator, private_folder
 from services.errors import StorageError
+from services.regular_file import open_regular
+from services.rights import open_new
 from services.state_folder import state_folder
 
 FOLDER = "backup-jobs"
@@ -138,7 +140,8 @@ class Announcement:
         content = json.dumps({"schema": SCHEMA, **asdict(job)}).encode()
         new = self._path.with_suffix(".new")
         with suppress(OSError):
-            new.write_bytes(content)
+            with open(new, "wb", opener=open_new) as file:
+                file.write(content)
             new.replace(self._path)
 
 
@@ -187,7 +190,7 @@ def read_jobs(now_ms: int, folder: Path | None = None) -> list[SeenJob]:
 
 def _seen(path: Path, now_ms: int) -> SeenJob | None:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             said = json.loads(file.read(MAX_BYTES))
         if said.pop("schema") != SCHEMA:
             return None

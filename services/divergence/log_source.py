@@ -21,6 +21,7 @@ from services.divergence.log_index import LogIndex
 from services.divergence.replica_source import entries_of
 from services.divergence.source import Extent, Reading
 from services.errors import MalformedMessage, StorageError, UsageError
+from services.regular_file import open_regular
 from services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
 from services.topic_backup.batches import Batch, decode_batch
 from services.topic_backup.folder import storage_errors
@@ -99,7 +100,7 @@ class LogSource:
             if segment.base_offset >= asked.end:
                 return
             try:
-                with storage_errors(str(segment.path)), segment.path.open("rb") as file:
+                with storage_errors(str(segment.path)), open_regular(segment.path) as file:
                     yield from _batches(file, segment.index(), asked.start, reading)
             except StorageError:
                 return
@@ -164,7 +165,7 @@ def _end(segments: tuple[LogSegment, ...]) -> int:
         last = segment.index().last
         position = last.position if last else 0
         try:
-            with storage_errors(str(segment.path)), segment.path.open("rb") as file:
+            with storage_errors(str(segment.path)), open_regular(segment.path) as file:
                 while (header := _header_at(file, position, segment.path)) is not None:
                     end = max(end, header.next_offset)
                     position += header.size
@@ -234,7 +235,7 @@ class _Walk(Generic[T]):
             if segment.base_offset >= self._end:
                 return
             try:
-                with storage_errors(str(segment.path)), segment.path.open("rb") as file:
+                with storage_errors(str(segment.path)), open_regular(segment.path) as file:
                     yield from self._segment(file, segment, place)
             except StorageError as error:
                 yield from self._unreadable(self._source.next_start(place), str(error))

@@ -15,6 +15,7 @@ from services.kafka.wire.deadline import Deadline
 from services.metastore.evidence_log import alarm_file
 from services.metastore.names import newest, service_of
 from services.metastore.private_files import lock_file
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 from services.words.inert import bounded
 from services.words.moments import time_text
@@ -85,7 +86,7 @@ class MetastoreGlance:
         before = self._counted.get(file)
         if before is not None and before[0] == mark:
             return before[1]
-        with file.open("rb") as lines:
+        with open_regular(file) as lines:
             count = sum(1 for line in lines if line.strip())
         self._counted[file] = mark, count
         return count
@@ -111,7 +112,7 @@ def _held(path: Path) -> bool:
 def _last_alarm(path: Path) -> str:
     """The newest alarm, if it is not too old; empty for none."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(max(file.seek(0, 2) - TAIL_BYTES, 0))
             last = file.read(TAIL_BYTES).splitlines()[-1]
         told = json.loads(last)

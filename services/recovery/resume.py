@@ -73,7 +73,15 @@ def survey(
     offline = [one for one in snapshot.offline if one.partition in wanted]
     if not offline:
         return Survey(view, snapshot, left, {}, STOCK)
-    *_, found = judge(client, snapshot, offline, duration, native_choice)
+    designees = {one.partition: one.designee for one in left.targets}
+    *_, found = judge(
+        client,
+        snapshot,
+        offline,
+        duration,
+        native_choice,
+        chosen=lambda evidence: designees.get(evidence.partition),
+    )
     evidence = {one.partition: one.evidence for one in found.assessments}
     return Survey(view, snapshot, left, evidence, found.native)
 

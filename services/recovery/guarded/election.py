@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.consent import ConsentGroup, require_phrases
+from services.consent import ConsentGroup, implied_groups, require_phrases
 from services.errors import StorageError
 from services.journal import Journal
 from services.kafka.election_client import ElectionClient
@@ -102,6 +102,8 @@ class GuardedElection:
 
     def _announce(self, journal: Journal, phrases: Sequence[str], *, implied: bool) -> None:
         items = {one.partition: planned(one) for one in self.wanted}
+        if implied:
+            phrases = [one.phrase for one in implied_groups(self.groups)]
         journal.plan(self.digest, "", items, consents=len(phrases))
         for phrase in phrases:
             journal.consent(phrase, implied=implied)

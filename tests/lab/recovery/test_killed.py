@@ -74,7 +74,8 @@ class Interrupted:
             *addresses,
             "--automated-recovery",
             "--write",
-            f"--consent={len(self._partitions)} partitions lose 0",
+            "--gone=3",
+            f"--consent={len(self._partitions)} partitions lose 0 and abandon b3",
             f"--path-to-json-file={self._named}",
         ]
 

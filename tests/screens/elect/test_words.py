@@ -51,10 +51,10 @@ def outcome(result: Result, reason: str = "", rung: Rung | None = None, **more: 
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [
-        ((LOSS,), "Elect b1 for orders-3: loses 50 records, unread ?."),
-        ((SAFE, LOSS), "Elect 2 partitions: loses 50 records, unread ?."),
-        ((UNPROVEN,), "Elect b1 for orders-6: loses unknown, unread 0."),
-        ((UNPROVEN, LOSS), "Elect 2 partitions: loses 50 records, and unknown for 1, unread >= 0."),
+        ((LOSS,), "Elect b1 for orders-3: loses 50 records, b3 unread."),
+        ((SAFE, LOSS), "Elect 2 partitions: loses 50 records, b3 unread."),
+        ((UNPROVEN,), "Elect b1 for orders-6: loses unknown, nothing unread."),
+        ((UNPROVEN, LOSS), "Elect 2 partitions: loses 50 records, and unknown for 1, b3 unread."),
         ((), "Nothing is left that could be elected."),
     ],
 )
@@ -65,9 +65,9 @@ def test_the_headline_tells_known_and_unknown_apart(
 
 
 def test_a_start_that_spares_elections_is_told_by_its_number() -> None:
-    assert list(wording.spared(about(WAITING))) == ["It needs no election if you start b3."]
+    assert list(wording.spared(about(WAITING))) == ["It needs no election if you start b5."]
     assert list(wording.spared(about(WAITING, SAFE))) == [
-        "1 of them needs no election if you start b3."
+        "1 of them needs no election if you start b5."
     ]
 
 

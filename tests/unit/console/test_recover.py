@@ -46,7 +46,7 @@ def plan(broken: Fakes, tmp_path: Path) -> Path:
     return path
 
 
-CONSENT = "3 partitions lose 0"
+CONSENT = "3 partitions lose 0 and abandon b3"
 
 
 def recover(broken: Fakes, plan: Path, *more: object) -> Any:
@@ -129,12 +129,18 @@ def test_recover_tells_the_whole_end_as_one_document(broken: Fakes, plan: Path) 
     assert {one["result"] for one in document["partitions"]} == {"elected"}
     assert document["rescued"] == []
     assert document["groups_past_end"] == []
+    (given_up,) = document["given_up"]
+    assert (given_up["broker"], len(given_up["partitions"])) == (3, 3)
+    assert f"{given_up['advice']}" in ended.said
     assert broken.leaders() == dict.fromkeys(("orders-0", "orders-1", "orders-2"), 1)
 
 
-def test_r19_groups_past_the_end_are_told_before_and_after(broken: Fakes, plan: Path) -> None:
+def test_r19_groups_past_the_end_are_told_before_and_after(broken: Fakes, tmp_path: Path) -> None:
+    broken.offline("orders", 3)
     (first, *_) = broken.cluster.story.states
     broken.cluster.story.groups["billing"] = {first: 130}
+    plan = tmp_path / "plan.json"
+    assert broken.run("plan", "make", "--gone", 3, "--out", plan).code == 0
     before = recover(broken, plan)
     assert before.code == 3
     assert "group billing: committed 130 on orders-0, whose log ends at 100: once" in before.err
@@ -178,7 +184,9 @@ def test_resume_says_what_is_left_and_changes_nothing_without_write(
     assert ended.code == 3
     assert ended.said[-1] == "resuming a recovery changes the cluster: add --write"
     rows = [one.split(maxsplit=2) for one in ended.said if one.startswith("orders-")]
-    assert rows == [[f"orders-{n}", "b1", "elect it at the price of 0"] for n in range(3)]
+    assert rows == [
+        [f"orders-{n}", "b1", "elect it at the price of 0, abandoning b3"] for n in range(3)
+    ]
     assert broken.controller.steps == ["reorder"]
 
 
