@@ -113,6 +113,7 @@ def test_an_interrupt_ends_with_130() -> None:
 SIGNALLED = """
 import os, signal, sys, typer
 from console.exits import run_app
+signal.signal(signal.SIGINT, signal.default_int_handler)
 if sys.argv[1] == "ignored":
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
 app = typer.Typer()
