@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from services.clock import now_ms
 from services.words.moments import time_text
@@ -17,6 +18,7 @@ REPEAT_MS = 30_000
 class Behind:
     """A follower does not have everything that it follows."""
 
+    kind: ClassVar[str] = "behind"
     since_ms: int
     """When it was last known to have everything."""
     reason: str
@@ -29,6 +31,7 @@ class Behind:
 class CaughtUpAgain:
     """A follower that was behind has everything again."""
 
+    kind: ClassVar[str] = "caught up again"
     since_ms: int
     at_ms: int
 
