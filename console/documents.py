@@ -93,6 +93,7 @@ def _replica(replica: ReplicaLog, assessment: Assessment, remark: str) -> dict[s
         "leader_epoch": replica.leader_epoch,
         "written_epochs": _epochs(epochs),
         "newest_ms": replica.newest_ms,
+        "contents": replica.contents,
         "source": replica.source.value,
         "observed_at_ms": replica.observed_at_ms,
         "loses_if_chosen": _loss(loss),
@@ -110,7 +111,7 @@ def outcomes_document(
     cluster_id: str, outcomes: Sequence[Outcome], skipped: Sequence[Skipped] = ()
 ) -> dict[str, Any]:
     """What came of an execution, partition by partition; *skipped* were never part of it."""
-    held = [one.succeeded for one in outcomes] + [one.succeeded for one in skipped]
+    held = [one.complete for one in outcomes] + [one.succeeded for one in skipped]
     return {
         "schema": SCHEMA,
         "cluster_id": cluster_id,

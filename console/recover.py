@@ -13,11 +13,20 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
-from console.options import DURATION_MS, AsJson, Duration, Gone, connected_for_writing
+from console.option_values import broker_ids
+from console.options import (
+    DURATION_MS,
+    AsJson,
+    Duration,
+    Gone,
+    VerifyContents,
+    connected_for_writing,
+)
 from console.output import print_json, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.resume import resume
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.words.inert import inert
 
@@ -50,6 +59,7 @@ def recover(
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
     gone: Gone = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,
@@ -64,7 +74,16 @@ def recover(
     rescue = RescueChoice(without_rescue, rescue_to)
     duration = recovery_duration_ms / 1000
     raise typer.Exit(
-        recover_plan(connection, plan, duration, word, rescue, as_json=as_json, gone=gone or ())
+        recover_plan(
+            connection,
+            plan,
+            duration,
+            word,
+            rescue,
+            verify_contents,
+            as_json=as_json,
+            gone=broker_ids(gone, "--gone"),
+        )
     )
 
 
@@ -77,6 +96,7 @@ def recover_plan(
     duration: float,
     consent: Consent,
     rescue: RescueChoice,
+    contents: Effort = Effort.BUDGET,
     *,
     as_json: bool,
     gone: Collection[int] = (),
@@ -89,7 +109,9 @@ def recover_plan(
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")
     with StopSignal() as stop, connection.reading() as client:
-        appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc, gone)
+        appraisal, found = appraised(
+            client, read, str(path), duration, connection.native_rpc, gone, contents
+        )
         call = _Call(
             connection, client, path, read, appraisal, found, stop, consent, rescue, as_json, gone
         )
@@ -116,7 +138,7 @@ class _Call:
         """Show, elect, look after; returns the exit code."""
         from console.documents import given_up_brokers
         from console.past_end import past_end, say_past_end
-        from services.recovery.execution.target import Result, exit_code_of
+        from services.recovery.execution.target import Result
 
         electing = self._electing()
         self._report_skipped()
@@ -138,8 +160,7 @@ class _Call:
                 groups_past_end=groups,
                 given_up=given_up_brokers(electing.given_up),
             )
-        results = [one.result for one in self.appraisal.skipped]
-        return exit_code_of(results + [one.result for one in electing.outcomes])
+        return electing.ended([one.result for one in self.appraisal.skipped])
 
     def _electing(self) -> Electing:
         from console.electing import Electing, report, report_aside

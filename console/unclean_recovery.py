@@ -15,10 +15,13 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
-from console.options import Gone, connected, connected_for_writing
+from console.exits import FAILED, INTERRUPTED
+from console.option_values import broker_ids
+from console.options import Gone, VerifyContents, connected, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.words.inert import inert
 
@@ -88,6 +91,7 @@ def unclean_recovery(
     gone: Gone = None,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
     consent: Phrases = None,
 ) -> None:
     """Recover offline partitions by designated elections (KIP-1275), guarded.
@@ -104,7 +108,8 @@ def unclean_recovery(
         path_to_json_file,
         all_offline_partitions,
         RescueChoice(without_rescue, rescue_to),
-        tuple(gone or ()),
+        verify_contents,
+        broker_ids(gone, "--gone"),
     )
     if automated_recovery:
         connection.require_write("--automated-recovery")
@@ -125,6 +130,7 @@ def kafka_unclean_recovery(
     all_offline_partitions: AllOffline = False,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
 ) -> None:
     """Recover offline partitions by electing the replicas with the best logs (KIP-1275).
 
@@ -141,6 +147,7 @@ def kafka_unclean_recovery(
         path_to_json_file,
         all_offline_partitions,
         RescueChoice(without_rescue, rescue_to),
+        verify_contents,
     )
     armed = connection.armed() if automated_recovery else connection
     raise typer.Exit(recover(armed, wanted, Consent(implied=True)))
@@ -158,6 +165,7 @@ class Request:
     path: Path | None
     all_offline: bool
     rescue: RescueChoice
+    contents: Effort = Effort.BUDGET
     gone: tuple[int, ...] = ()
     """Brokers whose disks are lost; the KIP's own command knows none."""
 
@@ -223,8 +231,10 @@ class _Call:
         if last is not None:
             self._finish(last)
         electing.look_after()
-        code = electing.exit_code
-        return 1 if self.failures and code != OUTCOME_UNKNOWN else code
+        code = electing.ended()
+        if code == OUTCOME_UNKNOWN or not self.failures:
+            return code
+        return INTERRUPTED if self.stop.requested else FAILED
 
     def _judge(self) -> Any:
         from services.recovery.triage import judge
@@ -237,6 +247,7 @@ class _Call:
             self.connection.native_rpc,
             self.wanted.gone,
             stop=lambda: self.stop.requested,
+            contents=self.wanted.contents,
         )
 
     def _report_left(self, dealt_with: set[TopicPartition]) -> None:

@@ -13,6 +13,7 @@ from services.recovery.execution.target import Target
 from services.recovery.judgement.loss import loss_of, unread_bound
 from services.recovery.judgement.replica_choice import own_consent
 from services.recovery.judgement.unheard import abandoned
+from services.words.contents import contents_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +60,10 @@ def planned(one: Priced) -> dict[str, object]:
     """All that it takes to finish in another process, and what was agreed to.
 
     That is the price, the brokers that are abandoned, and what they hold at least: None where
-    nothing is known of that.
+    nothing is known of that. Beside it stands how far the designee's contents were verified.
     """
     unread = unread_bound(one.evidence)
+    designee = one.evidence.replica(one.target.designee)
     return {
         **described(one.target),
         "price": str(one.stake.price),
@@ -69,4 +71,5 @@ def planned(one: Priced) -> dict[str, object]:
         "unread_at_least": None if isinstance(unread.at_least, Unknown) else unread.at_least,
         "unread_source": unread.source,
         "gone": one.gone,
+        "contents": "not read" if designee is None else contents_text(designee),
     }

@@ -9,8 +9,8 @@ from services.errors import EvidenceChanged, WrongCluster
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from services.recovery.evidence.contents import as_known
 from services.recovery.guarded.priced import Priced, frozen
-from services.recovery.judgement.heard_before import remembering
 from services.recovery.judgement.replica_choice import refusal
 from services.recovery.plan.check import Checked, CheckStatus, check_evidence
 from services.recovery.selection import Selection, select
@@ -78,7 +78,13 @@ def reread(
     found: Triage | None = None
     if selection.offline:
         for found in judge(
-            client, selection.snapshot, selection.offline, duration, native_choice, stop=stop
+            client,
+            selection.snapshot,
+            selection.offline,
+            duration,
+            native_choice,
+            stop=stop,
+            contents=None,
         ):
             told(found)
     now = _evidence(wanted, selection, found)
@@ -105,10 +111,13 @@ def require_same_cluster(before: str, now: str) -> None:
 def _evidence(
     wanted: Sequence[Priced], selection: Selection, found: Triage | None
 ) -> Mapping[TopicPartition, PartitionEvidence]:
-    """What is known now of each partition that exists."""
+    """What is known now of each partition that exists.
+
+    The contents of a log are not read again: where its end and epoch are as *before*, so are they.
+    """
     read = () if found is None else found.evidence.partitions
     then = {one.partition: one.evidence for one in wanted}
-    now = {one.partition: remembering(then.get(one.partition), one) for one in read}
+    now = {one.partition: as_known(then.get(one.partition), one) for one in read}
     for state in selection.online:
         now[state.partition] = PartitionEvidence(state, (), _UNREAD)
     return now

@@ -10,6 +10,7 @@ from services.recovery.judgement.eligibility import Standing, eligibility
 from services.recovery.judgement.loss import loss_of, unread_bound
 from services.recovery.judgement.precedence import internal
 from services.recovery.judgement.ranking import Ranking, holds_records, rank
+from services.recovery.judgement.readable import corruption
 from services.recovery.judgement.succession import hazards
 from services.recovery.judgement.unheard import abandoned, passed_over
 
@@ -43,15 +44,18 @@ def choices(evidence: PartitionEvidence, ranking: Ranking | None = None) -> tupl
 def own_consent(evidence: PartitionEvidence, broker: int, gone: Collection[int]) -> str:
     """Why electing *broker* needs a consent for this partition alone; empty if it does not.
 
-    Internal topics (R17), a loss or ranking that is unknown (R8, R16), committed records on
-    another replica (R9), a broker that is passed over though nobody declared it *gone*, and
-    unread logs of which nothing at all is known, or beside a log without records (R11).
+    Internal topics (R17), a loss or ranking that is unknown (R8, R16), a corrupt batch, committed
+    records on another replica (R9), a broker that is passed over though nobody declared it *gone*,
+    and unread logs of which nothing at all is known, or beside a log without records (R11).
     """
     if internal(evidence.partition):
         return "it is an internal topic"
     standing = eligibility(evidence, broker)
     if standing.standing is not Standing.ELIGIBLE:
         return standing.reason
+    replica = evidence.replica(broker)
+    if replica is not None and replica.corrupt_at is not None:
+        return corruption(replica)
     loss = loss_of(evidence, broker)
     if loss.committed_elsewhere is True:
         return "committed records of other replicas are lost"

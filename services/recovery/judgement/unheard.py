@@ -2,7 +2,7 @@
 
 A replica whose log is unread may hold records that no other replica does, whatever its role.
 The one proof is that the replica itself told its log while the partition was as it is now
-(`heard_before`), and that this log is a prefix of the candidate's.
+(`heard_before`), and that this log is a prefix of what can be read of the candidate's.
 
 Metadata proves nothing here. Leader epoch, ISR, ELR and last known leader say who was in sync
 last, not where another replica left off: one that left the ISR earlier may have led an earlier
@@ -20,6 +20,7 @@ from collections.abc import Collection
 from services.model import Forfeited, PartitionEvidence, ReplicaLog, Unknown
 from services.recovery.judgement.lineage import divergence
 from services.recovery.judgement.ranking import holds_records
+from services.recovery.judgement.readable import readable
 from services.recovery.judgement.succession import inheritors
 from services.words.moments import time_text
 
@@ -28,7 +29,7 @@ def proof_of_no_more(
     evidence: PartitionEvidence, replica: ReplicaLog, candidate: ReplicaLog
 ) -> str:
     """The sentence that proves that unread *replica* holds no more than *candidate*, or nothing."""
-    told = replica.last_heard
+    told, candidate = replica.last_heard, readable(candidate)
     if told is None or told.leader_epoch != evidence.state.leader_epoch:
         return ""
     when = f"b{replica.broker} told its log at {time_text(told.observed_at_ms)}"

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from services.recovery.evidence.contents import as_known
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.target import Result, Target
 from services.recovery.judgement.assessment import Assessment
-from services.recovery.judgement.heard_before import remembering
 from services.recovery.plan.check import Checked, CheckStatus, check
 from services.recovery.plan.document import Plan
 from services.recovery.plan.make import adopt
@@ -90,7 +90,7 @@ def appraise(plan: Plan, selection: Selection, assessments: Iterable[Assessment]
     judged = tuple(assessments)
     held = plan.records
     then = {one: held[one].evidence for one in held}
-    evidence = {one.partition: remembering(then.get(one.partition), one.evidence) for one in judged}
+    evidence = {one.partition: as_known(then.get(one.partition), one.evidence) for one in judged}
     for state in selection.online:
         evidence[state.partition] = PartitionEvidence(state, (), UNREAD_SETTINGS)
     if plan.breakglass is not None:

@@ -16,7 +16,7 @@ from unicodedata import normalize
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.model import PartitionEvidence, TopicPartition, Unknown
+from services.model import CONTENTS_UNREAD, PartitionEvidence, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Assessment, Verdict
 from services.recovery.judgement.loss import Unread, unread_bound
 from services.recovery.judgement.unheard import abandoned
@@ -96,7 +96,14 @@ class PartitionRecord(_Frozen):
     def facts(self) -> dict[str, Any]:
         """All of it as JSON, but for the moments at which replicas were read."""
         moments = {"evidence": {"replicas": {"__all__": {"observed_at_ms"}}}}
-        return self.model_dump(mode="json", exclude=moments)
+        facts = self.model_dump(mode="json", exclude=moments)
+        for replica, one in zip(facts["evidence"]["replicas"], self.evidence.replicas, strict=True):
+            # Without what earlier plans did not know, they have the digest that they had.
+            if one.contents == CONTENTS_UNREAD:
+                del replica["contents"]
+            if one.last_heard is None:
+                del replica["last_heard"]
+        return facts
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:

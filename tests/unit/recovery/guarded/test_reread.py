@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from kafka.protocol.consumer import FetchRequest
 
 from services.errors import EvidenceChanged, WrongCluster
+from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from services.recovery.execution.target import Result
 from services.recovery.guarded.priced import Priced, frozen
 from services.recovery.guarded.reread import Reread, reread
@@ -156,3 +158,26 @@ def test_who_is_waited_for_is_told(session: Session) -> None:
     found = reread(session.read, CLUSTER_ID, wanted, 1.5, told=told.append)
     assert told[0].evidence.awaited == {2}
     assert "the log end of b2 was 70 and is unknown" in found.changed[0].reason
+
+
+def test_contents_are_not_read_again_and_their_price_stands(session: Session) -> None:
+    (orders,) = session.offline()
+    session.cluster.hold(1, orders, (0, 100)).corrupt_at = 40
+    wanted = session.wanted(designee=1)
+    assert [str(one.stake.price) for one in wanted] == ["60"]
+    asked = len(session.cluster.brokers[1].requests(FetchRequest))
+    found = again(session, wanted)
+    found.require_unchanged()
+    assert [str(one.stake.price) for one in found.wanted] == ["60"]
+    later = session.cluster.brokers[1].requests(FetchRequest)[asked:]
+    offsets = [one.fetch_offset for each in later for t in each.topics for one in t.partitions]
+    assert set(offsets) <= {PAST_EVERY_LOG}
+
+
+def test_a_log_that_grew_is_refused_whatever_was_read_of_it(session: Session) -> None:
+    (orders,) = session.offline()
+    session.cluster.hold(1, orders, (0, 100)).corrupt_at = 40
+    wanted = session.wanted(designee=1)
+    session.cluster.hold(1, orders, (0, 110)).corrupt_at = 40
+    with pytest.raises(EvidenceChanged, match="the log end of b1 was 100 and is 110"):
+        again(session, wanted).require_unchanged()

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from services.model import ClusterDescription, ClusterSnapshot, PartitionEvidence, Unknown
+from services.model import (
+    ClusterDescription,
+    ClusterSnapshot,
+    Contents,
+    PartitionEvidence,
+    Unknown,
+)
 from services.recovery.execution.target import Result
 from services.recovery.judgement.verdict import assess
 from services.recovery.plan.appraisal import Appraisal, appraise
@@ -117,6 +123,33 @@ def test_elections_of_a_bare_plan_that_cannot_be_held_say_why() -> None:
         (Result.REFUSED, "there is no such partition: leave it out of the plan"),
     ]
     assert appraisal.targets() == ()
+
+
+def with_contents(evidence: PartitionEvidence, broker: int, found: Contents) -> PartitionEvidence:
+    replicas = [
+        replace(one, contents=found) if one.broker == broker else one for one in evidence.replicas
+    ]
+    return replace(evidence, replicas=tuple(replicas))
+
+
+CORRUPT = Contents(0, 40, 40, "its CRC differs")
+
+
+def test_what_the_plan_knows_of_contents_counts_where_they_are_not_read_again() -> None:
+    known = with_contents(SAFE, 2, CORRUPT)
+    plan = planned(known)
+    assert plan.records[SAFE.partition].loss_of(2).total == 60
+    by_hand = bare(1, SAFE).model_copy(update={"breakglass": plan.breakglass})
+    appraisal = held_against(by_hand, SAFE)
+    assert statuses(appraisal) == [CheckStatus.UNCHANGED]
+    assert appraisal.evidence[SAFE.partition].replica(2).corrupt_at == 40  # type: ignore[union-attr]
+
+
+def test_damage_that_is_found_since_the_plan_was_made_stops_its_election() -> None:
+    appraisal = held_against(planned(SAFE), with_contents(SAFE, 2, CORRUPT))
+    (checked,) = appraisal.checked
+    assert checked.status is CheckStatus.CHANGED
+    assert checked.reason == "b2 no longer has its rank"
 
 
 def test_what_a_silent_replica_told_the_plan_still_counts_while_nobody_has_led() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
-from services.model import PartitionEvidence, TopicPartition
+from services.model import Contents, PartitionEvidence, TopicPartition
 from services.recovery.judgement.verdict import assess
 from services.recovery.plan.approvals import approve
 from services.recovery.plan.digest import digest_of
@@ -62,6 +63,34 @@ def test_any_evidence_survives_the_way_to_text_and_back(evidence: PartitionEvide
     read = parse_plan(render_plan(plan), "plan.json")
     assert read.records[evidence.partition].evidence == evidence
     assert read.digest == plan.digest
+
+
+def test_a_plan_of_before_contents_were_read_has_the_digest_that_it_had() -> None:
+    def of_before(document: Any) -> None:
+        for record in document["breakglass"]["records"]:
+            for replica in record["evidence"]["replicas"]:
+                del replica["contents"], replica["last_heard"]
+
+    plan = planned(SAFE, LOSS)
+    read = parse_plan(rewritten(plan, of_before), "plan.json")
+    assert read.digest == plan.digest
+    assert not read.altered
+    for record in read.records.values():
+        for replica in record.facts()["evidence"]["replicas"]:
+            assert not {"contents", "last_heard"} & set(replica)
+
+
+def test_contents_that_a_hand_has_mended_are_told() -> None:
+    def mended(document: Any) -> None:
+        (record,) = document["breakglass"]["records"]
+        for replica in record["evidence"]["replicas"]:
+            if replica["broker"] == 1:
+                replica["contents"]["corrupt_at"] = None
+
+    corrupt = Contents(0, 40, 40, "its CRC differs")
+    replicas = [replace(one, contents=corrupt) if one.broker == 1 else one for one in SAFE.replicas]
+    plan = planned(replace(SAFE, replicas=tuple(replicas)))
+    assert parse_plan(rewritten(plan, mended), "plan.json").altered
 
 
 def test_the_document_is_the_one_of_the_kip_with_one_more_key() -> None:
