@@ -11,7 +11,7 @@ from console.observed import say_observed
 from console.options import AsJson, connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
-from services.errors import UsageError
+from services.errors import UsageError, WrongCluster
 from services.words.moments import time_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 app = new_app(
     "What was done to clusters from here: by whom, when, and how it ended.\n\nThe journals are "
-    "files of your state folder; but for `check` no cluster is asked. Times are UTC."
+    "files of your state folder; only `check` asks a cluster. --bootstrap-server and its siblings "
+    "say which cluster's journals are meant, and so does --cluster. Times are UTC."
 )
 
 Journals = Annotated[
@@ -34,22 +35,22 @@ Journals = Annotated[
 Named = Annotated[
     str | None, typer.Argument(metavar="[JOURNAL]", help="A name or a path (the newest).")
 ]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")
+]
 
 
 @app.command("list")
-def list_journals(
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@connected
+def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJson = False) -> None:
     """List journals, newest first."""
     from services.incident.observations import clusters_observed
     from services.recovery.timeline.account import Brief
     from services.recovery.timeline.shelf import Shelf
 
-    found = _all(Shelf(), cluster)
-    say_observed(*([cluster] if cluster else clusters_observed()))
+    named = _cluster_named(connection, cluster)
+    found = _all(Shelf(), named)
+    say_observed(*([named] if named else clusters_observed()))
     if as_json:
         from services.recovery.timeline.document import list_document
 
@@ -67,9 +68,7 @@ def list_journals(
 
 @app.command()
 def observed(
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")
-    ] = None,
+    cluster: Cluster = None,
     acknowledge: Annotated[
         bool, typer.Option("--acknowledge", help="Take note of it: consoles and triage stop.")
     ] = False,
@@ -107,9 +106,12 @@ def observed(
 
 
 @app.command()
-def show(journal: Named = None, as_json: AsJson = False) -> None:
+@connected
+def show(
+    connection: Connection, journal: Named = None, cluster: Cluster = None, as_json: AsJson = False
+) -> None:
     """Show how it ended for each partition of a journal, and why."""
-    (account,) = _accounts([journal] if journal else [])
+    (account,) = _accounts([journal] if journal else [], connection, cluster)
     if as_json:
         from services.recovery.timeline.document import account_document
 
@@ -122,9 +124,15 @@ def show(journal: Named = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def timeline(journals: Journals = None, as_json: AsJson = False) -> None:
+@connected
+def timeline(
+    connection: Connection,
+    journals: Journals = None,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
     """Print what happened when, as text to be pasted into a ticket."""
-    accounts = _accounts(journals or [])
+    accounts = _accounts(journals or [], connection, cluster)
     if as_json:
         from services.recovery.timeline.document import timeline_document
 
@@ -144,7 +152,7 @@ def check(connection: Connection, journal: Named = None, as_json: AsJson = False
     """
     from services.recovery.guarded.check_again import check_again
 
-    (account,) = _accounts([journal] if journal else [])
+    (account,) = _accounts([journal] if journal else [], connection)
     with connection.reading() as client:
         found = check_again(client, account.view.path)
     left = len(found.remains.offline) + len(found.remains.led) + len(found.remains.left)
@@ -161,18 +169,55 @@ def check(connection: Connection, journal: Named = None, as_json: AsJson = False
     raise typer.Exit(4 if found.unsettled else 0)
 
 
-def _accounts(names: Sequence[str]) -> list[Account]:
-    """The journals of *names*; without any, the newest that can be read."""
+def _cluster_named(connection: Connection, cluster: str | None) -> str | None:
+    """The id of the cluster that is meant; None for any. A cluster is asked if it is named.
+
+    Raises:
+        Unreachable: the cluster that was named does not answer.
+        WrongCluster: `--cluster` has the id of another one.
+    """
+    if not connection.named:
+        return cluster
+    from services.kafka.wire.deadline import Deadline
+    from services.recovery.triage import SNAPSHOT_SECONDS
+
+    with connection.reading() as client:
+        found = client.describe(Deadline.after(SNAPSHOT_SECONDS)).cluster_id
+    if cluster not in (None, found):
+        raise WrongCluster(f"these addresses lead to cluster {found}, not to {cluster}: name one")
+    return found
+
+
+def _accounts(
+    names: Sequence[str], connection: Connection, cluster: str | None = None
+) -> list[Account]:
+    """The journals of *names*; without any, the newest of that cluster that can be read."""
     from services.recovery.timeline.account import Brief
     from services.recovery.timeline.shelf import Shelf, account_of
 
     shelf = Shelf()
-    if names:
-        return [shelf.named(one) for one in names]
-    newest = next((one for one in _all(shelf) if isinstance(one, Brief)), None)
-    if newest is None:
+    accounts = [shelf.named(name) for name in names]
+    if not accounts and not shelf.clusters():
         raise UsageError("There is no journal: nothing was changed from here.")
+    meant = _cluster_named(connection, cluster)
+    if accounts:
+        return [_of_cluster(account, meant) for account in accounts]
+    newest = next((one for one in _all(shelf, meant) if isinstance(one, Brief)), None)
+    if newest is None:
+        of = "" if meant is None else f" of cluster {meant}"
+        raise UsageError(
+            f"There is no journal{of} that can be read: nothing was changed from here."
+        )
     return [account_of(newest.path)]
+
+
+def _of_cluster(account: Account, cluster: str | None) -> Account:
+    if cluster not in (None, account.brief.cluster_id):
+        raise WrongCluster(
+            f"journal {account.brief.path} is of cluster {account.brief.cluster_id}, not of "
+            f"{cluster}: `breakglass journal list --cluster {cluster}` has those"
+        )
+    return account
 
 
 def _all(shelf: Shelf, cluster: str | None = None) -> list[Brief | UnreadableJournal]:
@@ -219,11 +264,15 @@ def _sighting(cluster_id: str, one: Sighting) -> tuple[object, ...]:
 
 
 def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
+    from services.recovery.timeline.ending import NOT_ELECTED
+
     for one in account.endings:
         leader = None if one.leader is None else f"b{one.leader}"
         saved = ", ".join(f"{it.records:,} of b{it.broker}: {it.path}" for it in one.rescued)
-        epoch, price = one.leader_epoch, one.price or None
-        yield one.partition, one.result, leader, epoch, price, saved or None, one.reason
+        epoch, price = one.leader_epoch, one.agreed or None
+        kept = "order not put back" if one.order_kept and one.result != NOT_ELECTED else ""
+        reason = "; ".join(filter(None, (one.reason, kept)))
+        yield one.partition, one.result, leader, epoch, price, saved or None, reason
 
 
 def _answer(one: Answer) -> tuple[object, ...]:

@@ -10,10 +10,12 @@ import typer
 from console.commands import new_app
 from console.evidence import say_missing_acls
 from console.observed import say_observed
-from console.options import DURATION_MS, AsJson, Duration, Gone, connected
+from console.option_values import broker_ids
+from console.options import DURATION_MS, AsJson, Duration, Gone, VerifyContents, connected
 from console.output import Column, print_json, print_table, say
 from console.partition_names import require_topics
 from console.wiring import Connection
+from services.contents_effort import Effort
 
 if TYPE_CHECKING:
     from services.incident.cells import Listed
@@ -38,6 +40,7 @@ def triage(
     replicas: Annotated[
         bool, typer.Option("--show-replica-info", help="What every replica holds.")
     ] = False,
+    verify_contents: VerifyContents = Effort.BUDGET,
     as_json: AsJson = False,
 ) -> None:
     """Judge every offline partition: a verdict, an action, and what each choice loses.
@@ -54,7 +57,8 @@ def triage(
             recovery_duration_ms / 1000,
             topics=topics,
             native_choice=connection.native_rpc,
-            gone=gone or (),
+            gone=broker_ids(gone, "--gone"),
+            contents=verify_contents,
         ):
             require_topics(topics, found.snapshot)
             if as_json:

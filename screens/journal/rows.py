@@ -58,7 +58,7 @@ def ending_columns() -> tuple[LineColumn[Ending], ...]:
         LineColumn("Topic-partition", lambda one: Cell(str(one.partition)), shrinks=True, most=60),
         LineColumn("Result", lambda one: Cell(one.result, role_of(one))),
         LineColumn("Leader", _leader),
-        LineColumn("Loses", lambda one: Cell(one.price or "-"), right=True, most=12),
+        LineColumn("Loses", lambda one: Cell(one.agreed or "-"), right=True, most=40),
         LineColumn("Rescued", _rescued, right=True, least_width=70),
         LineColumn("Why", _why, shrinks=True, most=100),
     )

@@ -41,8 +41,8 @@ def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed]
         LineColumn("Verdict", verdict),
         LineColumn(" Topic-partition", name, most=LONGEST_NAME, shrinks=True),
         LineColumn("Best", _best, least_width=50),
-        LineColumn("LEO", _log_end, right=True, least_width=70),
-        LineColumn("Epoch", _epoch, right=True, least_width=79),
+        LineColumn("LEO", _log_end, right=True, least_width=70, yields=2),
+        LineColumn("Epoch", _epoch, right=True, least_width=78, yields=1),
         LineColumn("Loses", _loses, right=True),
         LineColumn("Unread", _unread, right=True, least_width=66),
         LineColumn("Heard", _heard, least_width=72),
@@ -70,7 +70,8 @@ def _loses(one: Listed) -> Cell:
 
 
 def _unread(one: Listed) -> Cell:
-    return _figure(cells.unread_text(one))
+    text = cells.unread_text(one)
+    return Cell(text, None if text in ("0", "-") else Role.UNKNOWN)
 
 
 def _heard(one: Listed) -> Cell:

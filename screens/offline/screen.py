@@ -43,7 +43,7 @@ class OfflineScreen(FilteredPage):
     ABOUT = (
         "Each line says what to do first: the verdict, the action, what the best choice loses. "
         "What is marked is acted on, else what the cursor is on. Filter by words in the name, or "
-        f"{HELP}; a minus before one turns it round."
+        f"{HELP}; - before a word keeps what it does not fit."
     )
     DEFAULT_CSS = """
     #both { height: 1fr; layout: vertical; }
@@ -182,7 +182,7 @@ class OfflineScreen(FilteredPage):
         self.app.push_screen(gone_prompt(self.context.watch.gone), self._declare_gone)
 
     def _declare_gone(self, given: str | None) -> None:
-        from screens.offline.gone import brokers_in
+        from services.words.broker_ids import brokers_in
 
         if given is not None:
             self.app.post_message(GoneDeclared(brokers_in(given)))

@@ -51,8 +51,8 @@ class Group:
     approximate: bool
     unread: Sum
     """Records known to be in none but unread logs."""
-    unread_replicas: bool
-    """Some log could not be read."""
+    unread_brokers: tuple[int, ...]
+    """Whose log could not be read, of any of the partitions."""
     heard: tuple[int, int] | None
     """Of the partition of which fewest replicas have answered."""
     numbers: str
@@ -98,7 +98,7 @@ def group_of(rows: Sequence[Row]) -> Group:
         loss=_sum([one.loss for one in rows]),
         approximate=any(one.approximate for one in judged),
         unread=_sum([one.unread_at_least for one in rows]),
-        unread_replicas=any(one.unread for one in judged),
+        unread_brokers=tuple(sorted({broker for one in judged for broker in one.unread})),
         heard=min((one.heard for one in judged), key=lambda heard: heard[0], default=None),
         numbers=numbers_text([one.state.partition.partition for one in rows]),
     )

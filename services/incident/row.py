@@ -9,6 +9,7 @@ from services.incident.cold import Chunk, chunks_of
 from services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verdict
 from services.recovery.judgement.circumstances import Circumstances
+from services.recovery.judgement.heard_before import remembering
 from services.recovery.judgement.judged import Judged
 from services.recovery.judgement.verdict import assess
 
@@ -122,6 +123,17 @@ def judged_rows(
 def bare_row(assessment: Assessment) -> Row:
     """The row of an *assessment* that is at hand, without evidence of its own."""
     return Row(assessment.evidence.state, Judged.of(assessment), _log_end(assessment))
+
+
+def remembered(before: Row, evidence: PartitionEvidence) -> PartitionEvidence:
+    """*evidence*, just read, with what unread replicas told when the row *before* was made."""
+    unread = {one.broker for one in evidence.replicas if isinstance(one.log_end, Unknown)}
+    judged = before.judged
+    if not unread or judged is None:
+        return evidence
+    never_told = set(judged.unread) - set(judged.remembered)
+    # Thawing takes time, and tells nothing of those that were as silent before.
+    return evidence if unread <= never_told else remembering(before.evidence, evidence)
 
 
 def judged_again(row: Row, circumstances: Circumstances) -> Row:

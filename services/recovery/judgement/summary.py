@@ -48,7 +48,13 @@ def _headline(found: tuple[Judged, ...], quorum: Quorum | Unknown | None) -> str
         return f"No partition is offline{so_far}."
     if any(one.action.verb is Verb.NO_QUORUM for one in found):
         return "No controller quorum: restore it first, no election can work without it."
-    return _restoring(found) or _returning(found) or _electing(found) or _remaining(found)
+    return (
+        _restoring(found)
+        or _returning(found)
+        or _unheard(found)
+        or _electing(found)
+        or _remaining(found)
+    )
 
 
 def _doubt(quorum: Quorum | Unknown | None) -> str:
@@ -62,7 +68,8 @@ def _doubt(quorum: Quorum | Unknown | None) -> str:
 
 def _restoring(found: tuple[Judged, ...]) -> str:
     """The broker whose start brings back most."""
-    waiting = [one for one in found if one.action.verb in (Verb.START, Verb.RECONNECT)]
+    verbs = (Verb.START, Verb.RECONNECT)
+    waiting = [one for one in found if one.restorers and one.action.verb in verbs]
     if not waiting:
         return ""
     gain = Counter(broker for one in waiting for broker in one.restorers)
@@ -73,10 +80,26 @@ def _restoring(found: tuple[Judged, ...]) -> str:
 
 
 def _returning(found: tuple[Judged, ...]) -> str:
-    returning = sum(one.action.verb is Verb.AWAIT for one in found)
+    returning = sum(one.action.verb is Verb.AWAIT and bool(one.restorers) for one in found)
     if not returning:
         return ""
     return f"Wait: the controller brings back {returning:,} of {len(found):,} by itself."
+
+
+def _unheard(found: tuple[Judged, ...]) -> str:
+    """The broker that may hold more of most partitions, and brings none back by itself."""
+    waiting = [one for one in found if one.verdict is Verdict.WAIT and one.unheard]
+    if not waiting:
+        return ""
+    held = Counter(broker for one in waiting for broker in one.unheard)
+    broker, number = min(held.items(), key=lambda item: (-item[1], item[0]))
+    verbs = {one.action.verb for one in waiting if one.action.broker == broker}
+    act = _HEARING[verbs.pop()] if len(verbs) == 1 else "Start"
+    partitions = f"{number:,} partition{'' if number == 1 else 's'}"
+    return f"{act} b{broker}: it may hold more of {partitions}."
+
+
+_HEARING = {Verb.START: "Start", Verb.RECONNECT: "Reconnect", Verb.AWAIT: "Wait for"}
 
 
 def _electing(found: tuple[Judged, ...]) -> str:

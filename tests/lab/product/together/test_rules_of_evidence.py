@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import TopicPartition, known
+from services.model import Contents, TopicPartition, known
 from services.recovery.choice import recommended
 from services.recovery.execution.prepare import target_of
 from services.recovery.judgement.assessment import Action, Verb, Verdict
@@ -103,7 +103,8 @@ def test_r11_what_a_group_has_read_is_a_lower_bound_of_what_is_unread(
 ) -> None:
     said = judgement(found, READ_ON)
     assert (said.unread.at_least, said.unread.source) == (20, f"group {GROUP}")
-    assert unread_text(said.unread) == ">= 20"
+    names = ",".join(f"b{broker}" for broker in said.unread.replicas)
+    assert unread_text(said.unread) == f"{names} >= 20"
     assert lab.truth_of(READ_ON).choice(2).unread == 25
 
 
@@ -121,6 +122,25 @@ def test_r12_a_partition_that_is_being_moved_is_not_elected(found_without: Triag
     assert reassignment is not None
     assert known(reassignment)
     assert (reassignment.adding, reassignment.removing) == ((2,), (3,))
+
+
+def test_whatever_has_become_of_a_log_that_nobody_damaged_its_contents_are_whole(
+    found: Triage,
+) -> None:
+    """Compacted, trimmed, emptied, written by several leaders, with open transactions."""
+    read = [
+        one.evidence.replica(one.ranking.winner.broker)
+        for one in found.assessments
+        if one.ranking.winner is not None
+    ]
+    assert {one.evidence.settings.compacted for one in found.assessments} == {True, False}
+    assert read
+    for replica in read:
+        assert replica is not None
+        contents = replica.contents
+        assert isinstance(contents, Contents), contents
+        assert (contents.corrupt_at, contents.stopped) == (None, "")
+        assert contents.verified_to == replica.log_end
 
 
 def test_r19_groups_past_the_end_of_the_designee_are_listed_before(found: Triage) -> None:

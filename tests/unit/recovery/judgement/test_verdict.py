@@ -35,6 +35,11 @@ LAST = Role.LAST_KNOWN_ELR
 LEADERLESS = Quorum(leader=None, leader_epoch=7, high_watermark=9, voters=())
 
 
+def without(*gone: int) -> Circumstances:
+    """The same as `HEALTHY`, with these brokers declared gone."""
+    return replace(HEALTHY, ruled_out=dict.fromkeys(gone, "declared gone"))
+
+
 def judged(*replicas: ReplicaLog, circumstances: Circumstances = HEALTHY) -> Assessment:
     return assess(offline(*replicas), circumstances)
 
@@ -54,11 +59,16 @@ def judged(*replicas: ReplicaLog, circumstances: Circumstances = HEALTHY) -> Ass
         ),
         pytest.param(
             [silent(1), log(2, (0, 100)), log(3, (0, 90))],
-            Verdict.SAFE, "elect b2", 2, 0,
-            id="nothing readable is lost",
+            Verdict.WAIT, "start b1", 2, 0,
+            id="a stale replica that nobody has heard may hold more",
         ),
         pytest.param(
-            [silent(3), log(2, (0, 100), (1, 150), hw=100), log(1, (0, 100), (2, 125), hw=100)],
+            [log(2, (0, 100)), log(3, (0, 90))],
+            Verdict.SAFE, "elect b2", 2, 0,
+            id="every replica was heard and nothing is lost",
+        ),
+        pytest.param(
+            [log(2, (0, 100), (1, 150), hw=100), log(1, (0, 100), (2, 125), hw=100)],
             Verdict.LOSS, "elect b1", 1, 50,
             id="the shorter one of the later epoch wins and cuts off a tail",
         ),
@@ -125,7 +135,10 @@ def test_r01_a_member_whose_fencing_is_unknown_is_a_hazard() -> None:
 
 def test_r01_a_member_on_an_offline_directory_cannot_be_elected_and_is_no_hazard() -> None:
     found = judged(silent(1, role=LAST, fenced=False, log_dir_online=False), log(2, (0, 9)))
-    assert (found.verdict, found.hazards, found.automatable) == (Verdict.SAFE, (), True)
+    assert (found.verdict, found.hazards, found.automatable) == (Verdict.LOSS, (), True)
+    assert found.reasons[0] == (
+        "b1 may hold more than b2: repair its log directory (or declare it gone)"
+    )
     assert any("log directory that is offline" in reason for reason in found.reasons)
 
 
@@ -219,7 +232,8 @@ def test_a_fenced_broker_that_runs_is_to_be_reconnected() -> None:
 
 def test_several_last_known_members_are_not_waited_for_as_the_controller_elects_none() -> None:
     found = judged(silent(1, role=LAST), silent(2, role=LAST), log(3, (0, 9)))
-    assert found.verdict is Verdict.SAFE
+    assert (found.restorers, found.unheard) == ((), (1, 2))
+    assert judged(log(1, role=LAST), log(2, role=LAST), log(3, (0, 9))).restorers == ()
 
 
 def test_a_member_of_the_elr_comes_before_the_last_leader() -> None:
@@ -286,7 +300,7 @@ def test_r09_committed_records_on_a_fenced_replica_are_lost_by_hand_only() -> No
 
 
 def test_r11_records_known_to_be_gone_make_a_loss_of_nothing_readable() -> None:
-    found = assess(offline(log(1, (0, 100)), silent(2), floor=125), HEALTHY)
+    found = assess(offline(log(1, (0, 100)), silent(2), floor=125), without(2))
     assert (found.verdict, found.loss and found.loss.total) == (Verdict.LOSS, 0)
     assert found.unread.at_least == 25
     assert found.reasons[0] == "at least 25 records are in no readable replica (group billing)"
@@ -423,9 +437,12 @@ def test_r21_an_empty_log_where_others_hold_records_is_remarked() -> None:
 
 def test_the_pathological_example_of_the_kip_is_not_automated() -> None:
     """A replica added after the loss is all that can be read: electing it wipes the partition."""
-    found = judged(silent(1), silent(2), log(4))
+    found = judged(silent(1), silent(2), log(4), circumstances=without(1, 2))
     assert (found.verdict, found.designee, found.automatable) == (Verdict.LOSS, 4, False)
     assert "EMPTY" in found.reasons[0]
+    unheard = judged(silent(1), silent(2), log(4))
+    assert (unheard.verdict, str(unheard.action)) == (Verdict.WAIT, "start b1")
+    assert not unheard.automatable
 
 
 def test_a_partition_with_a_leader_is_not_judged() -> None:
