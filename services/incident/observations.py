@@ -56,6 +56,14 @@ class Observations:
         self.cluster_id = cluster_id
         self.path = (folder or state_folder()) / FOLDER / f"{file_name(cluster_id)}.jsonl"
 
+    def stamp(self) -> tuple[int, int]:
+        """Size and time of the last change of the file: the same while nobody wrote."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_size, found.st_mtime_ns
+
     def load(self) -> tuple[Observation, ...]:
         """All of them, the newest first; lines that cannot be read are passed over.
 

@@ -10,14 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from uuid import UUID
 
 from services.clock import now_ms
 from services.cluster_lock import operator
-from services.errors import BreakglassError, StorageError
+from services.errors import StorageError
 from services.incident.elections_seen import (
     ElectionSeen,
     Key,
@@ -26,29 +25,21 @@ from services.incident.elections_seen import (
     followed,
     witnessed,
 )
+from services.incident.few_logs import FewLogs
 from services.incident.observations import Observation, Observations, unacknowledged
 from services.incident.row import Row
 from services.kafka.read_client import ReadClient
-from services.kafka.replicas.replica_reader import ReplicaReading
-from services.kafka.wire.deadline import Deadline
 from services.model import (
     ClusterSnapshot,
     PartitionEvidence,
     PartitionState,
     ReplicaLog,
-    Role,
     TopicPartition,
     Unknown,
 )
 
 T = TypeVar("T")
 
-READ_SECONDS = 3.0
-"""How long one broker may take to tell the logs that are looked at here."""
-MOST_AT_ONCE = 1000
-"""Partitions of one broker that are read in one go; the others follow with the next reading."""
-REST_SECONDS = 10.0
-"""So long a broker that did not answer is not asked here again."""
 FOLLOW_SECONDS = 2.0
 """Between two looks at replicas that hold what their leader lacks."""
 
@@ -66,7 +57,7 @@ class Witness:
     """Used by the one thread that reads; `agreed` and `acknowledge` are for any."""
 
     def __init__(self, client: ReadClient, folder: Path | None = None) -> None:
-        self._client, self._folder = client, folder
+        self._logs, self._folder = FewLogs(client), folder
         self._store: Observations | None = None
         self._told: dict[TopicPartition, tuple[UUID, tuple[ReplicaLog, ...]]] = {}
         """What replicas told earlier and the newest evidence does not have any more."""
@@ -74,9 +65,11 @@ class Witness:
         self._agreed: dict[TopicPartition, int] = {}
         self._changing = threading.Lock()
         self._observations: dict[Key, Observation] = {}
+        self._ours: set[Key] = set()
+        """Elections that were agreed to here: whatever another session says of them."""
+        self._stamp = (0, 0)
+        """Of the file when it was last read."""
         self._follow_at = 0.0
-        self._rests: dict[int, float] = {}
-        """Until when brokers that did not answer are left alone."""
         self.trouble = ""
         """Why what was seen could not be written down; empty when it was."""
 
@@ -132,6 +125,7 @@ class Witness:
         """Read what is left to look at, but from *silent* brokers; whether anything is new."""
         before = self._observations
         self._compare(silent)
+        self._share()
         if time.monotonic() >= self._follow_at:
             unsettled = [one for one in unacknowledged(before.values()) if one.open]
             self._keep(self._followed(unsettled, silent))
@@ -139,14 +133,25 @@ class Witness:
         return self._observations is not before
 
     def _open(self, cluster_id: str) -> None:
-        """Take in what other sessions have seen of this cluster."""
-        if self._store is not None:
+        if self._store is None:
+            self._store = Observations(cluster_id, self._folder)
+            self._share()
+
+    def _share(self) -> None:
+        """Take in what other sessions have seen of this cluster, and acknowledged."""
+        store = self._store
+        if store is None or (stamp := store.stamp()) == self._stamp:
             return
-        self._store = Observations(cluster_id, self._folder)
+        self._stamp = stamp
         try:
-            self._observations = {one.seen.key: one for one in self._store.load()}
+            told = {one.seen.key: one for one in store.load()}
         except StorageError as error:
             self.trouble = str(error)
+            return
+        with self._changing:
+            ours = {key: one for key, one in self._observations.items() if one.acknowledged}
+            theirs = {key: one for key, one in told.items() if key not in self._ours}
+            self._observations = {**self._observations, **theirs, **ours}
 
     def _witnessed(self, evidence: PartitionEvidence) -> Witnessed:
         topic_id, logs = self._told.get(evidence.partition, (None, ()))
@@ -156,8 +161,14 @@ class Witness:
         with self._changing:
             agreed = self._agreed.pop(state.partition, None)
         evidence = row.evidence
-        if evidence is None or state.leader == agreed or state.topic_id != row.state.topic_id:
-            return
+        if state.leader == agreed:
+            self._ours.add((str(state.topic_id), state.partition, state.leader_epoch))
+        elif evidence is not None and state.topic_id == row.state.topic_id:
+            self._to_be_read(row, evidence, state, seen_at_ms)
+
+    def _to_be_read(
+        self, row: Row, evidence: PartitionEvidence, state: PartitionState, seen_at_ms: int
+    ) -> None:
         was = self._witnessed(evidence)
         if was.logs:
             # What was known of its ISR is in the newest metadata, not in older evidence.
@@ -172,7 +183,7 @@ class Witness:
                 of_leader.setdefault(one.state.leader, {})[partition] = one.state.topic_id
         found: list[ElectionSeen] = []
         for leader, ids in of_leader.items():
-            for partition, log in self._read(leader, ids, silent).items():
+            for partition, log in self._logs.read(leader, ids, silent).items():
                 if log is not None:
                     back = self._returned.pop(partition)
                     seen = election_seen(back.was, back.state, log, back.seen_at_ms)
@@ -187,7 +198,7 @@ class Witness:
         for one in seen:
             for broker in one.open:
                 wanted.setdefault(broker, {})[one.partition] = UUID(one.topic_id)
-        read = {broker: self._read(broker, ids, silent) for broker, ids in wanted.items()}
+        read = {broker: self._logs.read(broker, ids, silent) for broker, ids in wanted.items()}
         return [
             followed(
                 one,
@@ -199,20 +210,6 @@ class Witness:
             )
             for one in seen
         ]
-
-    def _read(
-        self, broker: int, ids: Mapping[TopicPartition, UUID], silent: Collection[int]
-    ) -> dict[TopicPartition, ReplicaLog | None]:
-        """The logs of as many partitions as are read at once; None where *broker* is silent."""
-        asked = dict(islice(ids.items(), MOST_AT_ONCE))
-        told: Mapping[TopicPartition, ReplicaReading] = {}
-        if broker not in silent and time.monotonic() >= self._rests.get(broker, 0.0):
-            try:
-                deadline = Deadline.after(READ_SECONDS)
-                told = self._client.replicas_on(broker).read(asked, deadline)
-            except BreakglassError:
-                self._rests[broker] = time.monotonic() + REST_SECONDS
-        return {one: _log(broker, told.get(one)) for one in asked}
 
     def _keep(self, seen: Iterable[ElectionSeen]) -> None:
         """Take in what is new, or stands otherwise by now, and write it down."""
@@ -234,23 +231,3 @@ class Witness:
             self.trouble = str(error)
         else:
             self.trouble = ""
-
-
-def _log(broker: int, told: ReplicaReading | None) -> ReplicaLog | None:
-    """What *broker* told of a replica; None if nothing."""
-    if told is None or isinstance(told.log_end, Unknown):
-        return None
-    return ReplicaLog(
-        broker=broker,
-        role=Role.STALE,
-        fenced=Unknown("it was not asked"),
-        reachable=True,
-        log_start=told.log_start,
-        high_watermark=told.high_watermark,
-        log_end=told.log_end,
-        leader_epoch=told.leader_epoch,
-        epochs=told.epochs,
-        newest_ms=told.newest_ms,
-        source=told.source,
-        observed_at_ms=told.observed_at_ms,
-    )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from services.connection.settings import ConnectionSettings
-from services.incident import presence, watch, witness
+from services.incident import few_logs, presence, watch, witness
 from services.incident.election_words import alarm_lines
 from services.incident.incident import Incident
 from services.incident.observations import unacknowledged
@@ -31,7 +31,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     monkeypatch.setattr(gather, "SETTLE_SECONDS", 0.3)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     monkeypatch.setattr(witness, "FOLLOW_SECONDS", 0.0)
-    monkeypatch.setattr(witness, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(few_logs, "REST_SECONDS", 0.0)
     with FakeCluster(3) as cluster:
         cluster.story.offline(ORDERS, (3, 1, 2), last=(3,))
         cluster.hold(1, ORDERS, (0, 103))
@@ -142,6 +142,32 @@ def test_another_session_says_it_too_until_one_of_them_acknowledges_it(
     with watching(cluster, tmp_path) as another:
         (kept,) = last(another).observations
         assert kept.acknowledged_by
+
+
+def test_two_sessions_share_what_they_see_and_what_was_acknowledged(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    with watching(cluster, tmp_path) as one, watching(cluster, tmp_path) as other:
+        late = last(other)
+        seen = last(one)
+        elect(cluster, 2)
+        assert "33 records" in alarms(last(one, seen))
+        late = last(other, late)
+        assert "33 records" in alarms(late)
+        one.acknowledge()
+        assert alarms(last(other, late)) == ""
+
+
+def test_what_was_agreed_to_here_is_no_alarm_though_another_session_sees_one(
+    cluster: FakeCluster, tmp_path: Path
+) -> None:
+    with watching(cluster, tmp_path) as agreeing, watching(cluster, tmp_path) as other:
+        mine, theirs = last(agreeing), last(other)
+        agreeing.agreed({ORDERS: 2})
+        elect(cluster, 2)
+        mine = last(agreeing, mine)
+        assert "33 records" in alarms(last(other, theirs))
+        assert alarms(last(agreeing, mine)) == ""
 
 
 def test_a_state_folder_that_cannot_be_written_is_reported_and_stops_nothing(
