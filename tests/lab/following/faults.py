@@ -55,9 +55,14 @@ def fill(disk: Path) -> None:
 
 def damage(fault: Fault, lab: Lab, topic: str, disk: Path, during: Callable[[], None]) -> None:
     """Do *fault*, call *during* while it lasts, and undo it; each broker in turn: three times."""
+
+    def each() -> None:
+        for one in BROKERS:
+            _killed(lab, topic, one, during)
+
     rounds: dict[Fault, Callable[[], None]] = {
         Fault.KILL_LEADER: lambda: _killed(lab, topic, lab.leader(topic), during),
-        Fault.EACH_BROKER: lambda: _each_killed(lab, topic, during),
+        Fault.EACH_BROKER: each,
         Fault.CONTROLLER: lambda: _killed(lab, topic, CONTROLLER, during),
         Fault.STOPPED_LEADER: lambda: _stopped(lab, topic, during),
         Fault.MOVED_LEADER: lambda: _moved(lab, topic, during),
@@ -65,11 +70,6 @@ def damage(fault: Fault, lab: Lab, topic: str, disk: Path, during: Callable[[], 
         Fault.FULL_DISK: lambda: _full(disk, during),
     }
     rounds[fault]()
-
-
-def _each_killed(lab: Lab, topic: str, during: Callable[[], None]) -> None:
-    for broker in BROKERS:
-        _killed(lab, topic, broker, during)
 
 
 def _killed(lab: Lab, topic: str, node: int, during: Callable[[], None]) -> None:
