@@ -15,6 +15,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from console.option_values import spread
+
 if TYPE_CHECKING:
     from typer._click import Command, Context
 
@@ -118,7 +120,7 @@ class Commands(TyperGroup):
         """Take a line that names no command as one for the console: `breakglass --write`."""
         if not args or (args[0].startswith("-") and args[0] not in self.own_options(ctx)):
             args = [CONSOLE, *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, spread(args, "--gone"))
 
     def own_options(self, ctx: Context) -> frozenset[str]:
         """The options of `breakglass` itself."""

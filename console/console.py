@@ -13,6 +13,7 @@ import typer
 
 from console.commands import new_app
 from console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
+from console.option_values import broker_ids
 from console.options import Gone, connected_for_writing
 from console.output import say
 from console.wiring import Connection
@@ -92,7 +93,7 @@ def open_console(
     look = LookOptions(theme, ascii_only, mouse)
     code = run_console(
         connection,
-        gone or (),
+        broker_ids(gone, "--gone"),
         look,
         start=screen,
         backups=backups or (),

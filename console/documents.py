@@ -111,7 +111,7 @@ def outcomes_document(
     cluster_id: str, outcomes: Sequence[Outcome], skipped: Sequence[Skipped] = ()
 ) -> dict[str, Any]:
     """What came of an execution, partition by partition; *skipped* were never part of it."""
-    held = [one.succeeded for one in outcomes] + [one.succeeded for one in skipped]
+    held = [one.complete for one in outcomes] + [one.succeeded for one in skipped]
     return {
         "schema": SCHEMA,
         "cluster_id": cluster_id,

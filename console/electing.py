@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.consent import Consent
+from console.exits import FAILED, INTERRUPTED, REFUSED_BY_GUARD
 from console.output import say
 from console.rescuing import RescueChoice, say_rescued
 from console.stop_signal import StopSignal
@@ -73,11 +75,55 @@ def told_of(one: Outcome) -> str:
 
 
 def _words(one: Outcome) -> str:
+    kept = ""
+    if one.order_restored is False and one.result is not Result.REORDERED:
+        kept = ", assignment order not put back: `breakglass recover resume --write` does it"
     if one.result is Result.ELECTED:
-        kept = {True: "", False: ", assignment order not put back", None: ""}[one.order_restored]
         return f"elected b{one.leader} (epoch {count(one.leader_epoch)}), {one.rung}{kept}"
     reason = f": {one.reason}" if one.reason else ""
-    return f"{one.result}{reason}"
+    return f"{one.result}{reason}{kept}"
+
+
+def ended(
+    outcomes: Sequence[Outcome],
+    stop: StopSignal,
+    journals: Sequence[Path],
+    others: Sequence[Result] = (),
+) -> int:
+    """The exit code of a run; where it left something, that and the next command are said.
+
+    *others* are results of partitions that were never part of it.
+    """
+    code = exit_code(outcomes, others)
+    if stop.requested and code in (FAILED, REFUSED_BY_GUARD) and _unattempted(outcomes):
+        code = INTERRUPTED
+    left = [one for one in outcomes if not one.complete]
+    if left:
+        told = f"exit {code}: {_counted(left)} of {len(outcomes):,}"
+        say("; ".join([told, *_next_commands(left, journals)]))
+    return code
+
+
+def _unattempted(outcomes: Sequence[Outcome]) -> bool:
+    return any(one.result is Result.NOT_ATTEMPTED for one in outcomes)
+
+
+def _counted(left: Sequence[Outcome]) -> str:
+    words = Counter("order not put back" if one.succeeded else str(one.result) for one in left)
+    return ", ".join(f"{number:,} {word}" for word, number in words.most_common())
+
+
+def _next_commands(left: Sequence[Outcome], journals: Sequence[Path]) -> Iterator[str]:
+    named = f" --journal {journals[0]}" if len(journals) == 1 else ""
+    if any(one.result is Result.UNKNOWN for one in left):
+        name = f" {journals[0]}" if len(journals) == 1 else ""
+        yield f"`breakglass journal check{name}` asks the cluster what became of it"
+    if any(one.result is not Result.ELECTED_ANOTHER for one in left):
+        undo = any(one.order_restored is False and not one.succeeded for one in left)
+        also = ", with --undo it puts orders back" if undo else ""
+        yield f"`breakglass recover resume{named} --write` finishes what is left{also}"
+    else:
+        yield "plan again: `breakglass plan make`"
 
 
 @dataclass(slots=True)
@@ -92,13 +138,16 @@ class Talk:
     outcomes: list[Outcome] = field(default_factory=list)
     rescued: list[Rescued] = field(default_factory=list)
     """Of partitions that something was to be saved of."""
+    journals: list[Path] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
         """Say *event*; those that a command keeps to itself are passed over."""
         if isinstance(event, Armed):
             self.stop.armed()
-        elif isinstance(event, JournalOpened) and self.announce:
-            say(f"journal: {event.path}")
+        elif isinstance(event, JournalOpened):
+            self.journals.append(event.path)
+            if self.announce:
+                say(f"journal: {event.path}")
         elif isinstance(event, RescueEnded):
             self.rescued += event.results
             say_rescued(event.results)
@@ -126,6 +175,8 @@ class Electing:
     given_up: tuple[GivenUp, ...] = ()
     """Brokers whose unread logs the elections gave up; told by `look_after`."""
     _abandons: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    journals: list[Path] = field(default_factory=list)
+    """One for each call of `run` that elected something."""
 
     def run(self, wanted: Sequence[Priced], consent: Consent, digest: str = "") -> None:
         """Elect *wanted*, after consent; prints each batch as it ends.
@@ -154,13 +205,18 @@ class Electing:
             self.limits,
             lambda: self.stop.requested,
         )
-        talk = Talk(self.stop, self.tell, outcomes=self.outcomes, rescued=self.rescued)
+        talk = Talk(
+            self.stop,
+            self.tell,
+            outcomes=self.outcomes,
+            rescued=self.rescued,
+            journals=self.journals,
+        )
         election.run(phrases, talk, implied=consent.implied)
 
-    @property
-    def exit_code(self) -> int:
-        """What the outcomes so far amount to."""
-        return exit_code(self.outcomes)
+    def ended(self, others: Sequence[Result] = ()) -> int:
+        """The exit code, *others* included, which were never part of it; says what is left."""
+        return ended(self.outcomes, self.stop, self.journals, others)
 
     def look_after(self) -> tuple[OpenTransaction, ...] | Unknown:
         """Say what recovery has left behind; returns the transactions left open."""

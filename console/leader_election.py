@@ -16,6 +16,7 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
+from console.option_values import broker_ids
 from console.options import DURATION_MS, Duration, Gone, VerifyContents, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
@@ -27,6 +28,7 @@ from services.recovery.execution.target import Result
 from services.words.inert import inert
 
 if TYPE_CHECKING:
+    from console.electing import Electing
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
     from services.model import ClusterSnapshot, PartitionEvidence, PartitionState
@@ -91,7 +93,7 @@ def leader_election(
         partition,
         all_topic_partitions,
         RescueChoice(without_rescue, rescue_to),
-        tuple(gone or ()),
+        broker_ids(gone, "--gone"),
         verify_contents,
     )
     connection.require_write(f"a {election_type.value} election")
@@ -181,14 +183,12 @@ class _Call:
 
     def run(self, duration: float) -> int:
         """Hold the elections; returns the exit code."""
-        from services.recovery.execution.target import exit_code_of
+        from services.recovery.execution.target import exit_code
 
         states = self._states()
         if self.wanted.election is ElectionChoice.PREFERRED:
-            outcomes = self._preferred(states)
-        else:
-            outcomes = self._leaderless(states, duration)
-        return exit_code_of(self.unheld + [one.result for one in outcomes])
+            return exit_code(self._preferred(states), self.unheld)
+        return self._leaderless(states, duration).ended(self.unheld)
 
     def _states(self) -> list[PartitionState]:
         """The partitions named, as far as they exist."""
@@ -200,7 +200,7 @@ class _Call:
                 self._leave(one.partition, Result.FAILED, "the cluster has no such partition")
         return [by_name[one.partition] for one in self.elections if one.partition in by_name]
 
-    def _leaderless(self, states: Sequence[PartitionState], duration: float) -> list[Outcome]:
+    def _leaderless(self, states: Sequence[PartitionState], duration: float) -> Electing:
         """Unclean and designated elections: evidence and price first, then as any recovery."""
         from console.electing import Electing
         from console.replica_table import print_replicas
@@ -231,7 +231,7 @@ class _Call:
         )
         electing.run(list(self._priced(found)), self.consent)
         electing.look_after()
-        return electing.outcomes
+        return electing
 
     def _chosen(self) -> Callable[[PartitionEvidence], int | None]:
         """Whom this call elects, so far as somebody can be elected."""

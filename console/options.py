@@ -30,11 +30,14 @@ _NATIVE = typer.Option(
 _WRITE = typer.Option("--write", help="Allow this command to change the cluster.")
 
 Gone = Annotated[
-    list[int] | None,
+    list[str] | None,
     typer.Option(
-        "--gone", metavar="ID", help="A broker whose disk is lost: never waited for (repeatable)."
+        "--gone",
+        metavar="ID...",
+        help="Brokers whose disks are lost: never waited for (as 4 7, 4,7, or repeated).",
     ),
 ]
+"""Read it with `option_values.broker_ids`."""
 
 Duration = Annotated[
     int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from console.option_values import broker_ids
 from console.options import DURATION_MS, Duration, Gone, VerifyContents, connected
 from console.output import say
 from console.partition_names import require_topics
@@ -58,6 +59,7 @@ def make(
     from services.recovery.plan.make import make_plan
     from services.recovery.triage import triage
 
+    brokers_gone = broker_ids(gone, "--gone")
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already and is kept: name another file.")
     with connection.reading() as client:
@@ -67,7 +69,7 @@ def make(
                 recovery_duration_ms / 1000,
                 topics=tuple(topic or ()),
                 native_choice=connection.native_rpc,
-                gone=gone or (),
+                gone=brokers_gone,
                 contents=verify_contents,
             )
         )
@@ -77,7 +79,7 @@ def make(
         found.snapshot.cluster_id,
         found.snapshot.observed_at_ms,
         include_waiting=not without_waiting,
-        notes=(*(f"b{broker} was declared gone" for broker in gone or ()), *(note or ())),
+        notes=(*(f"b{broker} was declared gone" for broker in brokers_gone), *(note or ())),
     )
     if out is None:
         print(render_plan(made), end="")

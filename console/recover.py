@@ -13,6 +13,7 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
+from console.option_values import broker_ids
 from console.options import (
     DURATION_MS,
     AsJson,
@@ -81,7 +82,7 @@ def recover(
             rescue,
             verify_contents,
             as_json=as_json,
-            gone=gone or (),
+            gone=broker_ids(gone, "--gone"),
         )
     )
 
@@ -137,7 +138,7 @@ class _Call:
         """Show, elect, look after; returns the exit code."""
         from console.documents import given_up_brokers
         from console.past_end import past_end, say_past_end
-        from services.recovery.execution.target import Result, exit_code_of
+        from services.recovery.execution.target import Result
 
         electing = self._electing()
         self._report_skipped()
@@ -159,8 +160,7 @@ class _Call:
                 groups_past_end=groups,
                 given_up=given_up_brokers(electing.given_up),
             )
-        results = [one.result for one in self.appraisal.skipped]
-        return exit_code_of(results + [one.result for one in electing.outcomes])
+        return electing.ended([one.result for one in self.appraisal.skipped])
 
     def _electing(self) -> Electing:
         from console.electing import Electing, report, report_aside

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
+from console.option_values import broker_ids
 from console.options import Gone, connected
 from console.output import say
 from console.wiring import Connection
@@ -53,7 +54,7 @@ def serve_dashboard(
     access = _access(host)
     # Told now, rather than on each page.
     connection.access()
-    _serve(connection, tuple(gone or ()), access, port, theme)
+    _serve(connection, broker_ids(gone, "--gone"), access, port, theme)
 
 
 def _access(host: str) -> Access:

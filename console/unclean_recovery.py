@@ -15,6 +15,8 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
+from console.exits import FAILED, INTERRUPTED
+from console.option_values import broker_ids
 from console.options import Gone, VerifyContents, connected, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
@@ -107,7 +109,7 @@ def unclean_recovery(
         all_offline_partitions,
         RescueChoice(without_rescue, rescue_to),
         verify_contents,
-        tuple(gone or ()),
+        broker_ids(gone, "--gone"),
     )
     if automated_recovery:
         connection.require_write("--automated-recovery")
@@ -229,8 +231,10 @@ class _Call:
         if last is not None:
             self._finish(last)
         electing.look_after()
-        code = electing.exit_code
-        return 1 if self.failures and code != OUTCOME_UNKNOWN else code
+        code = electing.ended()
+        if code == OUTCOME_UNKNOWN or not self.failures:
+            return code
+        return INTERRUPTED if self.stop.requested else FAILED
 
     def _judge(self) -> Any:
         from services.recovery.triage import judge

@@ -240,8 +240,7 @@ def many_offline(count: int, topics: int = 1) -> Incident:
         for number in range(count // topics):
             kind = _kind(number)
             state = replace(models[kind], partition=TopicPartition(name, number))
-            deadline = READ_AT_MS + 291_000 if _KINDS[kind] is bomb else None
-            rows.append(Row(state, judged[kind], 150, deadline, made_up, number))
+            rows.append(Row(state, judged[kind], 150, made_up, number))
     return Incident(
         snapshot_of([one.state for one in rows]),
         circumstances,

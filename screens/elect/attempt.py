@@ -119,6 +119,8 @@ class Attempt:
         elif fresh.changed:
             self._frozen(fresh.subject, fresh.changed)
         else:
+            targets = [one.target for one in fresh.subject.wanted]
+            self.context.watch.agreed({one.partition: one.designee for one in targets})
             self.undertaking.carry_out(
                 power, fresh.subject, phrases, rescue, self._tell, self._stop
             )

@@ -10,6 +10,7 @@ from themes.roles import Role
 
 RUNGS = len(Rung)
 CLIMBED, AHEAD = "■", "·"
+ORDER_LEFT = "; the order of its assignment was not put back: resume the journal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,12 @@ def standing_of(outcome: Outcome) -> Standing:
     word = str(outcome.result)
     if outcome.result is Result.ELECTED_ANOTHER:
         word = f"b{outcome.leader} was elected"
-    return Standing(glyph, word, role, outcome.reason, weight)
+    elif outcome.result is Result.REORDERED:
+        word = "reordered only"
+    reason = outcome.reason
+    if outcome.order_restored is False and outcome.result is not Result.REORDERED:
+        reason = f"{reason}{ORDER_LEFT}"
+    return Standing(glyph, word, role, reason, weight)
 
 
 def _elected(outcome: Outcome) -> Standing:
@@ -79,7 +85,7 @@ def _elected(outcome: Outcome) -> Standing:
     led = f"b{outcome.leader} leads in epoch {count(outcome.leader_epoch)}"
     reason = f"{led}; {MEANING[outcome.rung]}"
     if outcome.order_restored is False:
-        reason += "; the order of its assignment was not put back: resume the journal"
+        reason += ORDER_LEFT
     return Standing(glyph, str(outcome.rung), role, reason)
 
 
@@ -97,6 +103,7 @@ _UNELECTED = {
     Result.NOT_ATTEMPTED: ("-", Role.MUTED, 1),
     Result.REFUSED: ("!", Role.FAILED, 2),
     Result.FAILED: ("x", Role.FAILED, 3),
+    Result.REORDERED: ("!", Role.FAILED, 4),
     Result.UNKNOWN: ("?", Role.UNKNOWN, 5),
     Result.ELECTED_ANOTHER: ("x", Role.FAILED, 6),
 }

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from services.clock import now_ms
 from services.contents_effort import Effort
@@ -19,17 +20,19 @@ from services.incident.changes import changes
 from services.incident.contents_memory import ContentsMemory
 from services.incident.forfeits import Forfeits
 from services.incident.incident import Incident
+from services.incident.observations import Observation
 from services.incident.pending import Pending
 from services.incident.presence import Presence
 from services.incident.replicas import Go, read_replicas
 from services.incident.row import Row, judged_again, judged_rows, remembered
+from services.incident.witness import Witness
 from services.kafka.cluster.snapshot_memory import SnapshotMemory
 from services.kafka.replicas.reading_allowance import Allowance
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
 from services.kafka.wire.opening import session_closing
 from services.kafka.wire.sender import ANY_BROKER
-from services.model import ClusterSnapshot, PartitionEvidence
+from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
 from services.recovery.evidence.contents import ContentsReading
 from services.recovery.judgement.circumstances import Circumstances
 from services.session import ReadAccess
@@ -55,7 +58,8 @@ class Watch:
     """One cluster, read again and again by one thread; `close` is for any thread.
 
     *duration* is how long, in seconds, brokers that are not fenced are waited for. Brokers of
-    *gone* are not worth waiting for: their disks are lost, or came back EMPTY.
+    *gone* are not worth waiting for: their disks are lost, or came back EMPTY. What was seen is
+    written into the *state_folder*, or the user's own.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Watch:
         *,
         duration: float = DURATION_SECONDS,
         gone: Collection[int] = (),
+        state_folder: Path | None = None,
     ) -> None:
         self._client = access.client()
         self._native_choice = access.native_rpc
@@ -75,6 +80,7 @@ class Watch:
         self._forfeits = Forfeits()
         self._effort = access.contents
         self._contents = ContentsMemory()
+        self._witness = Witness(self._client, state_folder)
         self._last: Incident | None = None
         self._rest_until = 0.0
         self._closed = False
@@ -112,6 +118,14 @@ class Watch:
         self._gone = tuple(sorted(set(brokers)))
         self._rest_until = 0.0
 
+    def agreed(self, designees: Mapping[TopicPartition, int]) -> None:
+        """The operator agrees to these leaders and to what they cost: that is no alarm."""
+        self._witness.agreed(designees)
+
+    def acknowledge(self) -> tuple[Observation, ...]:
+        """The operator has taken note of what was seen so far; returns all of it."""
+        return self._witness.acknowledge()
+
     def close(self) -> None:
         """End every wait at once, in whatever thread; nothing is read any more."""
         self._closed = True
@@ -127,8 +141,12 @@ class Watch:
         if anew:
             self._native = None
         self._pending.update(moved, anew=anew)
+        self._witness.look(last.rows if last else (), moved.rows, snapshot)
         incident = self._known(self._judged_again(self._incident(snapshot, moved.rows)))
         yield incident
+        if self._witness.read(self._presence.silent):
+            incident = self._known(self._incident(snapshot, incident.rows))
+            yield incident
         if self._pending:
             yield from self._replicas(incident, anew)
 
@@ -168,6 +186,8 @@ class Watch:
             awaited,
             self._pending.missing_acls,
             self._native or UNASKED,
+            observations=self._witness.observations,
+            unwritten=self._witness.trouble,
         )
 
     def _known(self, incident: Incident) -> Incident:
@@ -195,8 +215,7 @@ class Watch:
             if self._closed:
                 raise session_closing()
             affected = everywhere or not brokers.isdisjoint(row.unread)
-            now_ms = incident.read_at_ms
-            rows.append(judged_again(row, incident.circumstances, now_ms) if affected else row)
+            rows.append(judged_again(row, incident.circumstances) if affected else row)
         return replace(incident, rows=tuple(rows))
 
     def _replicas(self, incident: Incident, anew: bool) -> Iterator[Incident]:
@@ -271,11 +290,13 @@ class Watch:
         circumstances = self._incident(snapshot, (), go.evidence.awaited).circumstances
         now = now_ms()
         held = [rows[place] for place in places[: len(go.states)]]
+        for row, partition in zip(held, partitions, strict=True):
+            self._witness.remember(row, partition)
         evidence = [
             self._forfeits.applied(remembered(before, one))
             for before, one in zip(held, partitions, strict=True)
         ]
-        fresh = list(judged_rows(evidence, circumstances, now, held, self._pending.turn))
+        fresh = list(judged_rows(evidence, circumstances, now, self._pending.turn))
         self._forfeits.note(fresh, now)
         for place, row in zip(places, fresh, strict=False):
             rows[place] = row

@@ -12,6 +12,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.metastore.alarms import dangers
 from services.metastore.compared import Counts, Pair, counted, pairs
+from services.metastore.glance import behind_now
 from services.metastore.lines import BackupLine, read_lines
 from services.metastore.log.reader import Degraded, Entry, Replay
 from services.metastore.log.topics import TopicsNow
@@ -82,6 +83,8 @@ class ServiceWatch:
         client.describe(deadline)
         state = read_topic_state(client.sender, self.topic, deadline)
         alarms = tuple([str(one) for one in dangers(state, self.topic, None)])
+        if (behind := behind_now(self._folder, self.topic)) is not None:
+            alarms = (f"the backup is {behind}", *alarms)
         if state is not None:
             if state.topic_id != self._topic_id:
                 self.close()

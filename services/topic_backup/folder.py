@@ -17,13 +17,15 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
-from services.errors import AlreadyRunning, StorageError
+from services.errors import AlreadyRunning, DiskFull, StorageError
 from services.regular_file import open_regular
 from services.rights import make_folders, open_new
 from services.topic_backup.layout import MANIFEST
 
 TEMPORARY = (".breakglass-", ".tmp")
 """How the name of a file begins and ends that was not yet put in place."""
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _NEXT_STEPS = {
     errno.ENOSPC: "free space on that file system and run the command again",
@@ -47,7 +49,8 @@ def storage_errors(where: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         step = _NEXT_STEPS.get(error.errno or 0, "check the disk and the kernel's log")
-        raise StorageError(f"{where}: {reason}; {step}.") from error
+        kind = DiskFull if error.errno in FULL else StorageError
+        raise kind(f"{where}: {reason}; {step}.") from error
 
 
 def inside(folder: Path, name: str) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.errors import BreakglassError, ClusterError, NotAuthorized
+from services.errors import BreakglassError, ClusterError, NotAuthorized, NotNow
 from services.model import Denied, Unknown
 
 TOPIC_AUTHORIZATION_FAILED = 29
@@ -61,7 +61,8 @@ def cluster_error(code: int, doing: str, needs: str, message: str | None = None)
     """The exception for an error *code* met while *doing*; *needs* names the ACL it takes."""
     if code in AUTHORIZATION_CODES:
         return NotAuthorized(f"{doing} is not allowed: grant {needs} to this user", needs)
-    return ClusterError(
+    kind = NotNow if retriable(code) else ClusterError
+    return kind(
         f"{doing} failed ({describe_error(code, message)}): see the broker's log, then try again"
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.consent import ConsentGroup, implied_groups, require_phrases
+from services.errors import StorageError
 from services.journal import Journal
 from services.kafka.election_client import ElectionClient
 from services.recovery.execution.limits import Limits
@@ -113,12 +114,19 @@ class GuardedElection:
         return rescue_for(self.rescue, rescuing, evidence, tell)
 
     def _finish(self, journal: Journal, outcomes: Sequence[Outcome]) -> str | None:
-        """Write down how it ended; a run that was stopped stays unfinished, to be resumed."""
-        whole = all(one.succeeded for one in outcomes)
+        """Write down how it ended.
+
+        A run that was stopped, or whose journal cannot be written, stays unfinished.
+        """
+        whole = all(one.complete for one in outcomes)
         if self.stop() and not whole:
             return None
         result = SUCCEEDED if whole else PARTLY_FAILED
-        journal.finish(result)
+        try:
+            journal.finish(result)
+        except StorageError:
+            # What came of each partition is told all the same; the journal can be resumed.
+            return None
         return result
 
 

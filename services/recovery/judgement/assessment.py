@@ -57,7 +57,11 @@ class Action:
     broker: int | None = None
 
     def __str__(self) -> str:
-        return self.verb.value if self.broker is None else f"{self.verb.value} b{self.broker}"
+        if self.broker is None:
+            return self.verb.value
+        # An election may come at any moment, and nobody can say when at the latest.
+        now = " NOW" if self.verb is Verb.STOP else ""
+        return f"{self.verb.value} b{self.broker}{now}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,11 @@ class Assessment:
         """Who leads the ranking, be an election advisable or not."""
         winner = self.ranking.winner
         return None if winner is None else winner.broker
+
+    @property
+    def barred(self) -> str:
+        """The barriers as an operator reads them: none that another reason has said already."""
+        return "; ".join([one for one in self.barriers if one in self.reasons])
 
     @property
     def automatable(self) -> bool:

@@ -17,10 +17,7 @@ def barriers(case: Case) -> Iterator[str]:
     """Why electing the winner of the ranking needs an operator's decision."""
     evidence = case.evidence
     for broker in hazards(evidence, case.winner):
-        yield (
-            f"the controller may elect b{broker} instead: stop b{broker}, wait until it is fenced, "
-            "read again"
-        )
+        yield hazard_text(broker)
     if case.ranking.unproven:
         yield case.ranking.unproven
     best = case.ranking.winner
@@ -34,6 +31,14 @@ def barriers(case: Case) -> Iterator[str]:
         yield f"unknown if it is being reassigned: {evidence.state.reassignment.reason}"
     yield from _loss_barriers(case)
     yield from _incomplete(case)
+
+
+def hazard_text(broker: int) -> str:
+    """What to do about a member of H, R1."""
+    return (
+        f"the controller may elect b{broker} instead: stop b{broker}, wait until it is fenced, "
+        "read again"
+    )
 
 
 def _loss_barriers(case: Case) -> Iterator[str]:
@@ -72,8 +77,8 @@ def remarks(case: Case) -> Iterator[str]:
         yield f"b{best.broker}: {how_far_read(best.replica)}"
     if case.forecast.broker is not None and case.forecast.reason == UNCLEAN_ELECTION:
         yield (
-            f"{UNCLEAN_ELECTION}: the controller elects b{case.forecast.broker} by itself "
-            f"within {case.forecast.within_s} s"
+            f"{UNCLEAN_ELECTION}: the controller may elect b{case.forecast.broker} by itself "
+            "at any moment"
         )
     circumstances = case.circumstances
     if isinstance(circumstances.quorum, Unknown) and not circumstances.without_quorum:

@@ -35,8 +35,6 @@ class Judged:
     """Unread brokers that told their log earlier, while the partition was as it is now."""
     successor: int | None
     """Whom the controller elects by itself; None: nobody."""
-    within_s: int | None
-    """Seconds until then at most; None when nobody is elected."""
     automatable: bool
     """The designee may be elected on a consent given for many partitions at once."""
 
@@ -58,7 +56,6 @@ class Judged:
             assessment.unheard,
             _remembered(assessment),
             assessment.forecast.broker,
-            assessment.forecast.within_s,
             assessment.automatable,
         )
 

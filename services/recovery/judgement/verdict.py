@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from services.model import PartitionEvidence, Reassignment, ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
-from services.recovery.judgement.barriers import barriers, remarks
+from services.recovery.judgement.barriers import barriers, hazard_text, remarks
 from services.recovery.judgement.case import Case, case_of, named
 from services.recovery.judgement.circumstances import UNASKED, Circumstances, quorum_lost
 from services.recovery.judgement.eligibility import answered, live
@@ -50,7 +50,7 @@ def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) 
         tuple([one for one in evidence.state.assignment if one in circumstances.ruled_out]),
         (sum([answered(replica) for replica in evidence.replicas]), len(evidence.replicas)),
         against,
-        tuple(dict.fromkeys((finding.reason, *against, *remarks(case)))),
+        _reasons(case, finding, against),
     )
 
 
@@ -65,6 +65,17 @@ class _Finding(NamedTuple):
     """The best replica, where electing it is of use."""
     restorers: tuple[int, ...] = ()
     unheard: tuple[int, ...] = ()
+
+
+def _reasons(case: Case, finding: _Finding, against: tuple[str, ...]) -> tuple[str, ...]:
+    """Sentences for the operator, each once; a bomb's own sentence says all about its broker."""
+    told = dict.fromkeys((finding.reason, *against, *remarks(case)))
+    bomb = finding.action.broker if finding.verdict is Verdict.BOMB else None
+    if bomb is not None:
+        candidate = case.ranking.candidate(bomb)
+        told.pop(hazard_text(bomb), None)
+        told.pop(f"b{bomb} is {candidate.remark if candidate else ''}", None)
+    return tuple(told)
 
 
 def _find(case: Case) -> _Finding:
@@ -96,10 +107,10 @@ def _bomb(case: Case) -> _Finding | None:
     if danger is None:
         return None
     replica, lack = danger
-    when = f"within {case.circumstances.election_interval_s} s"
+    when, then = "may elect it at any moment", ", wait until it is fenced, read again"
     if replica.fenced is True:
-        when = "as soon as it is unfenced"
-    reason = f"{lack}: the controller elects it {when}, so stop b{replica.broker} now"
+        when, then = "elects it as soon as it is unfenced", ", read again"
+    reason = f"{lack}: the controller {when}, so stop b{replica.broker} NOW{then}"
     best = None if replica.broker == case.winner else case.winner
     return _Finding(Verdict.BOMB, Action(Verb.STOP, replica.broker), reason, best)
 
@@ -133,8 +144,7 @@ def _succession(case: Case) -> _Finding | None:
         return None
     broker = successor.broker
     reason = (
-        f"b{broker} is live and {ROLE_WORDS[successor.role]}: the controller elects it by itself "
-        f"within {case.circumstances.election_interval_s} s"
+        f"b{broker} is live and {ROLE_WORDS[successor.role]}: the controller elects it by itself"
     )
     if successor.corrupt_at is not None:
         reason += f", and {corruption(successor)}"

@@ -111,7 +111,7 @@ def _recommended(
     assessment: Assessment, include_waiting: bool
 ) -> tuple[PartitionRecord, int | None]:
     if not assessment.automatable:
-        reason = "; ".join(assessment.barriers) or assessment.reasons[0]
+        reason = assessment.barred or assessment.reasons[0]
         return record_of(assessment, left_out=reason), None
     if assessment.verdict is Verdict.WAIT and not include_waiting:
         return record_of(assessment, left_out=assessment.reasons[0]), None

@@ -25,7 +25,7 @@ from services.recovery.timeline.stake import agreed_stake
 
 NOTHING_SENT = "nothing sent"
 """In the plan, and no step of it was announced: refused, left out, or not come to."""
-NOT_ELECTED = "order written, not elected"
+NOT_ELECTED = str(Result.REORDERED)
 ACCEPTED = "accepted"
 RESTORED = "restored"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from services.journal_view import UNKNOWN
 from services.recovery.guarded.given_up import do_not_start
 from services.recovery.timeline.account import Account, TopicAccount, words_of
-from services.recovery.timeline.ending import Ending
+from services.recovery.timeline.ending import NOT_ELECTED, Ending
 from services.recovery.timeline.moments import moments_of, partition_numbers
 from services.recovery.timeline.stake import Stake, agreed_stake
 from services.words.figures import partitions_text
@@ -102,9 +102,8 @@ def _troubled(endings: Sequence[Ending]) -> Iterator[str]:
     """Every partition that did not end well, and why: the same reason in one line."""
     alike: dict[tuple[str, str, str], list[int]] = {}
     for one in endings:
-        kept = "order not put back" if one.order_kept and one.result in UNTROUBLED else ""
-        if one.result not in UNTROUBLED or kept:
-            why = (one.partition.topic, kept or one.result, one.reason)
+        if one.result not in UNTROUBLED or one.order_kept:
+            why = (one.partition.topic, _trouble(one), one.reason)
             alike.setdefault(why, []).append(one.partition.partition)
     if alike:
         yield ""
@@ -113,6 +112,14 @@ def _troubled(endings: Sequence[Ending]) -> Iterator[str]:
         because = f": {bounded(reason, SAID)}" if reason else ""
         yield f"  {bounded(topic, 80)} [{partition_numbers(numbers)}] {result}{because}"
     yield from _more(len(alike) - SHOWN_PARTITIONS, "line", "  ")
+
+
+def _trouble(one: Ending) -> str:
+    """How it ended; that its order was written the result may say already."""
+    kept = "order not put back"
+    if one.result in UNTROUBLED:
+        return kept
+    return f"{one.result}, {kept}" if one.order_kept and one.result != NOT_ELECTED else one.result
 
 
 def _rescued(endings: Sequence[Ending]) -> Iterator[str]:

@@ -22,7 +22,7 @@ from services.lab.scenarios.damage import lose_last, wait_left
 from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
 from services.lab.scenarios.logs import wait_high_watermark, wait_log_end
 from services.lab.scenarios.play import play, raise_lab
-from services.lab.scenarios.scenario import Scenario, alone
+from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
 from services.lab.segments import read_log
 from services.lab.truth import Expectation
@@ -55,7 +55,9 @@ def _break(stage: Stage) -> list[Expectation]:
     return []
 
 
-BROKEN = Scenario("unheard", __doc__, alone(_break), shape=QUICK_TO_FENCE)
+PATIENT = Shape(overrides={**QUICK_TO_FENCE.overrides, "broker.session.timeout.ms": "9000"})
+"""A busy machine fences nobody who is well: these tests tell the unread from the read."""
+BROKEN = Scenario("unheard", __doc__, alone(_break), shape=PATIENT)
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +74,12 @@ def judged(cluster: Cluster, topic: str, *more: object) -> dict[str, Any]:
         "partitions"
     ]
     return found[0]
+
+
+def told(cluster: Cluster) -> list[int]:
+    """Brokers that tell what they hold of `orders`."""
+    replicas = judged(cluster, "orders")["replicas"]
+    return [one["broker"] for one in replicas if isinstance(one["log_end"], int)]
 
 
 def made(cluster: Cluster, folder: Path, topic: str, *more: object) -> tuple[Path, list[str]]:
@@ -136,9 +144,9 @@ class TestAStaleReplicaThatIsDown:
         for broker in (1, 2):
             assert f"{DO_NOT_START.format(broker)} (1 partition would be cut)" in ended.said
         assert [one["broker"] for one in ended.document["given_up"]] == [1, 2]
-        told = breakglass("journal", "timeline").out
-        assert "Loses    0 records, abandons b1, b2, unread >= 0, as agreed to" in told
-        assert f"  {DO_NOT_START.format(2)}" in told
+        timeline = breakglass("journal", "timeline").out
+        assert "Loses    0 records, abandons b1, b2, unread >= 0, as agreed to" in timeline
+        assert f"  {DO_NOT_START.format(2)}" in timeline
         assert end_on_disk(broken, 2, PAY) == SHARED + ON_B1_AND_B2
         broken.broker(2).start()
         broken.wait_ready()
@@ -152,8 +160,8 @@ class TestAReplicaThatFellSilentInFrontOfTheConsole:
         access = Connection(ConnectionOptions(broken.bootstrap_servers)).access()
         with closing(Watch(access, gone=[1])) as watched:
             *_, before = watched.read()
-            told = [evidence_of(before, one).replica(2) for one in ORDERS]
-            assert {one.log_end for one in told if one is not None} == {SHARED}
+            b2 = [evidence_of(before, one).replica(2) for one in ORDERS]
+            assert {one.log_end for one in b2 if one is not None} == {SHARED}
             broken.broker(2).stop()
             broken.wait_fenced(2)
             *_, after = watched.read(before)
@@ -182,6 +190,12 @@ def evidence_of(incident: Incident, partition: TopicPartition) -> PartitionEvide
 
 class TestALastLeaderThatIsPassedOver:
     """b1 is WAIT, and held ten acknowledged records more of two partitions."""
+
+    @pytest.fixture(autouse=True)
+    def b2_and_b3_tell_their_logs(self, broken: Cluster) -> None:
+        """A broker that was just started may be slow to answer, and fenced again meanwhile."""
+        broken.wait_unfenced(2, 3)
+        broken.wait_until(lambda: set(told(broken)) == {2, 3}, "b2 and b3 to tell their logs")
 
     def test_each_partition_takes_a_phrase_that_names_it(
         self, broken: Cluster, tmp_path: Path
@@ -219,8 +233,8 @@ class TestALastLeaderThatIsPassedOver:
         shown = breakglass("journal", "show", "--json").document
         assert [one["abandons"] for one in shown["partitions"]] == [[1]] * 3
         assert "0, abandons b1, unread >= 0" in breakglass("journal", "show").out
-        told = breakglass("journal", "timeline").out
-        assert "agreed: 3 partitions lose 0 and abandon b1" in told
-        assert "Loses    0 records, abandons b1, unread >= 0, as agreed to" in told
-        assert "  b1 of 3 partitions, unread >= 0 (high watermark of b" in told
-        assert f"  {DO_NOT_START.format(1)}" in told
+        timeline = breakglass("journal", "timeline").out
+        assert "agreed: 3 partitions lose 0 and abandon b1" in timeline
+        assert "Loses    0 records, abandons b1, unread >= 0, as agreed to" in timeline
+        assert "  b1 of 3 partitions, unread >= 0 (high watermark of b" in timeline
+        assert f"  {DO_NOT_START.format(1)}" in timeline

@@ -32,7 +32,6 @@ from services.recovery.judgement.assessment import Verdict
 from services.session import ReadAccess
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster, partitions_of
-from tests.waiting import wait_until
 
 PATIENCE = 10.0
 ORDERS = partitions_of("orders", 4)
@@ -192,6 +191,24 @@ class TestWhatIsReadAgain:
         assert first.rows[0].verdict is None
         assert final.rows[0].verdict is Verdict.SAFE
 
+    def test_a_replica_that_falls_silent_is_remembered_while_nobody_leads(
+        self, cluster: FakeCluster
+    ) -> None:
+        with closing(watch_of(cluster, gone=[3])) as watched:
+            before = last(watched)
+            cluster.story.fenced = {2, 3}
+            cluster.brokers[2].stop()
+            silent = last(watched, before)
+            assert [str(one.action) for one in silent.rows] == ["elect b1"] * 4
+            assert [one.unread for one in silent.rows] == [(3, 2)] * 4
+            again = last(watched, silent, everything=True)
+            assert [one.judged for one in again.rows] == [one.judged for one in silent.rows]
+            for one in ORDERS:
+                state = cluster.story.states[one]
+                cluster.story.states[one] = replace(state, leader_epoch=state.leader_epoch + 2)
+            led_since = last(watched, again)
+        assert [str(one.action) for one in led_since.rows] == ["start b2"] * 4
+
     def test_a_quorum_that_is_lost_changes_verdicts_without_a_replica_being_read(
         self, cluster: FakeCluster, watched: Watch
     ) -> None:
@@ -203,21 +220,6 @@ class TestWhatIsReadAgain:
         assert len(asked(cluster)) == requests
         cluster.story.quorum_leader = 101
         assert {one.verdict for one in last(watched, after).rows} == {Verdict.WAIT}
-
-    def test_a_time_bomb_keeps_its_deadline_through_readings(
-        self, cluster: FakeCluster, watched: Watch
-    ) -> None:
-        bomb = TopicPartition("carts", 0)
-        cluster.story.offline(bomb, (1, 2), last=(1,))
-        cluster.hold(1, bomb)
-        cluster.hold(2, bomb, (0, 150))
-        before = last(watched)
-        (ticking,) = before.bombs
-        assert (ticking.partition, str(ticking.action)) == (bomb, "stop b1")
-        wait_until(lambda: int(time.time() * 1000) > before.read_at_ms + 5, "the clock to go on")
-        after = last(watched, before, everything=True)
-        assert after.bombs[0] is not ticking
-        assert after.bombs[0].deadline_ms == ticking.deadline_ms
 
 
 class TestWhoIsSilent:

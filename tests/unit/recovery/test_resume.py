@@ -68,6 +68,13 @@ class Killed:
     def note(self, text: str, **details: Any) -> int:
         return self.journal.note(text, **details)
 
+    @property
+    def path(self) -> Path:
+        return self.journal.path
+
+    def reserve(self, size: int) -> None:
+        self.journal.reserve(size)
+
 
 AGREED = {"price": "0", "abandons": [3], "unread_at_least": 100, "gone": [3]}
 """b3, which led last, was declared gone."""

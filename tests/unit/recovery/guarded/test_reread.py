@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchRequest
 from services.errors import EvidenceChanged, WrongCluster
 from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from services.recovery.execution.target import Result
-from services.recovery.guarded.priced import Priced
+from services.recovery.guarded.priced import Priced, frozen
 from services.recovery.guarded.reread import Reread, reread
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.rescue_size import rescue_size
@@ -31,6 +31,26 @@ def test_what_has_not_changed_goes_on_as_it_was_agreed_to(session: Session) -> N
     found.require_unchanged()
     assert [one.status for one in found.checked] == [CheckStatus.UNCHANGED] * 2
     assert [one.target for one in found.wanted] == [one.target for one in wanted]
+
+
+def test_what_a_silent_replica_told_before_is_remembered_across_the_consent(
+    session: Session,
+) -> None:
+    (partition,) = session.offline()
+    (before,) = session.wanted()
+    dead = before.evidence.replicas[0]
+    told = replace(before.evidence.replicas[1], broker=3, log_end=70)
+    remembered = replace(dead, last_heard=told)
+    evidence = replace(before.evidence, replicas=(remembered, *before.evidence.replicas[1:]))
+    wanted = frozen(evidence, 1)
+    assert wanted.stake.abandons == ()
+    found = again(session, (wanted,))
+    found.require_unchanged()
+    assert [one.stake.abandons for one in found.wanted] == [()]
+    state = session.cluster.story.states[partition]
+    session.cluster.story.states[partition] = replace(state, leader_epoch=state.leader_epoch + 2)
+    with pytest.raises(EvidenceChanged, match="would also abandon b3"):
+        again(session, (wanted,)).require_unchanged()
 
 
 def test_a_replica_that_grew_is_told_and_stops_it(session: Session) -> None:

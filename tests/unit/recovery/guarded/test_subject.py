@@ -46,7 +46,7 @@ def test_what_only_the_operator_can_decide_is_left_with_the_reason() -> None:
     assert named(one.partition for one in found.wanted) == ["orders-1"]
     reasons = {str(one.partition): one.reason for one in found.left}
     assert reasons["orders-5"].startswith("FORK decide: ")
-    assert reasons["orders-8"].startswith("BOMB stop b4: ")
+    assert reasons["orders-8"].startswith("BOMB stop b4 NOW: ")
 
 
 def test_what_is_online_or_unread_is_left() -> None:
