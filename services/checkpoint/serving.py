@@ -125,8 +125,8 @@ class Serving:
             self._say(f"checkpoint {id}  {found.status}")
             self._note_ended(found)
         except Exception as error:  # noqa: BLE001 - nobody waits for it: said and counted
-            self.troubles.met(Doing.COPYING, f"checkpoint {id}", error)
             self._failed += 1
+            self.troubles.met(Doing.COPYING, f"checkpoint {id}", error)
             self._note_behind(f"checkpoint {id}: {error}")
         finally:
             self._under_way.discard(id)

@@ -18,7 +18,7 @@ from services.topic_backup.manifest import TopicManifest, read_manifest
 from services.topic_backup.reader import PartitionReader
 from services.topic_backup.segment_index import SegmentIndex, open_index
 from services.topic_backup.segment_reader import FIRST_POSITION
-from services.topic_backup.soundness import judged
+from services.topic_backup.soundness import OTHER_BYTES, judged
 from services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 
@@ -95,16 +95,26 @@ def _segment(
     wrong = judged(folder, segment, count)
     if wrong:
         yield Damage(folder.where(name), wrong + _offsets(segment))
-        if folder.size(name) is None:
+        if wrong != OTHER_BYTES:
             return
+    try:
+        fits = _index_fits(folder, segment)
+    except BreakglassError as error:
+        yield Damage(folder.where(name), str(error), repairable=True)
+        return
+    if fits is None:
+        yield Damage(folder.where(name), "its index is missing or no index", repairable=True)
+    elif not fits:
+        yield Damage(folder.where(name), "its index does not fit its records", repairable=True)
+
+
+def _index_fits(folder: Folder, segment: SegmentSummary) -> bool | None:
+    """Whether the index of *segment* fits it; None where there is none."""
     index = open_index(folder, segment.prefix)
     if index is None:
-        yield Damage(folder.where(name), "its index is missing or no index", repairable=True)
-        return
+        return None
     with index:
-        fits = len(index) >= segment.count and (segment.count == 0 or _names(index, segment))
-    if not fits:
-        yield Damage(folder.where(name), "its index does not fit its records", repairable=True)
+        return segment.count == 0 or (len(index) >= segment.count and _names(index, segment))
 
 
 def _names(index: SegmentIndex, segment: SegmentSummary) -> bool:

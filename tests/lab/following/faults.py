@@ -55,9 +55,14 @@ def fill(disk: Path) -> None:
 
 def damage(fault: Fault, lab: Lab, topic: str, disk: Path, during: Callable[[], None]) -> None:
     """Do *fault*, call *during* while it lasts, and undo it; each broker in turn: three times."""
+
+    def each() -> None:
+        for one in BROKERS:
+            _killed(lab, topic, one, during)
+
     rounds: dict[Fault, Callable[[], None]] = {
         Fault.KILL_LEADER: lambda: _killed(lab, topic, lab.leader(topic), during),
-        Fault.EACH_BROKER: lambda: [_killed(lab, topic, one, during) for one in BROKERS] and None,
+        Fault.EACH_BROKER: each,
         Fault.CONTROLLER: lambda: _killed(lab, topic, CONTROLLER, during),
         Fault.STOPPED_LEADER: lambda: _stopped(lab, topic, during),
         Fault.MOVED_LEADER: lambda: _moved(lab, topic, during),

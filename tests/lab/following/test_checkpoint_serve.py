@@ -16,16 +16,13 @@ from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
 from tests.lab.checkpoint.commands import Program, Running
 from tests.lab.checkpoint.served import BEGINS, TOKEN, asked
-from tests.lab.following.cells import cells
+from tests.lab.following.cells import SERVE, Report, cells
 from tests.lab.following.faults import Fault, damage
 from tests.lab.following.lab import Lab, Writer
 from tests.unit.metastore.generating import Generator
 from tests.waiting import wait_until
 
-COMMAND = "checkpoint serve --every"
 EVERY = "2s"
-SILENT = {Fault.CONTROLLER, Fault.MOVED_LEADER, Fault.EACH_BROKER, Fault.KILL_LEADER}
-"""Another leader is there before the next checkpoint is due, or soon after."""
 SECONDS = 240
 
 
@@ -56,9 +53,9 @@ def behind_since(address: str) -> float:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("fault", cells(COMMAND))
+@pytest.mark.parametrize(("fault", "report"), cells(SERVE))
 def test_a_server_of_checkpoints_goes_on_through(
-    fault: Fault, lab: Lab, disk: Path, tmp_path: Path
+    fault: Fault, report: Report, lab: Lab, disk: Path, tmp_path: Path
 ) -> None:
     topic, store = f"orders-{uuid.uuid4().hex[:8]}", disk / "store"
     lab.create(topic)
@@ -67,7 +64,7 @@ def test_a_server_of_checkpoints_goes_on_through(
         wait_until(lambda: completed(store), "a first checkpoint", SECONDS)
 
         def during() -> None:
-            if fault in SILENT:
+            if report is Report.NOTHING:
                 before = completed(store)
                 wait_until(lambda: completed(store) > before, "another one", SECONDS)
                 return

@@ -38,7 +38,7 @@ def test_show_prints_a_row_for_each_election_and_for_what_is_left_out(tmp_path: 
 def test_show_sums_up_what_is_elected_and_what_is_left_out(tmp_path: Path) -> None:
     printed = breakglass("plan", "show", plan_file(tmp_path, *EVERY_KIND)).out
     (summary,) = facts(printed, "plan")
-    assert summary == "elects 5 partitions, loses 50, b2,b3 unread; leaves out 3 partitions"
+    assert summary == "elects 5 partitions, loses 50, b2,b3,b5 unread; leaves out 3 partitions"
     assert facts(printed, "cluster") == [CLUSTER]
 
 
