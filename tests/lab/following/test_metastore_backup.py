@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from pathlib import Path
 
@@ -105,6 +106,24 @@ def test_a_metastore_backup_goes_on_through(
     assert [one.read_bytes() for one in files(folder)] == [content(written)]
 
 
+def test_a_folder_that_is_gone_ends_the_backup_with_a_sentence(
+    lab: Lab, tmp_path: Path, service: str
+) -> None:
+    """Space is waited for; whatever else keeps a file from being written is the operator's."""
+    topic, folder = command_topic(service), tmp_path / "backups"
+    lab.create(topic)
+    writer, every = Writer(lab, topic), records(PART * 2)
+    writer.write(every[:PART])
+    with following(lab.cluster, *words(service, folder)) as follower:
+        wait_for(folder, every[:PART], follower)
+        shutil.rmtree(folder)
+        writer.write(every[PART:])
+        assert follower.process.wait(60) == 1
+        assert follower.process.stderr is not None
+        assert "No such file or directory; check the path" in follower.process.stderr.read()
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_log_that_an_election_cut_back_is_told_and_gets_a_file_of_its_own(
     lab: Lab, tmp_path: Path, service: str
