@@ -81,6 +81,9 @@ def run(
     """
     from console.backup_progress import progress
     from console.stop_signal import StopSignal
+    from services.extras import need
+
+    need("pipeline")
     from services.pipeline.backup import back_up
     from services.pipeline.continuous import follow
     from services.pipeline.kafka_options import java_properties

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from platformdirs import user_state_path
 
 from services.errors import PipelineError
+from services.extras import missing
 from services.pipeline.jars import kafka_jars
 from services.pipeline.java import NICENESS, java_home
 from services.topic_backup.folder import storage_errors
@@ -143,10 +144,8 @@ def _start(master: str, settings: Mapping[str, str], log: Path, niceness: int) -
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise PipelineError(
-            "Spark is not installed: run `pip install breakglass[pipeline]`."
-        ) from None
+    except ModuleNotFoundError as error:
+        raise missing("pipeline", str(error.name)) from None
     builder = SparkSession.builder.master(master).appName("breakglass")
     given = {**SETTINGS, **_here_or_elsewhere(master)}
     given["spark.driver.extraJavaOptions"] = _java_options(log)
