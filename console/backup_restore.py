@@ -126,7 +126,9 @@ def restore(
     did.
     """
     from console.stop_signal import StopSignal
+    from services.extras import need
 
+    need("pipeline")
     options = _options(
         renamed,
         partitions,

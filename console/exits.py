@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from console.output import say
 from services.errors import BreakglassError, ConsentMissing
+from services.extras import in_vain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,14 +73,19 @@ def guarded(run: Callable[[], object]) -> int:
     try:
         return flushed(_exit_code(run))
     except BreakglassError as error:
-        say(str(error))
-        if isinstance(error, ConsentMissing):
-            say(f"consent: {error.phrase}")
-        return error.exit_code
+        return _end_of_ours(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last one to see it: into a file, and say so
-        return _end_of_unexpected(error)
+        extra = in_vain(error)
+        return _end_of_unexpected(error) if extra is None else _end_of_ours(extra)
+
+
+def _end_of_ours(error: BreakglassError) -> int:
+    say(str(error))
+    if isinstance(error, ConsentMissing):
+        say(f"consent: {error.phrase}")
+    return error.exit_code
 
 
 def tolerate_any_text() -> None:

@@ -107,6 +107,13 @@ def _theme(
     return settings.theme
 
 
+def theme_names(folder: Path) -> list[str]:
+    """The themes there are, with those in the config *folder*."""
+    from themes.files import read_themes
+
+    return _names(read_themes(folder / THEMES).themes)
+
+
 def _names(own: tuple[Theme, ...]) -> list[str]:
     from textual.theme import BUILTIN_THEMES
 

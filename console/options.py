@@ -8,6 +8,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from console import completion
 from console.wiring import Connection
 from services.contents_effort import Effort
 
@@ -19,13 +20,21 @@ _BOOTSTRAP = typer.Option(
 _COMMAND_CONFIG = typer.Option(
     "--command-config", metavar="FILE", help="Client properties with Kafka's own keys."
 )
-_PROFILE = typer.Option("--profile", metavar="NAME", help="A profile of your config folder.")
+_PROFILE = typer.Option(
+    "--profile",
+    metavar="NAME",
+    help="A profile of your config folder.",
+    autocompletion=completion.profiles,
+)
 _BROKER_ADDRESS = typer.Option(
     "--broker-address", metavar="ID=HOST:PORT", help="Where to reach a broker (repeatable)."
 )
 _LISTENER = typer.Option("--listener", metavar="NAME", help="Which listener of the brokers to use.")
 _NATIVE = typer.Option(
-    "--native-rpc", metavar="auto|off|KEY", help="Whether to use KIP-1275's own requests."
+    "--native-rpc",
+    metavar="auto|off|KEY",
+    help="Whether to use KIP-1275's own requests.",
+    autocompletion=completion.native_rpc,
 )
 _WRITE = typer.Option("--write", help="Allow this command to change the cluster.")
 
@@ -38,6 +47,16 @@ Gone = Annotated[
     ),
 ]
 """Read it with `option_values.broker_ids`."""
+
+Theme = Annotated[
+    str | None,
+    typer.Option(
+        "--theme",
+        metavar="NAME",
+        help="How everything looks.",
+        autocompletion=completion.themes,
+    ),
+]
 
 Duration = Annotated[
     int, typer.Option("--recovery-duration-ms", min=1, help="How long brokers may answer.")

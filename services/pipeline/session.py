@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from services.errors import PipelineError
+from services.extras import missing
 from services.pipeline.jars import kafka_jars
 from services.pipeline.java import NICENESS, java_home
 from services.rights import make_folders, open_new
@@ -145,10 +146,8 @@ def _start(master: str, settings: Mapping[str, str], log: Path, niceness: int) -
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise PipelineError(
-            "Spark is not installed: run `pip install breakglass[pipeline]`."
-        ) from None
+    except ModuleNotFoundError as error:
+        raise missing("pipeline", str(error.name)) from None
     builder = SparkSession.builder.master(master).appName("breakglass")
     given = {**SETTINGS, **_here_or_elsewhere(master)}
     given["spark.driver.extraJavaOptions"] = _java_options(log)

@@ -9,7 +9,14 @@ from functools import cached_property
 from services.contents_effort import Effort
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc, find_native_rpc
+from services.kafka.wire.native_rpc import (
+    AUTO,
+    STOCK,
+    SWITCHED_OFF,
+    NativeRpc,
+    find_native_rpc,
+    native_key,
+)
 from services.model import ClusterSnapshot, PartitionState, TopicPartition
 from services.recovery.evidence.contents import Chosen, ContentsReading, nobody
 from services.recovery.evidence.gather import Evidence, gather
@@ -119,7 +126,7 @@ def _native_rpc(
     client: ReadClient, partitions: Sequence[PartitionState], choice: str, deadline: Deadline
 ) -> NativeRpc:
     if not partitions:
-        return STOCK
+        return SWITCHED_OFF if native_key(choice) is None else STOCK
     first = partitions[0]
     return find_native_rpc(
         client.sender, choice, first.topic_id, first.partition.partition, deadline

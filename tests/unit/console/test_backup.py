@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from console.backup import app
-from services.errors import BreakglassError, UsageError
+from services.errors import BreakglassError, ReadOnly, UsageError
 from tests.unit.topic_backup.backups import RECORDS, as_the_originals, back_up, overwrite
 from tests.unit.topic_backup.golden import CASES, GOLDEN, GoldenPartition, partitions
 from tests.unit.topic_backup.shapes import plain, run
@@ -97,3 +97,19 @@ def test_reindex_fails_where_a_segment_is_damaged_before_its_end(tmp_path: Path)
     result = backup("reindex", str(topic))
     assert result.exit_code == 1
     assert "a timestamp type cannot be" in result.stdout
+
+
+def test_prune_removes_segments_only_where_it_may_write(tmp_path: Path) -> None:
+    back_up(tmp_path, run(0, 10), max_segment_bytes=1)
+    before = sorted(tmp_path.rglob("*_records"))
+    words = ("prune", "--from", str(tmp_path), "--keep-bytes", "0", "--delete")
+    listed = json.loads(backup(*words[:-1], "--json").stdout)["segments"]["orders"]
+    records = sum(one["records"] for one in listed)
+    consent = ("--consent", f"delete {len(listed):,} segments with {records:,} records")
+
+    with pytest.raises(ReadOnly, match="add --write"):
+        backup(*words, *consent)
+    assert sorted(tmp_path.rglob("*_records")) == before
+
+    assert backup(*words, *consent, "--write").exit_code == 0
+    assert len(sorted(tmp_path.rglob("*_records"))) == len(before) - len(listed)
