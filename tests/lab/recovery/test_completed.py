@@ -176,8 +176,8 @@ class TestTheJournalFillsInTheMiddle:
 
 
 def described_with_price(target: Target) -> dict[str, object]:
-    """As a plan that was agreed to has it."""
-    return {**described(target), "price": "0"}
+    """As a plan that was agreed to has it; b3 is dead, and what it holds is not known."""
+    return {**described(target), "price": "0", "abandons": (3,), "unread_at_least": None}
 
 
 class TestTwoOperators:
