@@ -18,8 +18,8 @@ _make, _drop = subprocess.Popen.__init__, subprocess.Popen.__del__
 
 def name_dropped_processes() -> None:
     """Let every process know from now on who started it."""
-    subprocess.Popen.__init__ = _made  # type: ignore[method-assign]
-    subprocess.Popen.__del__ = _dropped  # type: ignore[method-assign, assignment]
+    subprocess.Popen.__init__ = _made  # type: ignore[method-assign, assignment]
+    subprocess.Popen.__del__ = _dropped  # type: ignore[method-assign]
 
 
 def _made(process: Any, *given: Any, **named: Any) -> None:

@@ -44,7 +44,8 @@ GROUPS = [
 async def test_time_bombs_are_first_then_internal_topics_and_the_verdict_leads() -> None:
     async with opened(every_verdict(), size=(120, 40)) as (_, console):
         assert listed(console) == GROUPS
-        assert under_cursor(console).split()[:4] == [">BOMB", "stop", "b4", "4:59"]
+        *words, left = under_cursor(console).split()[:4]
+        assert (words, left[:2]) == ([">BOMB", "stop", "b4"], "4:")
 
 
 async def test_a_countdown_goes_on() -> None:
