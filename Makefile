@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS := --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-pythons check format docs lock bench soak fuzz
+.PHONY: help setup demo test test-all test-pythons mutants check format docs lock bench soak fuzz
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -45,6 +45,9 @@ test: setup ## Test the main job: unit tests, and real brokers
 
 test-all: setup ## Test everything, the slow scenarios and older brokers too
 	@$(BIN)/python -m pytest $(WORKERS) $(ARGS)
+
+mutants: setup ## Break each rule on purpose, and see the test that names it fail (ARGS="R8 --jobs 1")
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 test-pythons: setup ## Test without brokers, then recover a lab, on each supported Python (ARGS=3.13: on it)
 	@$(BIN)/python -m scripts.pythons $(ARGS)

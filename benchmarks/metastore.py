@@ -23,7 +23,8 @@ from benchmarks._options import Options
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
-from services.metastore.backup_run import BackupJob, BackupOutcome, run_backup
+from services.metastore.backup_job import BackupJob, BackupOutcome
+from services.metastore.backup_run import run_backup
 from services.metastore.live_backup import Origin, open_backup
 from services.metastore.log.reader import read_whole
 from services.metastore.names import command_topic

@@ -10,17 +10,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TextIO
 
+from console.output import say
 from services.words.inert import inert
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
+    from services.backup_watch.job import Announcement
+    from services.lag import Behind, CaughtUpAgain
     from services.pipeline.report import Progress
 
 SECONDS_BETWEEN_LINES = 2.0
 
 Tell = Callable[["Progress"], None]
+Heard = Callable[["Behind | CaughtUpAgain"], None]
 
 
 @contextmanager
@@ -29,6 +33,13 @@ def progress(*, as_json: bool, job: tuple[str, str] | None = None) -> Iterator[T
 
     A *job*, its kind and the address of its backup, is told of to the console, too.
     """
+    with lasting(as_json=as_json, job=job) as (tell, _):
+        yield tell
+
+
+@contextmanager
+def lasting(*, as_json: bool, job: tuple[str, str] | None = None) -> Iterator[tuple[Tell, Heard]]:
+    """The same for a job without an end, and what is told when it is behind."""
     with ExitStack() as stack:
         tell: Tell
         if as_json or not sys.stderr.isatty():
@@ -36,25 +47,37 @@ def progress(*, as_json: bool, job: tuple[str, str] | None = None) -> Iterator[T
         else:
             tell = _Bar(stack.enter_context(_bars()))
         if job is None:
-            yield tell
+            yield tell, _say_lag
             return
         from services.backup_watch.job import announced
         from services.backup_watch.location import full_address
 
         kind, url = job
         announcement = stack.enter_context(announced(kind, full_address(url)))
-        yield tell if announcement is None else _Both(tell, announcement)
+        if announcement is None:
+            yield tell, _say_lag
+        else:
+            both = _Both(tell, announcement)
+            yield both, both.lag
+
+
+def _say_lag(change: Behind | CaughtUpAgain) -> None:
+    say(f"the backup {'is ' if change.kind == 'behind' else ''}{change}")
 
 
 class _Both:
-    """Tells two, one after the other."""
+    """Tells whoever waits here, and the console."""
 
-    def __init__(self, first: Tell, second: Tell) -> None:
+    def __init__(self, first: Tell, second: Announcement) -> None:
         self._first, self._second = first, second
 
     def __call__(self, now: Progress) -> None:
         self._first(now)
         self._second(now)
+
+    def lag(self, change: Behind | CaughtUpAgain) -> None:
+        _say_lag(change)
+        self._second.lag(change)
 
 
 class _Lines:

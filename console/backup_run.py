@@ -79,11 +79,12 @@ def run(
     come, and topics and partitions as they are made. With --compress or --encrypt-key, files have
     other names (.zst, .aes), and only Breakglass reads them.
     """
-    from console.backup_progress import progress
+    from console.backup_progress import lasting
     from console.stop_signal import StopSignal
     from services.extras import need
 
     need("pipeline")
+    from services.lag import Lag
     from services.pipeline.backup import back_up
     from services.pipeline.continuous import follow
     from services.pipeline.kafka_options import java_properties
@@ -100,8 +101,8 @@ def run(
     )
     with StopSignal() as stop, connection.reading() as client:
         properties = java_properties(connection.access().settings)
-        telling = progress(as_json=as_json, job=("backup", to))
-        with telling as tell, Spark(master) as spark:
+        telling = lasting(as_json=as_json, job=("backup", to))
+        with telling as (tell, heard), Spark(master) as spark:
             if continuous:
                 stop.armed()
                 followed = follow(
@@ -111,6 +112,7 @@ def run(
                     lambda: stop.requested,
                     every=every,
                     told=_say_left_out,
+                    lag=Lag(heard),
                 )
             else:
                 report = back_up(Run(client, spark, properties, settings, Meter(tell)), wanted)

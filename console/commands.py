@@ -15,6 +15,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from console.option_values import spread
+
 if TYPE_CHECKING:
     from typer._click import Command, Context
     from typer._click.shell_completion import CompletionItem
@@ -124,7 +126,7 @@ class Commands(TyperGroup):
             return super().parse_args(ctx, args)
         if not args or (args[0].startswith("-") and args[0] not in self.own_options(ctx)):
             args = [CONSOLE, *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, spread(args, "--gone"))
 
     def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
         """Complete the name of a command, or an option: those of the console are options here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +13,12 @@ import typer
 
 from console.commands import new_app
 from console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
+from console.option_values import broker_ids
 from console.options import Gone, Theme, connected_for_writing
 from console.output import say
 from console.wiring import Connection
 from services.connection.profiles import default_folder
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.state_folder import state_folder
 
@@ -97,7 +100,7 @@ def open_console(
     require_terminal()
     code = run_console(
         connection,
-        gone or (),
+        broker_ids(gone, "--gone"),
         look,
         start=screen,
         backups=backups or (),
@@ -187,7 +190,7 @@ def make_context(
     from services.health.monitor import Monitor
     from services.incident.watch import Watch
 
-    access = connection.access()
+    access = replace(connection.access(), contents=look.contents or Effort.BUDGET)
     places = tuple(dict.fromkeys((*backups, *_profiles_backups(connection), *look.backups)))
     watch = BackupWatch(places)
     return Context(

@@ -1,13 +1,13 @@
 """How every program of ours ends: one sentence on stderr, and an exit code with a meaning.
 
-==== =====================================================
+==== ================================================================================
 0    done
 1    failed, or partly failed
 2    usage: the command line or a file is wrong
 3    refused by a guard; nothing was changed
 4    outcome unknown: something was sent, no answer came
-130  interrupted
-==== =====================================================
+130  interrupted, by Ctrl-C, SIGTERM or a lost terminal; a run that a signal stopped, too
+==== ================================================================================
 
 A refusal for want of consent ends with the line ``consent: PHRASE`` on stderr. A traceback is
 never shown for an error that has a class; for one that has none it goes into a file.
@@ -18,6 +18,7 @@ from __future__ import annotations
 import gc
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import typer
 
 FAILED = 1
+REFUSED_BY_GUARD = 3
 INTERRUPTED = 130
 STDOUT = 1
 """The file descriptor, which is there even when sys.stdout has been replaced."""
@@ -43,6 +45,7 @@ def run_app(app: typer.Typer, name: str) -> int:
     from typer.main import get_command
 
     collect_cycles_seldom()
+    end_alike_by_any_signal()
     command = get_command(app)
     return guarded(lambda: command.main(prog_name=name))
 
@@ -55,6 +58,13 @@ def collect_cycles_seldom() -> None:
     """
     gc.freeze()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+
+
+def end_alike_by_any_signal() -> None:
+    """Let SIGTERM and a lost terminal end a program as Ctrl-C does; what is ignored stays so."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def guarded(run: Callable[[], object]) -> int:

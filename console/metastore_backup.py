@@ -18,7 +18,7 @@ from console.output import say
 from console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.metastore.backup_run import BackupOutcome
+    from services.metastore.backup_job import BackupOutcome
     from services.metastore.events import Event
     from services.metastore.settings import MetastoreSettings
 
@@ -88,7 +88,8 @@ def _run(
 ) -> BackupOutcome:
     from console.stop_signal import StopSignal
     from services.connection.security import confluent_config
-    from services.metastore.backup_run import BackupJob, run_backup
+    from services.metastore.backup_job import BackupJob
+    from services.metastore.backup_run import run_backup
 
     access = connection.access()
     job = BackupJob(settings.topic, folder, settings.style, follow, fail)

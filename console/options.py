@@ -10,6 +10,7 @@ import typer
 
 from console import completion
 from console.wiring import Connection
+from services.contents_effort import Effort
 
 PANEL = "Connection"
 
@@ -38,11 +39,14 @@ _NATIVE = typer.Option(
 _WRITE = typer.Option("--write", help="Allow this command to change the cluster.")
 
 Gone = Annotated[
-    list[int] | None,
+    list[str] | None,
     typer.Option(
-        "--gone", metavar="ID", help="A broker whose disk is lost: never waited for (repeatable)."
+        "--gone",
+        metavar="ID...",
+        help="Brokers whose disks are lost: never waited for (as 4 7, 4,7, or repeated).",
     ),
 ]
+"""Read it with `option_values.broker_ids`."""
 
 Theme = Annotated[
     str | None,
@@ -60,6 +64,14 @@ Duration = Annotated[
 DURATION_MS = 30_000
 """Its default, KIP-1275's."""
 
+VerifyContents = Annotated[
+    Effort,
+    typer.Option(
+        "--verify-contents",
+        case_sensitive=False,
+        help="How far a replica's batches are read before it is proposed.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")]
 

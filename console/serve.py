@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
+from console.option_values import broker_ids
 from console.options import Gone, Theme, connected
 from console.output import say
 from console.wiring import Connection
@@ -56,7 +57,7 @@ def serve_dashboard(
     access = _access(host, behind_tls=behind_tls)
     # Told now, rather than on each page.
     connection.access()
-    _serve(connection, tuple(gone or ()), access, port, theme)
+    _serve(connection, broker_ids(gone, "--gone"), access, port, theme)
 
 
 def _access(host: str, *, behind_tls: bool) -> Access:

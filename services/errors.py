@@ -19,6 +19,7 @@
     │   ├── NotAuthorized                            an ACL is missing, named
     │   ├── NoQuorum                                 R20: no controller leader, no election can work
     │   ├── UnsupportedByCluster                     an api or a version the brokers do not have
+    │   ├── NotNow                                   an error that Kafka calls transient; passes
     │   └── MalformedMessage                         bytes that are not the message they should be
     ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
     │   ├── ConnectFailed
@@ -27,6 +28,7 @@
     │   └── TimedOut                                 a read that did not answer in time
     ├── OutcomeUnknown                      exit 4   a mutation was sent and its answer never came
     ├── StorageError                        exit 1   a file or folder could not be written or read
+    │   ├── DiskFull                                 no space left; passes
     │   ├── DamagedBackup                            a backup's file is not what it says, with byte
     │   └── ConflictingRecord                        an offset that is backed up with other content
     ├── PipelineError                       exit 1   Spark could not be started, or its job failed
@@ -43,6 +45,8 @@ class BreakglassError(Exception):
 
     exit_code: ClassVar[int] = 1
     retriable: ClassVar[bool] = False
+    passes: ClassVar[bool] = False
+    """Whether a command that follows a cluster waits until it is over, instead of ending."""
 
 
 class UsageError(BreakglassError):
@@ -123,6 +127,12 @@ class UnsupportedByCluster(ClusterError):
     """An api or version that the brokers do not offer."""
 
 
+class NotNow(ClusterError):
+    """An answer that Kafka calls transient: a leader is being elected, a log is being loaded."""
+
+    passes = True
+
+
 class MalformedMessage(ClusterError):
     """Bytes from the network that are not the message they should be."""
 
@@ -131,6 +141,7 @@ class Unreachable(BreakglassError):
     """A broker could not be spoken to."""
 
     retriable = True
+    passes = True
 
     def __init__(self, message: str, reason: str = "does not answer") -> None:
         super().__init__(message)
@@ -146,12 +157,14 @@ class SessionClosing(ConnectFailed):
     """The session is being closed: nothing leaves it any more."""
 
     retriable = False
+    passes = False
 
 
 class AuthenticationFailed(Unreachable):
     """The broker rejected the credentials."""
 
     retriable = False
+    passes = False
 
 
 class TimedOut(Unreachable):
@@ -166,6 +179,12 @@ class OutcomeUnknown(BreakglassError):
 
 class StorageError(BreakglassError):
     """A file or folder could not be written or read."""
+
+
+class DiskFull(StorageError):
+    """No space is left on a file system, or no quota."""
+
+    passes = True
 
 
 class DamagedBackup(StorageError):

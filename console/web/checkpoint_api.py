@@ -37,6 +37,7 @@ from services.errors import (
     Unreachable,
     UsageError,
 )
+from services.lag import Behind
 
 LARGEST = 4096
 """Bytes of a request's body: it holds one number."""
@@ -76,9 +77,11 @@ class CheckpointApi:
         writable: bool,
         version: str = "unknown",
         errors: Callable[[], Counts] | None = None,
+        behind: Callable[[], Behind | None] = lambda: None,
     ) -> None:
         self._checkpoints, self._token = checkpoints, token
         self._writable, self._version, self._errors = writable, version, errors
+        self._behind = behind
         self._answered: Counter[tuple[str, int]] = Counter()
         self._changing = asyncio.Lock()
 
@@ -167,7 +170,8 @@ class CheckpointApi:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         found = await asyncio.to_thread(self._checkpoints.all)
-        text = exposition(found, self._answered, self._errors() if self._errors else None)
+        errors = self._errors() if self._errors else None
+        text = exposition(found, self._answered, errors, self._behind())
         return web.Response(body=text.encode(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE})
 
     async def _description(self, _: web.Request) -> web.Response:

@@ -24,6 +24,7 @@ def serve_checkpoints(serving: Serving, token: str, port: int, *, writable: bool
         writable=writable,
         version=tool_version(),
         errors=serving.troubles.counts if writable else None,
+        behind=lambda: serving.lag.now,
     )
 
     async def run() -> None:

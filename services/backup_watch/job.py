@@ -22,7 +22,11 @@ from typing import Protocol
 from services.clock import now_ms
 from services.cluster_lock import operator, private_folder
 from services.errors import StorageError
+from services.lag import Behind, CaughtUpAgain
+from services.regular_file import open_regular
+from services.rights import open_new
 from services.state_folder import state_folder
+from services.words.inert import bounded
 
 FOLDER = "backup-jobs"
 SCHEMA = 1
@@ -33,6 +37,8 @@ SILENT_MS = 15_000
 FORGET_MS = 24 * 3_600_000
 """What a dead job left is removed by the next one after so long."""
 MAX_BYTES = 64 * 1024
+SHOWN = 300
+"""Characters of a reason."""
 _FILE, _LOCK = ".json", ".lock"
 
 
@@ -72,6 +78,10 @@ class Job:
     bytes: int = 0
     seconds: float = 0.0
     """Of copying."""
+    behind_since_ms: int = 0
+    """Since when a backup without an end lacks something; 0: it has everything."""
+    behind: str = ""
+    """Why."""
 
     @property
     def bytes_a_second(self) -> float:
@@ -122,6 +132,13 @@ class Announcement:
         """Take in how far the job is; it is written with the next beat."""
         self._job = self._job.with_progress(now)
 
+    def lag(self, change: Behind | CaughtUpAgain) -> None:
+        """Take in that the job is behind, or is not any more; it is written with the next beat."""
+        since, reason = 0, ""
+        if isinstance(change, Behind):
+            since, reason = change.since_ms, bounded(change.reason, SHOWN)
+        self._job = replace(self._job, behind_since_ms=since, behind=reason)
+
     def end(self) -> None:
         """Tell nothing any more: the job has come to its end."""
         self._ended.set()
@@ -138,7 +155,8 @@ class Announcement:
         content = json.dumps({"schema": SCHEMA, **asdict(job)}).encode()
         new = self._path.with_suffix(".new")
         with suppress(OSError):
-            new.write_bytes(content)
+            with open(new, "wb", opener=open_new) as file:
+                file.write(content)
             new.replace(self._path)
 
 
@@ -187,7 +205,7 @@ def read_jobs(now_ms: int, folder: Path | None = None) -> list[SeenJob]:
 
 def _seen(path: Path, now_ms: int) -> SeenJob | None:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             said = json.loads(file.read(MAX_BYTES))
         if said.pop("schema") != SCHEMA:
             return None

@@ -20,6 +20,7 @@ from services.errors import BreakglassError
 from services.health.backups import BackupGlance
 from services.health.figure import Figure
 from services.kafka.wire.deadline import Deadline
+from services.lag import Behind
 from services.model import Unknown, known
 
 EVERY_MS = 5_000
@@ -169,6 +170,11 @@ def _troubles(standing: Standing) -> list[str]:
         f"a {one.job.kind} to {one.job.url} died: run it again"
         for one in standing.jobs
         if one.life is Life.DEAD
+    ]
+    told += [
+        f"the {one.job.kind} to {one.job.url} is {Behind(one.job.behind_since_ms, one.job.behind)}"
+        for one in standing.jobs
+        if one.life is not Life.DEAD and one.job.behind
     ]
     return told
 

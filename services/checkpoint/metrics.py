@@ -15,6 +15,7 @@ from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.documents import Level
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.checkpoint.troubles import Counts
+from services.lag import Behind
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels = tuple[tuple[str, str], ...]
@@ -42,10 +43,12 @@ def exposition(
     checkpoints: Sequence[StoredCheckpoint],
     requests: Mapping[tuple[str, int], int],
     errors: Counts | None = None,
+    behind: Behind | None = None,
 ) -> str:
     """All figures of *checkpoints*, the newest first, and of *requests* by operation and status.
 
-    *errors* are those of what runs in the background; None where nothing does.
+    *errors* are those of what runs in the background; None where nothing does. *behind* is since
+    when the schedule is not kept; None: it is.
     """
     metrics = [_by_state(checkpoints), *_newest(checkpoints), *_completed(checkpoints)]
     answered: dict[Labels, float] = {
@@ -56,7 +59,7 @@ def exposition(
         Metric("breakglass_checkpoint_requests_total", "counter", "Requests answered.", answered)
     )
     if errors is not None:
-        metrics.append(_errors(errors))
+        metrics += [_errors(errors), _behind(behind)]
     return "".join(f"{line}\n" for metric in metrics for line in metric.lines())
 
 
@@ -68,6 +71,12 @@ def _errors(errors: Counts) -> Metric:
     }
     help = "Errors of copying, of retention and of the schedule."
     return Metric("breakglass_checkpoint_errors_total", "counter", help, samples)
+
+
+def _behind(behind: Behind | None) -> Metric:
+    since = 0.0 if behind is None else behind.since_ms / 1000
+    help = "Since when the schedule is not kept, in Unix time; 0: it is kept."
+    return Metric("breakglass_checkpoint_behind_since_seconds", "gauge", help, {(): since})
 
 
 def _by_state(checkpoints: Iterable[StoredCheckpoint]) -> Metric:

@@ -22,9 +22,13 @@ from services.checkpoint.store.retention import Retention
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.checkpoint.troubles import Doing, Troubles
 from services.clock import now_ms
+from services.lag import Behind, CaughtUpAgain, Lag
 
 LOOK_SECONDS = 1.0
 """Between two looks at whether it is time for the next one."""
+AGAIN_MS = 30_000
+"""So long after a scheduled one that failed another is taken; twice as long after each more."""
+MOST_DOUBLED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,10 @@ class Serving:
         self.troubles = Troubles(say, keep)
         self._store, self._coordinator, self._finisher = store, coordinator, finisher
         self._say, self._schedule, self._clock = say, schedule or Schedule(), clock
+        self.lag = Lag(self._say_lag, clock)
+        """Whether checkpoints come as the schedule has them."""
+        self._failed = 0
+        """One after the other, until now."""
         # One at a time: copies of two would take each other's place on the disks.
         self._copying = ThreadPoolExecutor(1, "checkpoint")
         self._taking = threading.Lock()
@@ -115,10 +123,30 @@ class Serving:
         try:
             found = self._finisher.finish(id)
             self._say(f"checkpoint {id}  {found.status}")
+            self._note_ended(found)
         except Exception as error:  # noqa: BLE001 - nobody waits for it: said and counted
+            self._failed += 1
             self.troubles.met(Doing.COPYING, f"checkpoint {id}", error)
+            self._note_behind(f"checkpoint {id}: {error}")
         finally:
             self._under_way.discard(id)
+
+    def _note_ended(self, found: StoredCheckpoint) -> None:
+        if found.status is Status.COMPLETED:
+            self._failed = 0
+            self.lag.up_to_date()
+        else:
+            self._failed += 1
+            self._note_behind(f"checkpoint {found.id} is {found.status}")
+
+    def _note_behind(self, reason: str) -> None:
+        """Without a schedule there is nothing that checkpoints could be behind."""
+        if self._schedule.every_ms is not None:
+            self.lag.behind(reason)
+
+    def _say_lag(self, change: Behind | CaughtUpAgain) -> None:
+        verb = "are " if isinstance(change, Behind) else ""
+        self._say(f"checkpoints {verb}{change}")
 
     def _keep(self, stop: threading.Event) -> None:
         if self._schedule.retention != Retention():
@@ -133,6 +161,8 @@ class Serving:
             going = self._coordinator.expired(self._schedule.retention)
         except Exception as error:  # noqa: BLE001 - the schedule goes on: said and counted
             self.troubles.met(Doing.SCHEDULE, "schedule", error)
+            self._failed = max(1, self._failed)
+            self._note_behind(str(error))
             return
         self.troubles.over("schedule")
         for id in going:
@@ -153,8 +183,18 @@ class Serving:
         if any(one.started is None and one.status is not Status.FAILED for one in held):
             self._coordinator.fail_abandoned()
         newest = next(iter(held), None)
-        if due(newest.created_at_ms if newest else None, self._schedule, self._clock()):
+        now = self._clock()
+        if due(newest.created_at_ms if newest else None, self._schedule, now) or (
+            newest is not None and self._again(newest, now)
+        ):
             self.take()
+
+    def _again(self, newest: StoredCheckpoint, now: int) -> bool:
+        """Whether another is to be taken in place of one that has failed by a fault."""
+        if newest.status is not Status.FAILED or newest.created_at_ms is None or not self._failed:
+            return False
+        waited = now - newest.created_at_ms
+        return waited >= AGAIN_MS << min(self._failed - 1, MOST_DOUBLED)
 
     def _let_go(self, id: int, why: str) -> None:
         about = f"retention, checkpoint {id}"

@@ -31,6 +31,7 @@ class Danger(StrEnum):
     TOPIC_RECREATED = "topic recreated"
     PARTITIONS = "partitions"
     WATCH_BLIND = "watch blind"
+    LOG_CUT = "log cut"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,15 @@ class Alarm(Event):
 
     def __str__(self) -> str:
         return self.message
+
+
+def log_cut(topic: str, what: str) -> Alarm:
+    """What to tell when a log lost commands that were read from it before."""
+    return Alarm(
+        Danger.LOG_CUT,
+        f"the log of topic {topic} was cut back at an election, and what was cut off was in the "
+        f"backup: {what}. Compare topic and backup before a ksqlDB server starts",
+    )
 
 
 def dangers(state: TopicState | None, topic: str, topic_id: str | None) -> Iterator[Alarm]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 from services.errors import StorageError
-from services.metastore.private_files import fingerprint, private_append
+from services.metastore.private_files import fingerprint, private_append, remove_if_there
 from services.metastore.records import CommandRecord
 from services.metastore.restart import Position
 from services.metastore.side_file import SUFFIX, Chain, Noted, SideHeader, digest_of, note
@@ -44,9 +45,14 @@ class Appender:
         chain = Chain()
         first = chain.seal(header.prefix())
         side = private_append(side_of(path), 0)
-        side.write(first)
-        side.sync()
-        side.close()
+        try:
+            side.write(first)
+            side.sync()
+        except StorageError:
+            remove_if_there(side_of(path))
+            raise
+        finally:
+            side.close()
         return cls(path, Position(0, 0, len(first), chain, 0))
 
     def append(self, records: Sequence[CommandRecord]) -> bool:
@@ -115,10 +121,11 @@ class Appender:
             self._side_dirty = False
 
     def close(self) -> None:
-        self._threads.shutdown()
-        self.sync_side()
-        self._data.close()
-        self._side.close()
+        with ExitStack() as closing:
+            closing.callback(self._side.close)
+            closing.callback(self._data.close)
+            self._threads.shutdown()
+            self.sync_side()
 
 
 def _odd(noted: Noted, block: bytes) -> bool:

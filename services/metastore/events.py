@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
+from services.lag import Behind, CaughtUpAgain
+from services.words.moments import time_text
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -112,14 +115,53 @@ class Shorter(Event):
 
 @dataclass(frozen=True, slots=True)
 class NotNoted(Event):
-    """An alarm that was told and could not be put on disk."""
+    """Something that was told and could not be put on disk."""
 
     kind: ClassVar[str] = "not noted"
     danger: str
+    """Of the alarm, or ``the status``."""
     reason: str
 
     def __str__(self) -> str:
-        return f"the alarm ({self.danger}) could not be noted on disk: {self.reason}"
+        return f"this could not be noted on disk ({self.danger}): {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class FellBehind(Event):
+    """The backup does not have everything that the topic has, or nobody knows whether."""
+
+    kind: ClassVar[str] = "behind"
+    since_ms: int
+    since: str
+    """The same, in UTC."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"the backup is behind since {self.since}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class CameBack(Event):
+    """A backup that was behind has everything again."""
+
+    kind: ClassVar[str] = "caught up again"
+    since: str
+    at: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"the backup caught up at {self.at}: it was behind since {self.since}, for "
+            f"{self.seconds:,.1f} s"
+        )
+
+
+def of_lag(change: Behind | CaughtUpAgain) -> Event:
+    """The event that tells of *change*."""
+    since = time_text(change.since_ms)
+    if isinstance(change, Behind):
+        return FellBehind(change.since_ms, since, change.reason)
+    return CameBack(since, time_text(change.at_ms), change.seconds)
 
 
 Tell = Callable[[Event], None]

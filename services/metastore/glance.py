@@ -12,9 +12,12 @@ from pathlib import Path
 from services.clock import now_ms
 from services.health.backups import BackupGlance
 from services.kafka.wire.deadline import Deadline
+from services.lag import Behind
 from services.metastore.evidence_log import alarm_file
 from services.metastore.names import newest, service_of
 from services.metastore.private_files import lock_file
+from services.metastore.status_file import read_status
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 from services.words.inert import bounded
 from services.words.moments import time_text
@@ -72,12 +75,13 @@ class MetastoreGlance:
         assert name is not None
         file = self._folder / str(name)
         stat = file.stat()
+        followed = _held(lock_file(self._folder, topic))
         return _Service(
             service_of(topic) or topic,
             self._commands(file, stat),
             stat.st_mtime_ns // 1_000_000,
-            _held(lock_file(self._folder, topic)),
-            _last_alarm(alarm_file(self._folder, topic)),
+            followed,
+            _troubles(self._folder, topic, followed=followed),
         )
 
     def _commands(self, file: Path, stat: os.stat_result) -> int:
@@ -85,7 +89,7 @@ class MetastoreGlance:
         before = self._counted.get(file)
         if before is not None and before[0] == mark:
             return before[1]
-        with file.open("rb") as lines:
+        with open_regular(file) as lines:
             count = sum(1 for line in lines if line.strip())
         self._counted[file] = mark, count
         return count
@@ -95,6 +99,11 @@ def _topics(names: list[str]) -> Iterator[str]:
     found = (_KLIP.fullmatch(one) or _SHIPPED.fullmatch(one) for one in names)
     topics = sorted({one[1] for one in found if one is not None})
     return (one for one in topics if service_of(one) is not None and newest(names, one))
+
+
+def behind_now(folder: Path, topic: str) -> Behind | None:
+    """Since when a backup that runs is behind; None where it is not, or none runs."""
+    return read_status(folder, topic) if _held(lock_file(folder, topic)) else None
 
 
 def _held(path: Path) -> bool:
@@ -108,10 +117,18 @@ def _held(path: Path) -> bool:
     return any(place in line.split() and "FLOCK" in line for line in told.splitlines())
 
 
+def _troubles(folder: Path, topic: str, *, followed: bool) -> str:
+    """That a backup which runs is behind, and the last alarm; empty for neither."""
+    behind = read_status(folder, topic) if followed else None
+    alarm = _last_alarm(alarm_file(folder, topic))
+    late = "" if behind is None else bounded(str(behind), SHOWN)
+    return "; ".join(one for one in (late, alarm) if one)
+
+
 def _last_alarm(path: Path) -> str:
     """The newest alarm, if it is not too old; empty for none."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(max(file.seek(0, 2) - TAIL_BYTES, 0))
             last = file.read(TAIL_BYTES).splitlines()[-1]
         told = json.loads(last)

@@ -7,7 +7,7 @@ topic when the backup is continued.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -150,10 +150,12 @@ class LiveBackup:
         if not tail.cut and not tail.lacks_newline:
             return
         end = private_append(data, tail.whole)
-        if tail.lacks_newline:
-            end.write(b"\n")
-        end.sync()
-        end.close()
+        try:
+            if tail.lacks_newline:
+                end.write(b"\n")
+            end.sync()
+        finally:
+            end.close()
         done = "the last line was ended" if tail.lacks_newline else f"{tail.cut:,} torn bytes cut"
         self._tell(Mended(data.name, f"{done}, as a killed writer left it"))
 
@@ -240,16 +242,17 @@ def open_backup(
         StorageError: the folder or a file cannot be used.
     """
     folder = private_folder(location)
-    with locked(lock_file(location, origin.topic)):
-        backup = LiveBackup(
-            folder,
-            origin,
-            tell,
-            style=style,
-            fail_on_difference=fail_on_difference,
-            now_ms=now_ms,
-        )
-        try:
-            yield backup
-        finally:
-            backup.close()
+    with (
+        locked(lock_file(location, origin.topic)),
+        closing(
+            LiveBackup(
+                folder,
+                origin,
+                tell,
+                style=style,
+                fail_on_difference=fail_on_difference,
+                now_ms=now_ms,
+            )
+        ) as backup,
+    ):
+        yield backup

@@ -12,6 +12,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.metastore.alarms import dangers
 from services.metastore.compared import Counts, Pair, counted, pairs
+from services.metastore.glance import behind_now
 from services.metastore.lines import BackupLine, read_lines
 from services.metastore.log.reader import Degraded, Entry, Replay
 from services.metastore.log.topics import TopicsNow
@@ -22,6 +23,7 @@ from services.metastore.records import CommandRecord
 from services.metastore.topic_reader import LogCut, TopicReader
 from services.metastore.topic_state import read_topic_state
 from services.model import Unknown
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 
 LOOK_SECONDS = 20.0
@@ -81,6 +83,8 @@ class ServiceWatch:
         client.describe(deadline)
         state = read_topic_state(client.sender, self.topic, deadline)
         alarms = tuple([str(one) for one in dangers(state, self.topic, None)])
+        if (behind := behind_now(self._folder, self.topic)) is not None:
+            alarms = (f"the backup is {behind}", *alarms)
         if state is not None:
             if state.topic_id != self._topic_id:
                 self.close()
@@ -157,7 +161,7 @@ class ServiceWatch:
             none = f"there is none in {self._folder}: `breakglass metastore backup`"
             return Unknown(none), tuple(pairs(self._records, ()))
         file = found[0]
-        with file.open("rb") as data:
+        with open_regular(file) as data:
             lines = tuple(read_lines(data))
         both = tuple(pairs(self._records, lines))
         return Held(file, lines, counted(both)), both

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from services.errors import ClusterError, NotAuthorized, Unreachable
+from services.errors import AuthenticationFailed, ClusterError, NotAuthorized, NotNow, Unreachable
 from services.metastore.records import CommandRecord
 from services.metastore.topic_state import PARTITION
 
@@ -24,10 +24,32 @@ RESOLVE_SECONDS = 15.0
 
 TRANSIENT = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_RESOLVE"})
 """What librdkafka goes on trying by itself."""
+REFUSED = frozenset({"_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"})
+PASSING = frozenset(
+    {
+        "_UNKNOWN_PARTITION",
+        "_LEADER_NOT_AVAILABLE",
+        "_WAIT_COORD",
+        "_MAX_POLL_EXCEEDED",
+        "_LOG_TRUNCATION",
+        "UNKNOWN_TOPIC_OR_PART",
+        "NOT_LEADER_FOR_PARTITION",
+        "LEADER_NOT_AVAILABLE",
+        "REPLICA_NOT_AVAILABLE",
+        "BROKER_NOT_AVAILABLE",
+        "FENCED_LEADER_EPOCH",
+        "UNKNOWN_LEADER_EPOCH",
+        "KAFKA_STORAGE_ERROR",
+        "OFFSET_NOT_AVAILABLE",
+    }
+)
+"""What is over once another leader is known, or the topic is there."""
 
 
 class LogCut(ClusterError):
     """The next offset is not in the log any more: it was deleted, or the topic is another."""
+
+    passes = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +61,8 @@ class Batch:
     """Everything that was committed when it was asked for has been read."""
     next_offset: int
     """Where reading goes on, behind transaction markers and aborted commands too."""
+    leader_epoch: int = -1
+    """The newest in which any of the records was written; -1 where the log has none."""
 
 
 class TopicReader:
@@ -63,7 +87,7 @@ class TopicReader:
         at = OFFSET_BEGINNING if start is None else start
         self._consumer.assign([TopicPartition(topic, PARTITION, at)])
         self._next = start or 0
-        self._silent_since = time.monotonic()
+        self._failing_since: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -85,11 +109,12 @@ class TopicReader:
             Unreachable: the brokers do not answer.
             ClusterError: any other error.
         """
-        records, at_end = [], False
+        records, at_end, epoch = [], False, -1
         for message in self._consumer.consume(most, seconds):
             error = message.error()
             if error is None:
                 records.append(_record(message))
+                epoch = max(epoch, _leader_epoch(message))
                 at_end = False
             elif error.name() == "_PARTITION_EOF":
                 at_end = True
@@ -99,8 +124,8 @@ class TopicReader:
         if records:
             self._next = max(self._next, records[-1].offset + 1)
         if records or at_end:
-            self._silent_since = time.monotonic()
-        return Batch(tuple(records), at_end, self._next)
+            self._failing_since = None
+        return Batch(tuple(records), at_end, self._next, epoch)
 
     def position(self) -> int:
         """Where reading goes on: behind markers and aborted commands, as soon as it passed them.
@@ -125,11 +150,27 @@ class TopicReader:
         if name == "TOPIC_AUTHORIZATION_FAILED":
             needs = f"READ on topic {self._topic}"
             raise NotAuthorized(f"reading the command topic is not allowed: grant {needs}", needs)
+        if name in REFUSED:
+            raise AuthenticationFailed(
+                f"topic {self._topic} cannot be read ({error.str()}): check the credentials"
+            )
         if name in TRANSIENT:
-            if time.monotonic() - self._silent_since > RESOLVE_SECONDS:
-                raise Unreachable(f"topic {self._topic} cannot be read ({error.str()}): try again")
+            self._fail_in_time(error)
             return
-        raise ClusterError(f"topic {self._topic} cannot be read ({error.str()}): try again")
+        kind = NotNow if error.retriable() or name in PASSING else ClusterError
+        raise kind(f"topic {self._topic} cannot be read ({error.str()}): try again")
+
+    def _fail_in_time(self, error: KafkaError) -> None:
+        """Wait for what librdkafka tries again by itself, though not for ever."""
+        now = time.monotonic()
+        self._failing_since = self._failing_since or now
+        if now - self._failing_since > RESOLVE_SECONDS:
+            raise Unreachable(f"topic {self._topic} cannot be read ({error.str()}): try again")
+
+
+def _leader_epoch(message: Message) -> int:
+    epoch = message.leader_epoch()
+    return -1 if epoch is None else epoch
 
 
 def _record(message: Message) -> CommandRecord:

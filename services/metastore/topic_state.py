@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from services.errors import ClusterError
+from services.errors import ClusterError, Unreachable
 from services.kafka.cluster.partitions import read_partitions
 from services.kafka.cluster.topic_settings import TOPIC_RESOURCE
 from services.kafka.replicas.list_offsets import (
@@ -30,6 +30,8 @@ from services.model import TopicPartition, Unknown
 
 PARTITION = 0
 RETENTION_TIME, RETENTION_BYTES, CLEANUP = "retention.ms", "retention.bytes", "cleanup.policy"
+LEADER_SECONDS = 3.0
+"""How long the leader may take to say where its log begins and ends."""
 WATCHED = (RETENTION_TIME, RETENTION_BYTES, CLEANUP)
 
 SOURCES = {
@@ -60,11 +62,16 @@ class TopicState:
     partitions: int
     settings: Mapping[str, Setting]
     log_start: int | Unknown
+    stable_end: int | Unknown
+    """One past the last record that read_committed consumers get."""
     replicas: int = 0
+    leader_epoch: int = -1
 
 
 def read_topic_state(sender: Sender, topic: str, deadline: Deadline) -> TopicState | None:
     """Look at *topic*; None where it does not exist.
+
+    What only the leader knows is Unknown where it does not answer: settings are then known still.
 
     Raises:
         Unreachable: no broker answers.
@@ -77,17 +84,32 @@ def read_topic_state(sender: Sender, topic: str, deadline: Deadline) -> TopicSta
     settings = read_settings(sender, topic, deadline)
     if settings is None:
         return None
-    start: int | Unknown = Unknown("the topic has no leader")
-    if first.leader is not None:
-        start = offset_at(sender, topic, first.leader, EARLIEST, deadline)
+    start, end = _extent(sender, topic, first.leader, deadline.sooner(LEADER_SECONDS))
     return TopicState(
         str(first.topic_id),
         first.leader,
         len(partitions),
         settings,
         start,
+        end,
         len(first.assignment),
+        first.leader_epoch,
     )
+
+
+def _extent(
+    sender: Sender, topic: str, leader: int | None, deadline: Deadline
+) -> tuple[int | Unknown, int | Unknown]:
+    """Where the log begins and how far consumers can read it, as the leader tells."""
+    if leader is None:
+        unknown = Unknown("the topic has no leader")
+        return unknown, unknown
+    try:
+        start = offset_at(sender, topic, leader, EARLIEST, deadline)
+        return start, stable_end(sender, topic, leader, deadline)
+    except Unreachable as error:
+        unknown = Unknown(f"b{leader}, which leads the topic, cannot be asked: {error}")
+        return unknown, unknown
 
 
 def read_settings(sender: Sender, topic: str, deadline: Deadline) -> dict[str, Setting] | None:

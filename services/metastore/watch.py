@@ -35,9 +35,14 @@ class Watch:
         self._tell = tell
         self._expected: str | None = None
         self._raised: set[Alarm] = set()
+        self._added: set[Alarm] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._heard = time.monotonic()
+        self.newest: TopicState | None = None
+        """What was seen last; None where there is no topic, and before the first look."""
+        self.reason = ""
+        """Why the last look saw nothing; empty where it did."""
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="metastore-watch", daemon=True)
         self.alarms = 0
@@ -65,9 +70,23 @@ class Watch:
         if self._failure is not None:
             raise self._failure
 
+    @property
+    def blind_seconds(self) -> float:
+        """How long the topic could not be looked at."""
+        return time.monotonic() - self._heard
+
+    def add(self, alarm: Alarm) -> None:
+        """Tell an alarm that somebody else has found, once, and count it."""
+        with self._lock:
+            if alarm not in self._added:
+                self._added.add(alarm)
+                self.alarms += 1
+                self._tell(alarm)
+
     def judge(self, state: TopicState | None) -> None:
         """Tell what is wrong with *state* and was not told yet."""
         self._heard = time.monotonic()
+        self.newest, self.reason = state, ""
         self._raise(set(dangers(state, self._topic, self._expected)))
 
     def _raise(self, found: set[Alarm]) -> None:
@@ -98,6 +117,7 @@ class Watch:
                     client.describe(Deadline.after(LOOK_SECONDS))
                 state = read_topic_state(client.sender, self._topic, Deadline.after(LOOK_SECONDS))
             except BreakglassError as error:
+                self.reason = str(error)
                 self._blind(str(error))
                 if client is not None:
                     client.close()
@@ -108,7 +128,7 @@ class Watch:
             client.close()
 
     def _blind(self, reason: str) -> None:
-        silent = time.monotonic() - self._heard
+        silent = self.blind_seconds
         if silent >= BLIND_SECONDS and not any(
             one.danger is Danger.WATCH_BLIND for one in self._raised
         ):

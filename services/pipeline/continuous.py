@@ -3,7 +3,8 @@
 The stream copies records as they come. A run looks at everything anew: topics and partitions that
 came or went, logs that were cut or created again, what retention took, groups' offsets. Both go
 on where the manifest ends, so neither takes what the other did; what the stream cannot do, the
-next run does.
+next run does. Faults of the cluster and a full disk pass: the backup is behind, says so, and goes
+on.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from services.errors import BreakglassError, Unreachable, UsageError
+from services.errors import BreakglassError, NotNow, Unreachable, UsageError
 from services.kafka.wire.deadline import Deadline
+from services.lag import Lag
 from services.model import TopicPartition
 from services.pipeline.backup import back_up
 from services.pipeline.generations import Generation
 from services.pipeline.micro_batch import MicroBatch, back_up_batch
+from services.pipeline.repeating import repeating
 from services.pipeline.report import BackupReport, TopicReport
 from services.pipeline.running import Meter, Run, Tell
 from services.pipeline.source import Wanted
@@ -32,6 +35,8 @@ LOOK_SECONDS = 0.2
 SHAPE_SECONDS = 1.0
 """How often it is looked whether there are other topics or partitions."""
 ASK_SECONDS = 30.0
+OVERDUE_SECONDS = 10.0
+"""So much later than a run was due to end, the backup is behind."""
 
 Shape = frozenset[tuple[TopicPartition, UUID | None, bool]]
 """The partitions there are, of which topic, and whether each has a leader."""
@@ -71,20 +76,22 @@ def follow(
     *,
     every: float = EVERY_SECONDS,
     told: Callable[[BackupReport], None] = lambda _: None,
+    lag: Lag | None = None,
 ) -> Followed:
     """Back up what is *wanted* as it comes, with a run every so many seconds, until *stop*.
 
     *begin* gives each run and each batch its meter; *told* hears of each, one at a time, from
-    different threads. A cluster that does not answer is asked again; what goes wrong with a topic
-    is tried again with the next run.
+    different threads. What passes is waited for: a cluster that does not answer is asked again, and
+    what goes wrong with a topic is tried again with the next run. *lag* is told since when.
 
     Raises:
         UsageError: a topic named does not exist.
         NotAuthorized: an ACL is missing.
         PipelineError: Spark does not start, or has ended.
     """
-    following = _Following(begin, wanted, tell, stop, every, told)
-    following.run()
+    following = _Following(begin, wanted, tell, stop, every, told, lag or Lag(lambda _: None))
+    with repeating(following.note_overdue, SHAPE_SECONDS):
+        following.run()
     return following.followed
 
 
@@ -96,6 +103,7 @@ class _Following:
     stop: Callable[[], bool]
     every: float
     told: Callable[[BackupReport], None]
+    lag: Lag
     followed: Followed = field(default_factory=Followed)
     _alone: threading.Lock = field(default_factory=threading.Lock)
     """Held by whoever copies."""
@@ -105,6 +113,8 @@ class _Following:
     _folders: set[tuple[str, int]] = field(default_factory=set)
     """Topics and generations that were committed."""
     _pause: threading.Event = field(default_factory=threading.Event)
+    _whole_at: float = field(default_factory=time.monotonic)
+    """When the last run that copied everything began."""
 
     def run(self) -> None:
         ends = self._exact()
@@ -135,12 +145,15 @@ class _Following:
     def _exact(self) -> Ends:
         """One run; returns from where on which partitions can be streamed."""
         with self._alone:
-            gone = self._gone()
+            gone, began = self._gone(), time.monotonic()
             try:
                 self._shape = self._look()
                 report = gone or back_up(self._begun(), self.wanted)
-            except Unreachable as error:
+            except BreakglassError as error:
+                if not error.passes:
+                    raise
                 self.followed.failures = [str(error)]
+                self.lag.behind(error)
                 return {}
             self._folders |= {(one.topic, one.generation) for one in report.topics if not one.error}
             self.followed.runs += 1
@@ -149,8 +162,29 @@ class _Following:
             failures = [f"{one.topic}: {one.error}" for one in report.topics if one.error]
             self.followed.failures = failures
             self.told(report)
+            self._note_lag(report, began)
         whole = [one for one in report.topics if not one.error]
         return {one.partition: one.end for topic in whole for one in topic.partitions}
+
+    def _note_lag(self, report: BackupReport, began: float) -> None:
+        """Everything that there was at *began* is copied, or something is not."""
+        lacking = [f"{one.topic}: {one.error}" for one in report.topics if one.error]
+        lacking += [
+            f"{one.topic}-{number}: {reason}"
+            for one in report.topics
+            for number, reason in one.unread.items()
+        ]
+        if lacking:
+            self.lag.behind(lacking[0])
+        else:
+            self._whole_at = began
+            self.lag.up_to_date()
+
+    def note_overdue(self) -> None:
+        """Say that it is behind where a run, or the wait for a broker, takes too long."""
+        late = time.monotonic() - self._whole_at
+        if late > self.every + OVERDUE_SECONDS:
+            self.lag.behind("a run has not come to its end yet")
 
     def _gone(self) -> BackupReport | None:
         """What to tell when a folder has lost its commit: a backup from the start would hide it."""
@@ -174,6 +208,7 @@ class _Following:
             except BreakglassError as error:
                 self.followed.failures = [str(error)]
                 self._broken = True
+                self.lag.behind(error)
                 return
             self._broken = any(one.error for one in report.topics)
             self.followed.batches += 1
@@ -198,7 +233,7 @@ class _Following:
             return False
         try:
             return self._look() != self._shape
-        except (Unreachable, UsageError):
+        except (NotNow, Unreachable, UsageError):
             return False
         finally:
             self._alone.release()

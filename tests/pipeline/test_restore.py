@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from services.errors import Refused
 from services.kafka.cluster.topic_config import read_topic_configs
@@ -16,6 +17,9 @@ from services.lab.cluster import Cluster
 from services.lab.produce import Pattern
 from services.lab.produce import produce as produce_many
 from services.pipeline.report import Progress
+from services.pipeline.restore import native_client
+from services.pipeline.restore.planned import stored_of
+from services.pipeline.restore.task import PartitionTask
 from services.topic_backup.manifest import TopicIdentity
 from services.topic_backup.record import Record, TimestampType
 from services.topic_backup.topic_writer import TopicWriter
@@ -155,17 +159,68 @@ def test_b6_a_killed_restore_goes_on_and_every_record_is_there_once(
     assert restored == without_offsets(broker, topic)
 
 
+def test_b6_how_far_an_earlier_attempt_came_is_read_once_it_is_fenced(
+    broker: Cluster,
+    back_up: BackUp,
+    restore: Restore,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It commits as late as it can: right after its successor has read how far it came."""
+    make(broker, topic)
+    produce(broker, topic, numbered(8))
+    back_up.topic(topic)
+    target = f"{topic}-back"
+    (plan,) = restore.plan(topic, target).topics
+    make(broker, target)
+    spans, stored = plan.partitions[0].spans, stored_of(plan, 0)
+    log = str(tmp_path / "partition-0.jsonl")
+    task = PartitionTask(target, 0, spans, stored, "of-a-test", log, 1_000)
+    earlier = producer(broker, transactional_id=task.transactional_id)
+    earlier.init_transactions(SECONDS)
+    earlier.begin_transaction()
+    put(earlier, target, numbered(3))
+    member = _consumer(broker, task.group)
+    reached = [TopicPartition(target, 0, 3)]
+    earlier.send_offsets_to_transaction(reached, member.consumer_group_metadata(), SECONDS)
+    member.close()
+
+    class ThenCommitted(native_client.NativeProgress):
+        def reached(self) -> int | None:
+            found = super().reached()
+            with suppress(KafkaException):
+                earlier.commit_transaction(SECONDS)
+            return found
+
+    monkeypatch.setattr(native_client, "NativeProgress", ThenCommitted)
+    done = native_client.produce_partition(task, {"bootstrap.servers": broker.bootstrap_servers})
+    assert done.error == ""
+    assert without_offsets(broker, target) == without_offsets(broker, topic)
+
+
 def test_b7_nothing_expires_while_old_records_are_put_back(
     broker: Cluster, back_up: BackUp, restore: Restore, topic: str
 ) -> None:
+    """Brokers remove what is too old every few minutes: a short restore may be over before."""
     make(broker, topic, {"retention.ms": "-1"})
     produce(broker, topic, iter([{"value": b"old", "timestamp": 1}] * 5))
     back_up.topic(topic)
     plan = restore.plan(topic, f"{topic}-back", settings={"retention.ms": "3600000"})
     assert plan.topics[0].expired_at_once == 5
-    done = restore(plan)
+    sender, seen = back_up.client.sender, []
+
+    def look() -> None:
+        names = [f"{topic}-back"]
+        seen.append(read_topic_configs(sender, names, Deadline.after(SECONDS))[names[0]])
+
+    done = restore(plan, created=look)
     assert (done.error, done.verified) == ("", True)
-    configs = read_topic_configs(back_up.client.sender, [f"{topic}-back"], Deadline.after(SECONDS))
+    (during,) = seen
+    assert isinstance(during, dict)
+    assert (during["retention.ms"], during["retention.bytes"]) == ("-1", "-1")
+    assert during["cleanup.policy"] == "delete"
+    configs = read_topic_configs(sender, [f"{topic}-back"], Deadline.after(SECONDS))
     assert configs[f"{topic}-back"] == {**make_settings(), "retention.ms": "3600000"}
 
 

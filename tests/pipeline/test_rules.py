@@ -217,6 +217,25 @@ def test_b11_the_stable_end_is_what_a_committed_reader_is_told(
     assert partition.high_watermark == ends["read_uncommitted"] == 5
 
 
+def test_b12_records_of_aborted_transactions_are_left_out(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    """Of a log that is not compacted: the cleaner removes them by itself."""
+    make(broker, topic)
+    writer = producer(broker, transactional_id=topic)
+    writer.init_transactions(SECONDS)
+    for number in range(4):
+        writer.begin_transaction()
+        put(writer, topic, numbered(5, start=100 * number))
+        end = writer.abort_transaction if number % 2 else writer.commit_transaction
+        end(SECONDS)
+    back_up.await_decided(topic)
+    report = back_up.topic(topic)
+    assert back_up.bytes(topic) == committed_bytes(broker, topic)
+    assert report.partitions[0].records == 10
+    assert report.partitions[0].missing == {"control": 4, "aborted": 10}
+
+
 def test_b12_committed_aborted_and_compacted_records_are_as_an_independent_client_reads_them(
     broker: Cluster, back_up: BackUp, topic: str
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.errors import BreakglassError, ClusterError, NotAuthorized
+from services.errors import BreakglassError, ClusterError, NotAuthorized, NotNow
 from services.model import Denied, Unknown
 
 TOPIC_AUTHORIZATION_FAILED = 29
@@ -19,6 +19,7 @@ AUTHORIZATION_CODES = frozenset(
 )
 
 UNKNOWN_SERVER_ERROR = -1
+CORRUPT_MESSAGE = 2
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 LEADER_NOT_AVAILABLE = 5
@@ -60,7 +61,8 @@ def cluster_error(code: int, doing: str, needs: str, message: str | None = None)
     """The exception for an error *code* met while *doing*; *needs* names the ACL it takes."""
     if code in AUTHORIZATION_CODES:
         return NotAuthorized(f"{doing} is not allowed: grant {needs} to this user", needs)
-    return ClusterError(
+    kind = NotNow if retriable(code) else ClusterError
+    return kind(
         f"{doing} failed ({describe_error(code, message)}): see the broker's log, then try again"
     )
 

@@ -245,7 +245,9 @@ class CommandLog:
         except LogCut as error:
             self._corrupt(str(error))
             return
-        except Unreachable:
+        except Unreachable as error:
+            if not error.passes:
+                raise
             return
         take, marked = self._replay.take, self._marks
         for record in batch.records:

@@ -18,7 +18,8 @@ from services.errors import EvidenceChanged, OutcomeUnknown
 from services.kafka.command_topic_client import CommandTopicClient
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
-from services.metastore.backup_run import BackupJob, run_backup
+from services.metastore.backup_job import BackupJob
+from services.metastore.backup_run import run_backup
 from services.metastore.records import CommandRecord
 from services.metastore.restore.plan import Present, RestorePlan
 from services.metastore.restore.steps import COMMAND_TOPIC

@@ -43,7 +43,7 @@ def test_h08_a_verified_checkpoint_needs_no_markers_and_conserves_the_total(
         assert (found.total, found.doubled, found.lost) == (bank.total, (), ())
 
 
-def test_a_vector_is_labelled_unverifiable(
+def test_h09_a_vector_is_labelled_unverifiable(
     bank: Branch, program: Program, of_bank: OfBank, store: BackupStore
 ) -> None:
     with bank.working():

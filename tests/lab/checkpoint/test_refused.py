@@ -11,14 +11,15 @@ import pytest
 
 from services.checkpoint.kafka.control import Created
 from services.checkpoint.kafka.control_log import write_control
-from services.checkpoint.kafka.log_ends import read_logs
+from services.checkpoint.kafka.log_ends import read_logs, settled
 from services.checkpoint.kafka.stamps import OUTSIDE, Cause, Place, stamped
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.documents import Level
-from services.errors import BreakglassError, Refused
+from services.errors import BreakglassError, Refused, TimedOut
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
+from services.model import TopicPartition
 from tests.lab.checkpoint.audit import held
 from tests.lab.checkpoint.bank import nothing
 from tests.lab.checkpoint.branch import LOG, SECONDS, Branch
@@ -256,6 +257,35 @@ def test_h10_an_open_transaction_is_waited_for_and_then_refused(
     finally:
         producer.abort_transaction(SECONDS)
     assert "a transaction stays open" in why_failed(taking)
+
+
+def test_h05_logs_are_read_to_their_end_once_no_transaction_is_open_before_it(
+    bank: Branch, taking: Taking
+) -> None:
+    """A transaction's offsets show before its outputs: up to the stable end some are missed."""
+    from confluent_kafka import Producer
+
+    settings = {"transactional.id": f"late-{bank.topic}", "transaction.timeout.ms": 60_000}
+    producer = Producer({**bank.connection, **settings}, logger=LOG)
+    producer.init_transactions(SECONDS)
+    producer.begin_transaction()
+    late: list[int | None] = []
+    producer.produce(
+        bank.topic,
+        b"{}",
+        partition=0,
+        headers=list(OUTSIDE),
+        on_delivery=lambda _, message: late.append(message.offset()),
+    )
+    producer.flush(SECONDS)
+    try:
+        with pytest.raises(TimedOut, match=r"a transaction stays open in .*-0 "):
+            settled(taking.client, (bank.topic,), Deadline.after(1))
+    finally:
+        producer.commit_transaction(SECONDS)
+    _, ends = settled(taking.client, (bank.topic,), Deadline.after(SECONDS))
+    assert late[0] is not None
+    assert ends[TopicPartition(bank.topic, 0)] > late[0]
 
 
 def test_h10_retention_past_what_a_group_needs_while_it_is_copied_fails_that_partition(

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.errors import BreakglassError
 from services.lab.cluster import Cluster
-from services.metastore.backup_run import BackupJob, run_backup
+from services.metastore.backup_job import BackupJob
+from services.metastore.backup_run import run_backup
 from services.metastore.events import document
 from services.session import ReadAccess
 from tests.lab.metastore.topics import CommandTopic

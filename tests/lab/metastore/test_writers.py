@@ -40,6 +40,8 @@ CHAOS_SECONDS = float(os.environ.get("WRITERS_SECONDS", "60"))
 OLD_SECONDS = 15.0
 OLD_MODULE = "tests.lab.metastore.old_writer_process"
 LEAST_A_MINUTE = 100
+TAKEN_OVER_SECONDS = 10.0
+"""Far below the 60 s for which a transaction of a stopped writer stays open by itself."""
 END_TXN = 26
 CREATE = "CREATE STREAM {} (ID INT KEY) WITH (KAFKA_TOPIC='t', VALUE_FORMAT='JSON');"
 
@@ -183,10 +185,12 @@ def test_m7_a_refused_statement_fences_nobody(topic: CommandTopic) -> None:
 
 
 def test_m8_a_writer_takes_over_from_one_that_was_stopped(topic: CommandTopic) -> None:
+    """At once: the victim's transaction would stay open for a minute, and is not waited for."""
     other = open_transaction(topic, CREATE.format("S1"))
     with log_of(topic) as log:
         done = writer_of(topic, log).submit(CREATE.format("S1"))
         assert done.offset is not None
+        assert done.seconds < TAKEN_OVER_SECONDS
         with pytest.raises(Exception, match=r"fenced|FENCED|newer producer"):
             other.commit_transaction(30)
         log.catch_up(Deadline.after(20))
@@ -241,6 +245,16 @@ def test_m10_a_fenced_writer_ends_with_one_error_and_says_nothing_on_stderr(
         first.send(topic.name, [record])
     assert capfd.readouterr().err == ""
     assert topic.read() == []
+
+
+def test_m9_the_log_ends_where_a_transaction_is_open(topic: CommandTopic) -> None:
+    """At the last stable offset: waiting for the high watermark would hang until the timeout."""
+    with log_of(topic) as log:
+        writer_of(topic, log).submit(CREATE.format("S1"))
+        other = open_transaction(topic, CREATE.format("S2"))
+        assert log.catch_up(Deadline.after(10)) == 2
+        assert log.commands == 1
+        other.abort_transaction(30)
 
 
 def test_m9_markers_and_aborted_commands_are_passed(topic: CommandTopic) -> None:

@@ -11,14 +11,16 @@ from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.serving import Schedule, Serving, due
+from services.checkpoint.serving import AGAIN_MS, Schedule, Serving, due
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.retention import Retention
 from services.checkpoint.troubles import Doing, Kind, Troubles
+from services.clock import now_ms
 from services.errors import ClusterError, StorageError
 from tests.unit.checkpoint.store.stores import completed, take
 from tests.unit.checkpoint.test_finishing import World
 from tests.unit.checkpoint.topics import Logs
+from tests.waiting import wait_until
 
 HOUR = 3_600_000
 DAILY = Schedule(24 * HOUR)
@@ -176,7 +178,8 @@ def test_the_schedule_says_an_error_once_until_it_changes(store: BackupStore) ->
     for words in (*3 * ["There is no topic nosuch"], "no quorum"):
         logs.error = ClusterError(words)
         found.look()
-    assert heard == ["schedule: There is no topic nosuch", "schedule: no quorum"]
+    said = [one for one in heard if one.startswith("schedule")]
+    assert said == ["schedule: There is no topic nosuch", "schedule: no quorum"]
     logs.error = None
     found.look()
     logs.error = ClusterError("no quorum")
@@ -242,3 +245,48 @@ def test_the_details_of_what_nobody_expected_are_kept_and_named() -> None:
     assert heard == [
         "checkpoint 1: failed unexpectedly (KeyError: 3); please report it with /there"
     ]
+
+
+def test_a_schedule_that_is_not_kept_says_since_when_and_that_it_is_kept_again(
+    store: BackupStore,
+) -> None:
+    heard, logs = Heard(), Broken()
+    found = serving(store, heard, World(), Schedule(0), logs)
+    logs.error = ClusterError("no quorum")
+    found.look()
+    assert [one for one in heard if one.startswith("checkpoints are behind since ")]
+    assert found.lag.now is not None
+    logs.error = None
+    with found.running():
+        found.look()
+        wait_until(lambda: found.lag.now is None, "the next one")
+    assert [one for one in heard if one.startswith("checkpoints caught up again at ")]
+
+
+def test_in_place_of_one_that_failed_another_is_taken_soon_and_later_each_time(
+    store: BackupStore,
+) -> None:
+    """One that failed by a fault would leave a gap of a whole day."""
+    heard, now = Heard(), [now_ms()]
+    finisher = Finisher(store, World(ClusterError("no leader")), World(), wait=lambda _: None)
+    found = Serving(
+        store, Coordinator(store, Logs()), finisher, heard.say, DAILY, clock=lambda: now[0]
+    )
+    with found.running():
+        found.look()
+        for id, wait in ((1, AGAIN_MS), (2, 2 * AGAIN_MS), (3, 4 * AGAIN_MS)):
+            heard.wait(f"checkpoint {id}: no leader")
+            failed = found.all()[0].created_at_ms
+            assert failed is not None
+            for now[0], count in ((failed + wait - 1, id), (failed + wait, id + 1)):
+                found.look()
+                assert len(found.all()) == count
+
+
+def test_without_a_schedule_nothing_is_behind(store: BackupStore) -> None:
+    heard = Heard()
+    found = serving(store, heard, World(ClusterError("group bank lags")))
+    with found.running():
+        found.take(1)
+        heard.wait("checkpoint 1: group bank lags")
+    assert found.lag.now is None

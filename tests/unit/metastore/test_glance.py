@@ -8,11 +8,13 @@ import pytest
 
 from services.errors import StorageError
 from services.kafka.wire.deadline import Deadline
+from services.lag import Behind
 from services.metastore.alarms import Alarm, Danger
 from services.metastore.evidence_log import alarm_file, note_alarm
 from services.metastore.glance import MetastoreGlance
 from services.metastore.live_backup import Origin, open_backup
 from services.metastore.names import command_topic
+from services.metastore.status_file import read_status, status_file, write_status
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, ORIGIN, TOPIC, back_up
 
@@ -35,6 +37,32 @@ def test_one_that_is_being_written_is_followed(tmp_path: Path) -> None:
     with open_backup(tmp_path, ORIGIN, lambda _: None) as backup:
         backup.take(RECORDS)
         assert glance(tmp_path)[0] == "default_, 12 commands, followed"
+
+
+def test_one_that_runs_and_is_behind_says_since_when(tmp_path: Path) -> None:
+    write_status(tmp_path, TOPIC, Behind(1_000, "b1 is down"))
+    with open_backup(tmp_path, ORIGIN, lambda _: None) as backup:
+        backup.take(RECORDS)
+        assert glance(tmp_path)[2] == "behind since 1970-01-01 00:00:01Z: b1 is down"
+        write_status(tmp_path, TOPIC, None)
+        assert glance(tmp_path)[2] == ""
+        write_status(tmp_path, TOPIC, Behind(1_000, "b1 is down"))
+    assert glance(tmp_path)[2] == ""
+
+
+def test_a_status_keeps_its_length_so_that_a_full_disk_takes_it(tmp_path: Path) -> None:
+    write_status(tmp_path, TOPIC, None)
+    before = status_file(tmp_path, TOPIC).stat()
+    write_status(tmp_path, TOPIC, Behind(1_000, "x" * 10_000))
+    after = status_file(tmp_path, TOPIC).stat()
+    assert (after.st_ino, after.st_size) == (before.st_ino, before.st_size)
+    assert read_status(tmp_path, TOPIC) is not None
+
+
+@pytest.mark.parametrize("noise", [b"", b"[]", b'{"schema":1}', b'{"schema":9,"state":"behind"}'])
+def test_a_status_that_cannot_be_read_is_none(tmp_path: Path, noise: bytes) -> None:
+    status_file(tmp_path, TOPIC).write_bytes(noise)
+    assert read_status(tmp_path, TOPIC) is None
 
 
 def test_several_services_are_summed_up_and_old_files_are_not_counted(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from services.metastore.alarms import Alarm, Danger
-from services.metastore.backup_run import BackupJob, _Noting
+from services.metastore.backup_job import BackupJob
+from services.metastore.backup_run import _Noting
 from services.metastore.events import Event, NotNoted
 from services.metastore.evidence_log import alarm_file
 from services.metastore.watch import Watch

@@ -81,6 +81,7 @@ def run(seed: int, *, remembers: bool = True) -> Logs:
 
 def test_h01_the_first_record_that_carries_the_id_ends_the_cut() -> None:
     assert cut([(7, 0), (9, 1), (12, 3), (13, 2)], 2) == 12
+    assert cut([(7, 0), (9, 2), (12, 2), (13, 3)], 2) == 9
     assert cut([(7, 0), (9, 1)], 2) is None
     assert cut([], 1) is None
 

@@ -7,9 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
-from services.errors import AuthenticationFailed, BreakglassError, ConnectFailed
+from services.errors import (
+    AuthenticationFailed,
+    BreakglassError,
+    ClusterError,
+    ConnectFailed,
+    DiskFull,
+    NotNow,
+    StorageError,
+)
 from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.retry import until
+from services.kafka.wire.retry import REST_SECONDS, persist, until
 
 
 def failing(error: BreakglassError, times: int) -> tuple[Callable[[], str], list[float]]:
@@ -59,3 +67,32 @@ def test_pauses_grow_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     read, _ = failing(ConnectFailed("b1 is restarting"), 6)
     until(Deadline.after(60), read)
     assert pauses == [0.1, 0.1, 0.2, 0.4, 0.8, 1.0]
+
+
+def unstopped() -> bool:
+    return False
+
+
+@pytest.mark.parametrize("error", [ConnectFailed("b1"), DiskFull("full"), NotNow("electing")])
+def test_what_passes_is_waited_for_and_each_failure_is_heard(error: BreakglassError) -> None:
+    read, tried = failing(error, 2)
+    heard: list[BreakglassError] = []
+    assert persist(read, heard.append, unstopped) == "read"
+    assert heard == [error, error]
+    assert tried[1] - tried[0] >= REST_SECONDS
+
+
+@pytest.mark.parametrize(
+    "error", [AuthenticationFailed("no"), StorageError("read-only"), ClusterError("invalid")]
+)
+def test_what_does_not_pass_ends_it_at_once(error: BreakglassError) -> None:
+    read, tried = failing(error, 1)
+    with pytest.raises(type(error)):
+        persist(read, lambda _: None, unstopped)
+    assert len(tried) == 1
+
+
+def test_it_is_not_begun_again_once_stopped() -> None:
+    read, tried = failing(ConnectFailed("b1"), 1_000)
+    assert persist(read, lambda _: None, lambda: len(tried) == 2) is None
+    assert len(tried) == 2

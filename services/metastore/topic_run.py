@@ -1,0 +1,272 @@
+"""One command topic read into its backup, through every fault of the cluster that passes.
+
+Before each batch is written the leader is asked which topic it serves (M4): what was read from a
+topic that was created anew never gets behind the commands of the one before. After every fault and
+every change of the leader the topic is read from its beginning and compared with the file: a log
+that an election cut back differs, and nothing of it is appended to what was read before the cut.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from services.errors import BreakglassError, ClusterError, WrongCluster
+from services.kafka.cluster.partitions import read_partitions
+from services.kafka.read_client import ReadClient
+from services.kafka.replicas.list_offsets import OffsetError
+from services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import persist
+from services.lag import Lag
+from services.metastore.alarms import log_cut
+from services.metastore.backup_job import BackupJob, BackupOutcome
+from services.metastore.events import Begun, CaughtUp, Event, Shorter, Tell
+from services.metastore.live_backup import LiveBackup, Origin
+from services.metastore.names import newest
+from services.metastore.side_file import SUFFIX
+from services.metastore.side_reader import side_header
+from services.metastore.topic_reader import Batch, LogCut, TopicReader
+from services.metastore.topic_state import TopicState, read_topic_state, stable_end, topic_id_at
+from services.metastore.watch import Watch
+from services.model import Unknown, known
+from services.topic_backup.folder import LocalFolder
+
+POLL_SECONDS = 0.1
+ASK_SECONDS = 10.0
+LEADER_SECONDS = 2.0
+"""How long the leader may take to say which topic it serves; then the others are asked."""
+AT_MOST = 10_000
+"""Commands of one group."""
+QUIET_SECONDS = 1.0
+"""So long after the last command the side file is put on disk, too."""
+BEHIND_SECONDS = 2.0
+"""So long nobody may know whether everything was read; then the backup is behind."""
+
+
+class TopicChanged(ClusterError):
+    """The topic is another one than a moment ago, is gone, or is led by another broker."""
+
+    passes = True
+
+
+class TopicRun:
+    """Reads one topic to its end, or for as long as it is to be followed."""
+
+    def __init__(
+        self,
+        client: ReadClient,
+        connection: Mapping[str, Any],
+        job: BackupJob,
+        watch: Watch,
+        tell: Tell,
+        lag: Lag,
+        stopped: Callable[[], bool],
+    ) -> None:
+        self._client = client
+        self._connection = connection
+        self._job = job
+        self._watch = watch
+        self._tell = tell
+        self._lag = lag
+        self._stopped = stopped
+        self._cluster_id = ""
+        self._compared = ""
+        """The topic that was found whole in the backup by this run."""
+        self._appended = 0
+        self._good_at = time.monotonic()
+        self.outcome = BackupOutcome()
+
+    def through(self) -> None:
+        """Go on through what passes, where the topic is followed.
+
+        Raises:
+            WrongCluster: the addresses lead to another cluster by now.
+            NotAuthorized, AuthenticationFailed, StorageError, ConflictingRecord: nothing but the
+                operator ends that.
+        """
+        self._cluster_id = self._client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+        self._watch.expect(backed_up_id(self._job.topic, self._job.location))
+        if self._job.follow:
+            persist(self._once, self._lag.behind, self._stopped)
+            return
+        try:
+            self._once()
+        except (TopicChanged, LogCut):
+            raise ClusterError(
+                f"topic {self._job.topic} was changed while it was read: what was in it before is "
+                "in the backup; run the command again"
+            ) from None
+
+    def _once(self) -> None:
+        """Compare the whole topic with the backup, and append for as long as nothing happens."""
+        self._watch.check()
+        self._require_same_cluster()
+        state = self._state()
+        self._watch.judge(state)
+        if state is None:
+            absent = TopicChanged if self._job.follow else ClusterError
+            raise absent(
+                f"topic {self._job.topic} does not exist, and it is not created here: check the "
+                "service id, or restore it from a backup"
+            )
+        origin = Origin(self._job.topic, state.topic_id, self._cluster_id)
+        with (
+            closing(
+                LiveBackup(
+                    LocalFolder(self._job.location),
+                    origin,
+                    lambda event: self._told(event, state),
+                    style=self._job.style,
+                    fail_on_difference=self._job.fail_on_difference,
+                )
+            ) as backup,
+            TopicReader(self._connection, self._job.topic) as reader,
+        ):
+            self._watch.expect(state.topic_id)
+            try:
+                self._read(reader, backup, state)
+            finally:
+                self._appended += backup.appended
+
+    def _require_same_cluster(self) -> None:
+        found = self._client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+        if found != self._cluster_id:
+            raise WrongCluster(
+                f"these addresses lead to cluster {found} now, and {self._cluster_id} was backed "
+                "up: check tunnels and names, then start again"
+            )
+
+    def _state(self) -> TopicState | None:
+        deadline = Deadline.after(ASK_SECONDS)
+        return read_topic_state(self._client.sender, self._job.topic, deadline)
+
+    def _told(self, event: Event, state: TopicState) -> None:
+        """Tell it on. A topic that was whole in the backup, and is not any more, was cut."""
+        self._tell(event)
+        differs = isinstance(event, Shorter) or (isinstance(event, Begun) and event.difference)
+        if differs and self._compared == state.topic_id:
+            self._watch.add(log_cut(self._job.topic, str(event)))
+
+    def _read(self, reader: TopicReader, backup: LiveBackup, state: TopicState) -> None:
+        target: int | None = None
+        ended = caught_up = False
+        quiet_since = time.monotonic()
+        while not self._stopped():
+            self._watch.check()
+            batch = reader.poll(POLL_SECONDS, AT_MOST)
+            ended = batch.at_end or (ended and not batch.records)
+            if batch.records or (batch.at_end and not caught_up):
+                self._take(backup, batch, state)
+                quiet_since = time.monotonic()
+            elif time.monotonic() - quiet_since > QUIET_SECONDS:
+                backup.sync()
+                self._require_same_topic(state)
+                quiet_since = time.monotonic()
+            self._note(backup, batch.next_offset)
+            if ended and not caught_up:
+                target = self._stable_end(state) if target is None else target
+                caught_up = target is not None and _position(reader, batch) >= target
+                if caught_up:
+                    self._caught_up(backup, batch.next_offset, state)
+            if self._job.follow:
+                self._judge(state, _position(reader, batch), caught_up=caught_up)
+            elif caught_up:
+                return
+
+    def _take(self, backup: LiveBackup, batch: Batch, state: TopicState) -> None:
+        """Write *batch* if it is of the log that the backup was compared with."""
+        self._require_same_topic(state)
+        if batch.leader_epoch > state.leader_epoch:
+            raise _moved(state.leader, batch.leader_epoch)
+        backup.take(batch.records)
+
+    def _stable_end(self, state: TopicState) -> int | None:
+        """Where the log ends for consumers; None while a new leader does not know yet.
+
+        Before it knows, it lets consumers read less than the leader before it did.
+        """
+        if state.leader is None:
+            return None
+        deadline = Deadline.after(ASK_SECONDS)
+        found = stable_end(self._client.sender, self._job.topic, state.leader, deadline)
+        if isinstance(found, OffsetError) and found.code == OFFSET_NOT_AVAILABLE:
+            return None
+        return found if known(found) else 0
+
+    def _caught_up(self, backup: LiveBackup, next_offset: int, state: TopicState) -> None:
+        missing = backup.reached_end()
+        self._note(backup, next_offset)
+        self.outcome.shorter = missing > 0
+        self._compared = state.topic_id
+        self._tell(CaughtUp(self.outcome.file, self.outcome.commands, next_offset))
+
+    def _judge(self, state: TopicState, position: int, *, caught_up: bool) -> None:
+        """Take note of whether everything was read. Raises TopicChanged under another leader."""
+        seen = self._watch.newest
+        if seen is not None and seen.leader is not None and seen.leader_epoch > state.leader_epoch:
+            raise _moved(seen.leader, seen.leader_epoch)
+        reason = self._lack(seen, position, caught_up=caught_up)
+        if not reason:
+            self._good_at = time.monotonic()
+            self._lag.up_to_date()
+        elif time.monotonic() - self._good_at > BEHIND_SECONDS:
+            self._lag.behind(reason)
+
+    def _lack(self, seen: TopicState | None, position: int, *, caught_up: bool) -> str:
+        """Why it is not known that everything was read; empty where it is."""
+        if self._watch.blind_seconds > BEHIND_SECONDS:
+            return f"the topic cannot be looked at ({self._watch.reason or 'no answer'})"
+        if seen is None:
+            return "the topic is gone"
+        end = seen.stable_end
+        if isinstance(end, Unknown):
+            return end.reason
+        if not caught_up or position < end:
+            return f"the topic ends at offset {end:,}, and it was read up to {position:,}"
+        return ""
+
+    def _require_same_topic(self, state: TopicState) -> None:
+        """Return if the leader serves the topic that was begun with. Raises: TopicChanged."""
+        topic, sender = self._job.topic, self._client.sender
+        try:
+            if state.leader is None:
+                raise ClusterError("the topic has no leader: wait until it has one")
+            found = topic_id_at(sender, topic, state.leader, Deadline.after(LEADER_SECONDS))
+        except BreakglassError:
+            # That broker may be down while another leads now.
+            now = read_partitions(sender, Deadline.after(ASK_SECONDS), [topic])
+            found = str(now[0].topic_id) if now else None
+        if found != state.topic_id:
+            raise TopicChanged(f"topic {topic} is gone, or was created anew")
+
+    def _note(self, backup: LiveBackup, next_offset: int) -> None:
+        outcome = self.outcome
+        outcome.file = "" if backup.name is None else str(backup.name)
+        outcome.commands, outcome.appended = backup.lines, self._appended + backup.appended
+        outcome.next_offset = next_offset
+
+
+def _position(reader: TopicReader, batch: Batch) -> int:
+    """Where reading goes on, behind everything that consumers do not get."""
+    return max(batch.next_offset, reader.position())
+
+
+def _moved(leader: int | None, epoch: int) -> TopicChanged:
+    who = "another broker" if leader is None else f"b{leader}"
+    return TopicChanged(
+        f"{who} leads the topic in leader epoch {epoch}, so its log is compared with the backup "
+        "again"
+    )
+
+
+def backed_up_id(topic: str, location: Path) -> str | None:
+    """The id of the topic that the newest backup in *location* is of."""
+    name = newest([one.name for one in location.iterdir()], topic)
+    if name is None:
+        return None
+    header = side_header(location / f"{name}{SUFFIX}")
+    return None if header is None else header.topic_id

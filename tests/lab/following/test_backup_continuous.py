@@ -1,0 +1,86 @@
+"""`backup run --continuous` through every fault: each record is there once, and its lag is told."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from services.backup_watch.job import read_jobs
+from services.clock import now_ms
+from services.metastore.records import CommandRecord
+from services.topic_backup.address import partition_of
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.store.form import has_manifest
+from services.topic_backup.verification import verify_files
+from tests.lab.following.cells import BACKUP, Report, cells
+from tests.lab.following.faults import Fault, damage
+from tests.lab.following.lab import Lab, Writer
+from tests.lab.following.programs import running
+from tests.unit.metastore.generating import Generator
+from tests.waiting import wait_until
+
+PART = 15
+SECONDS = 240
+
+
+def backed_up(folder: Path) -> list[tuple[bytes | None, bytes | None]]:
+    """The records that were committed, in their order."""
+    if not (folder.is_dir() and has_manifest(LocalFolder(folder).names())):
+        return []
+    return [(one.key, one.value) for one in partition_of(str(folder / "0")).records()]
+
+
+def content(records: list[CommandRecord]) -> list[tuple[bytes | None, bytes | None]]:
+    return [(one.key, one.value) for one in records]
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("fault", "report"), cells(BACKUP))
+def test_a_continuous_backup_goes_on_through(
+    fault: Fault, report: Report, lab: Lab, disk: Path, tmp_path: Path
+) -> None:
+    topic, place, state = f"orders-{uuid.uuid4().hex[:8]}", disk / "backup", tmp_path / "state"
+    lab.create(topic)
+    writer, every = Writer(lab, topic), Generator(4).records(PART * 5)
+    written = every[:PART]
+    writer.write(written)
+    given = ("--to", str(place), "--topics", topic, "--every", "2", "--master", "local[1]")
+    where = ("--bootstrap-server", lab.cluster.bootstrap_servers)
+    with running(state, "backup", "run", "--continuous", *given, *where) as backup:
+
+        def copied() -> bool:
+            assert not backup.ended, backup.said
+            return backed_up(place / topic) == content(written)
+
+        def behind() -> bool:
+            return any("the backup is behind since" in one for one in backup.said)
+
+        def during() -> None:
+            written.extend(every[len(written) : len(written) + PART])
+            writer.write(written[-PART:])
+            if report is Report.BEHIND:
+                wait_until(behind, "that it is behind", SECONDS, instead=lambda: backup.said)
+                wait_until(
+                    lambda: any(
+                        one.job.behind for one in read_jobs(now_ms(), state / "breakglass")
+                    ),
+                    "the same in its status",
+                )
+            elif fault is not Fault.EACH_BROKER:
+                wait_until(copied, "the records", SECONDS, instead=lambda: backup.said)
+
+        wait_until(copied, "the first records", SECONDS, instead=lambda: backup.said)
+        damage(fault, lab, topic, disk, during)
+        written.extend(every[len(written) : len(written) + PART])
+        writer.write(written[-PART:])
+        wait_until(copied, "all records", SECONDS, instead=lambda: backup.said)
+        if behind():
+            wait_until(
+                lambda: any("the backup caught up again" in one for one in backup.said),
+                "that it has caught up",
+                SECONDS,
+                instead=lambda: backup.said,
+            )
+    assert verify_files(LocalFolder(place / topic)).whole

@@ -1,0 +1,121 @@
+"""What the console watches through every fault: the last figures stay, dated, and new ones come."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from services.backup_watch.watch import BackupWatch
+from services.connection.sources import ConnectionOptions, connection_settings
+from services.errors import BreakglassError
+from services.health.monitor import Monitor
+from services.incident.incident import Incident
+from services.incident.watch import Watch
+from services.model import Unknown
+from services.session import ReadAccess
+from tests.lab.following.cells import CONSOLE, Report, cells
+from tests.lab.following.faults import Fault, damage
+from tests.lab.following.lab import Lab
+from tests.waiting import wait_until
+
+DURATION = 5.0
+SECONDS = 180
+
+
+class Watching:
+    """Reads as the screens do, in one thread, until it is closed."""
+
+    def __init__(self, lab: Lab, disk: Path) -> None:
+        options = ConnectionOptions(bootstrap_server=lab.cluster.bootstrap_servers)
+        self._watch = Watch(ReadAccess(connection_settings(options)), duration=DURATION)
+        self.monitor = Monitor()
+        self.backups = BackupWatch([str(disk)])
+        self.incident: Incident | None = None
+        self.readings = 0
+        self.failure = ""
+        self._stop = threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(0.5):
+            try:
+                for one in self._watch.read(self.incident):
+                    self.monitor.seen(one.snapshot)
+                    self.incident, self.failure = one, ""
+            except BreakglassError as error:
+                self.failure = str(error)
+                self.monitor.missed(str(error))
+            else:
+                self.readings += 1
+            self.backups.look(now=True)
+
+    def close(self) -> None:
+        self._stop.set()
+        self._watch.close()
+        self.thread.join(30)
+
+
+@contextmanager
+def watching(lab: Lab, disk: Path) -> Iterator[Watching]:
+    found = Watching(lab, disk)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def said(seen: Watching, lab: Lab, fault: Fault) -> bool:
+    """Whether the watch shows what is wrong."""
+    incident = seen.incident
+    if incident is None:
+        return False
+    down = {one.id for one in lab.cluster.brokers if not one.awake}
+    if fault in (Fault.KILL_LEADER, Fault.EACH_BROKER, Fault.STOPPED_LEADER):
+        fenced = {one.id for one in incident.snapshot.brokers if one.fenced}
+        return down <= fenced
+    if fault is Fault.CONTROLLER:
+        return isinstance(incident.snapshot.quorum, Unknown)
+    if fault is Fault.LOST_NETWORK:
+        return bool(seen.failure) and isinstance(seen.monitor.health.counts.failed, Unknown)
+    return True
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("fault", "report"), cells(CONSOLE))
+def test_the_consoles_watches_go_on_through(
+    fault: Fault, report: Report, lab: Lab, disk: Path
+) -> None:
+    topic = f"orders-{uuid.uuid4().hex[:8]}"
+    lab.create(topic)
+    with watching(lab, disk) as seen:
+        wait_until(lambda: seen.readings, "a first reading", SECONDS)
+
+        def during() -> None:
+            wait_until(
+                lambda: report is Report.NOTHING or said(seen, lab, fault),
+                "what is wrong",
+                SECONDS,
+                instead=lambda: (seen.failure, seen.incident and seen.incident.snapshot.brokers),
+            )
+
+        damage(fault, lab, topic, disk, during)
+
+        def whole() -> bool:
+            incident = seen.incident
+            return (
+                not seen.failure
+                and incident is not None
+                and not isinstance(incident.snapshot.quorum, Unknown)
+                and not any(one.fenced for one in incident.snapshot.brokers)
+                and seen.monitor.health.counts.failed is None
+            )
+
+        before = seen.readings
+        wait_until(lambda: seen.readings > before and whole(), "whole figures", SECONDS)
+        assert seen.thread.is_alive()

@@ -1,0 +1,136 @@
+"""What is never appended, and what ends a backup that is followed, however the race goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from services.errors import WrongCluster
+from services.kafka.replicas.list_offsets import OffsetError
+from services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
+from services.lag import Behind, Lag
+from services.metastore import topic_run
+from services.metastore.backup_job import BackupJob
+from services.metastore.live_backup import LiveBackup
+from services.metastore.topic_reader import Batch
+from services.metastore.topic_run import TopicChanged, TopicRun
+from services.metastore.topic_state import TopicState
+from services.metastore.watch import Watch
+from services.model import Unknown
+from services.session import ReadAccess
+from tests.unit.metastore.generating import Generator
+
+STATE = TopicState("topic-id", 1, 1, {}, 0, 20, 3, leader_epoch=3)
+RECORDS = tuple(Generator(8).records(4))
+
+
+class Cluster:
+    """Tells its id, which may change."""
+
+    cluster_id = "a"
+    sender = None
+
+    def describe(self, _: object) -> Cluster:
+        return self
+
+
+class Backup(list[Any]):
+    """Takes what it is given."""
+
+    def take(self, records: object) -> None:
+        self.append(records)
+
+
+@pytest.fixture
+def heard() -> list[object]:
+    return []
+
+
+@pytest.fixture
+def run(tmp_path: Path, heard: list[object], monkeypatch: pytest.MonkeyPatch) -> TopicRun:
+    """A run whose leader still says that it leads the same topic."""
+    monkeypatch.setattr(topic_run, "topic_id_at", lambda *_: STATE.topic_id)
+    watch = Watch(cast("ReadAccess", None), "t", lambda _: None)
+    watch.newest = STATE
+    job = BackupJob("t", tmp_path, follow=True)
+    client = cast("Any", Cluster())
+    return TopicRun(client, {}, job, watch, heard.append, Lag(heard.append), lambda: False)
+
+
+@pytest.mark.parametrize(("epoch", "taken"), [(2, True), (3, True), (4, False)])
+def test_commands_of_a_later_leader_epoch_are_not_appended_before_the_log_is_compared(
+    run: TopicRun, epoch: int, taken: bool
+) -> None:
+    """The client may follow the new leader before anybody else has heard of it."""
+    backup = Backup()
+    take: Callable[[], None] = lambda: run._take(  # noqa: E731
+        cast("LiveBackup", backup), Batch(RECORDS, True, 4, epoch), STATE
+    )
+    if taken:
+        take()
+        assert backup == [RECORDS]
+    else:
+        with pytest.raises(TopicChanged, match="leader epoch 4"):
+            take()
+        assert backup == []
+
+
+def test_another_leader_has_the_log_compared_again_and_an_older_answer_does_not(
+    run: TopicRun,
+) -> None:
+    run._watch.newest = replace(STATE, leader=2, leader_epoch=2)
+    run._judge(STATE, 20, caught_up=True)
+    run._watch.newest = replace(STATE, leader=2, leader_epoch=4)
+    with pytest.raises(TopicChanged, match="b2 leads the topic in leader epoch 4"):
+        run._judge(STATE, 20, caught_up=True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "position", "caught_up", "reason"),
+    [
+        (STATE, 20, True, ""),
+        (STATE, 19, True, "the topic ends at offset 20, and it was read up to 19"),
+        (STATE, 20, False, "the topic ends at offset 20, and it was read up to 20"),
+        (replace(STATE, leader=None, stable_end=Unknown("no leader")), 20, True, "no leader"),
+        (None, 20, True, "the topic is gone"),
+    ],
+)
+def test_it_is_behind_while_nobody_knows_that_everything_was_read(
+    run: TopicRun,
+    heard: list[object],
+    monkeypatch: pytest.MonkeyPatch,
+    seen: TopicState | None,
+    position: int,
+    caught_up: bool,
+    reason: str,
+) -> None:
+    run._watch.newest = seen
+    monkeypatch.setattr(topic_run, "BEHIND_SECONDS", 1e9 if not reason else 0.0)
+    run._watch._heard = float("inf")
+    run._judge(STATE, position, caught_up=caught_up)
+    assert [one.reason for one in heard if isinstance(one, Behind)] == ([reason] if reason else [])
+
+
+def test_a_new_leader_that_does_not_know_the_end_yet_is_asked_again(
+    run: TopicRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then it lets consumers read less, which would look as if the log had been cut."""
+    answers = [OffsetError("not yet", OFFSET_NOT_AVAILABLE), 20]
+    monkeypatch.setattr(topic_run, "stable_end", lambda *_: answers.pop(0))
+    assert run._stable_end(STATE) is None
+    assert run._stable_end(STATE) == 20
+
+
+def test_another_cluster_behind_the_same_addresses_ends_it(run: TopicRun) -> None:
+    run._cluster_id = "a"
+    run._require_same_cluster()
+    Cluster.cluster_id, before = "b", Cluster.cluster_id
+    try:
+        with pytest.raises(WrongCluster, match="lead to cluster b now, and a was backed up"):
+            run._require_same_cluster()
+    finally:
+        Cluster.cluster_id = before
