@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 from console.exits import collect_cycles_seldom
+from tests.processes import name_dropped_processes
 
 TESTS = Path(__file__).parent
 BROKER_SECONDS = 300
@@ -24,9 +25,13 @@ settings.load_profile("breakglass")
 
 
 def pytest_configure() -> None:
-    """Let every Spark that a test starts, by a command too, compile as little as brokers do."""
+    """Let every Spark that a test starts, by a command too, compile as little as brokers do.
+
+    And name each process that a test starts and drops.
+    """
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
         os.environ.setdefault(name, SHORT_LIVED)
+    name_dropped_processes()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from aiohttp import hdrs, web, web_response
-from yarl import URL
 
 from services.errors import UsageError
 
@@ -95,8 +94,7 @@ class Access:
         """
         if request.path != PAGE:
             raise web.HTTPNotFound(text="There is one page here.", headers=HEADERS)
-        rest = request.rel_url.without_query_params(PARAMETER).query
-        location = str(URL(PAGE).with_query(rest))
+        location = str(request.rel_url.without_query_params(PARAMETER))
         response = web.Response(status=303, headers={**HEADERS, hdrs.LOCATION: location})
         response.set_cookie(
             COOKIE, self.token, httponly=True, samesite="Strict", secure=self.behind_tls

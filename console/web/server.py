@@ -96,6 +96,8 @@ class Dashboard:
         self._access, self._command, self._env, self._title = access, command, env, title
         self._page = Template(PAGE.read_text("utf-8"))
         self._open: set[web.WebSocketResponse] = set()
+        self._ending: set[asyncio.Task[None]] = set()
+        """Consoles that are asked to end."""
 
     @property
     def host(self) -> str:
@@ -113,6 +115,7 @@ class Dashboard:
             ]
         )
         application.on_shutdown.append(self._close_all)
+        application.on_cleanup.append(self._wait_for_all)
         return application
 
     async def _index(self, request: web.Request) -> web.Response:
@@ -134,12 +137,19 @@ class Dashboard:
             await _relay(websocket, session)
         finally:
             self._open.discard(websocket)
-            await session.end()
+            # A handler is cancelled when the server ends; its console is waited for all the same.
+            ending = asyncio.create_task(session.end())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+            await asyncio.shield(ending)
         return websocket
 
     async def _close_all(self, _: web.Application) -> None:
         for websocket in tuple(self._open):
             await websocket.close()
+
+    async def _wait_for_all(self, _: web.Application) -> None:
+        await asyncio.gather(*self._ending, return_exceptions=True)
 
 
 async def _script(_: web.Request) -> web.FileResponse:

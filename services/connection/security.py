@@ -210,6 +210,15 @@ def _token_provider(login: OAuthLogin, tokens: TokenSource) -> Any:
     return Provider()
 
 
+_NO_TLS = frozenset(
+    (
+        *("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"),
+        *("UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"),
+    )
+)
+"""OpenSSL's reasons where what answers is no TLS; from 3.5 on the second stands for the first."""
+
+
 def _tls_failure(host: str, error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         if "ostname mismatch" in error.verify_message or "IP address" in error.verify_message:
@@ -221,7 +230,7 @@ def _tls_failure(host: str, error: ssl.SSLError) -> str:
             f"the certificate of {host} is not trusted ({error.verify_message}): name the "
             "authority that signed it in ssl.truststore.location"
         )
-    if error.reason in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "HTTP_REQUEST"):
+    if error.reason in _NO_TLS:
         return f"{host} speaks no TLS on this port: check the port and security.protocol"
     return (
         f"TLS with {host} does not come about ({error.reason or error}): check ssl.keystore.* if "

@@ -100,7 +100,7 @@ def test_everything_imported_is_declared(place: str, groups: set[str]) -> None:
         f"{file.relative_to(ROOT)} imports {package}"
         for file in files
         for package in imports_of(file)
-        if not {canonicalize_name(name) for name in providers.get(package, [])} & known
+        if not {canonicalize_name(name) for name in providers.get(package, [package])} & known
     }
     assert undeclared == set(), "declare it in pyproject.toml, then `make lock`"
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from email import message_from_bytes
 from email.message import Message
 from typing import NamedTuple
 
+import psutil
 import pytest
 from aiohttp import ClientSession, CookieJar, WSServerHandshakeError
 
 from console.web.access import Access
-from console.web.server import SESSIONS
+from console.web.server import SESSIONS, Dashboard, serve
 from services.errors import UsageError
 from tests.web.conftest import ServeDashboard
 
@@ -249,3 +251,29 @@ async def test_a_browser_that_sends_nonsense_loses_its_console(
         async for _ in socket:
             continue
         assert socket.closed
+
+
+async def test_a_server_that_has_ended_has_waited_for_every_console(
+    client: ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("console.web.server.SHUTDOWN_SECONDS", 0.01)
+    monkeypatch.setattr("console.web.server.END_SECONDS", 0.5)
+    busy = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    dashboard = Dashboard(HERE, (sys.executable, "-c", busy), {}, "Breakglass")
+    stop, port = asyncio.Event(), asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(serve(dashboard, 0, stop, port.set_result))
+    own = KNOWN | {"Origin": f"http://127.0.0.1:{await port}"}
+
+    await client.ws_connect(f"http://127.0.0.1:{await port}/ws", headers=own)
+    async with asyncio.timeout(15):
+        while not (started := consoles(busy)):
+            await asyncio.sleep(0.01)
+    stop.set()
+    await serving
+
+    assert not any(one.is_running() for one in started)
+
+
+def consoles(script: str) -> list[psutil.Process]:
+    """Those of this process, that run *script*."""
+    return [one for one in psutil.Process().children() if script in one.cmdline()]

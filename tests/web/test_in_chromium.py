@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from console.web.access import Access
 from tests.web.browser import Page
 from tests.web.conftest import ServeDashboard
@@ -10,6 +12,11 @@ HERE = Access("127.0.0.1", "a-token-of-the-operators")
 ENDED = "This session has ended."
 TOUCHING = ("e", "3", "ctrl+s")
 """One of each kind; `test_session` presses all of them."""
+
+
+def shows(*words: str) -> Callable[[list[str]], bool]:
+    """Whether one line has all of these *words*."""
+    return lambda lines: any(all(word in line for word in words) for line in lines)
 
 
 def answers(lines: list[str]) -> int:
@@ -23,10 +30,9 @@ async def test_a_browser_shows_what_is_offline_and_keys_that_touch_are_answered(
     await page.open(HERE.url(await serve_dashboard(HERE)))
 
     lines = await page.wait_for("13 offline")
-
     assert "READ-ONLY" in lines[0]
-    assert any("LOSS  elect b1" in line and "ledger-3" in line for line in lines)
-    assert any("SAFE  elect b2" in line and "payments-1" in line for line in lines)
+    await page.until(shows("LOSS  elect b1", "ledger-3"), "the partition that loses records")
+    await page.until(shows("SAFE  elect b2", "payments-1"), "the partition that loses none")
     for key in TOUCHING:
         await page.press(key)
         await page.until(answers, f"an answer to {key}")

@@ -100,7 +100,7 @@ async def test_target_and_evidence_are_shown_and_cancel_is_focused(act: CannedAc
         for words in ("6 in /checkpoints/bank", "tellers exactly-once", "lags: bank-0 at 55 of 60"):
             assert words in text(pilot.app)
         assert sum("asked" in line for line in lines(pilot.app)) == len(TARGETS)
-        assert isinstance(pilot.app.focused, Cancel)
+        await until(pilot, lambda: isinstance(pilot.app.focused, Cancel), "the focus on Cancel")
         await pilot.press("enter")
         await until(pilot, lambda: len(pilot.app.screen_stack) == 1, "the list again")
     assert act.calls == ["freeze"]
