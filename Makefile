@@ -27,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 WORKERS := --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all mutants check format docs lock bench soak fuzz
+.PHONY: help setup demo test test-all test-pythons mutants check format docs lock bench soak fuzz
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -48,6 +48,9 @@ test-all: setup ## Test everything, the slow scenarios and older brokers too
 
 mutants: setup ## Break each rule on purpose, and see the test that names it fail (ARGS="R8 --jobs 1")
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+test-pythons: setup ## Test without brokers, then recover a lab, on each supported Python (ARGS=3.13: on it)
+	@$(BIN)/python -m scripts.pythons $(ARGS)
 
 check: setup ## Format, lint, types, import contracts, docs, locked requirements
 	$(BIN)/ruff format --check .

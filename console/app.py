@@ -25,7 +25,9 @@ from typing_extensions import override
 from screens.ascii import AsciiFilter
 from screens.context import Context
 from screens.copying import copied
+from screens.legend import legend_commands
 from screens.messages import (
+    Acknowledged,
     BrowseAsked,
     ClusterRead,
     CopyAsked,
@@ -49,6 +51,7 @@ from screens.page import Page
 from screens.refreshing import Refresher
 from screens.screenshot import hide_records, save_screenshot
 from screens.stylesheet import KeptStylesheet
+from screens.widgets.key_bar import KeyBar
 from services.errors import StorageError
 from services.state_folder import state_folder
 from themes.palettes import MONOCHROME, PALETTES
@@ -65,11 +68,14 @@ MODES = {
     "checkpoints": "screens.checkpoints:CheckpointsScreen",
 }
 """The main screens by the name of their mode; imported when first shown."""
+FIRST_MODE = "offline"
 
 PARTING = (
     "An election had been agreed to when this ended: `breakglass journal list` says how far it "
     "came, and the next console offers to take up what is left."
 )
+QUITS = "End Breakglass; a request that was sent is finished first"
+NO_SELECTION = "Nothing is selected: ctrl+c copies what the mouse has selected, q quits."
 WARNED_SECONDS = 10.0
 """For so long a warning is remembered: a second q after it leaves."""
 VERDICTS_SECONDS = 0.2
@@ -83,8 +89,6 @@ class BreakglassApp(App[None]):
 
     TITLE = "Breakglass"
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    DEFAULT_MODE = "offline"
-    """Comes up at once, where another first screen comes after it."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "show('overview')", "Overview", show=False),
         Binding("2", "show('offline')", "Offline partitions", show=False),
@@ -97,7 +101,15 @@ class BreakglassApp(App[None]):
         Binding("colon,ctrl+p", "command_palette", "Commands", key_display=":"),
         Binding("ctrl+s", "screenshot", "Screenshot, redacted", show=False),
         Binding("ctrl+z", "suspend_process", "Stop, to the shell", show=False),
-        Binding("q", "quit", "Quit", show=False),
+        Binding(
+            "exclamation_mark",
+            "acknowledge",
+            "acknowledge",
+            key_display="!",
+            tooltip="Take note of the elections that cost records: the line on top goes",
+        ),
+        Binding("q", "quit", "Quit", show=False, tooltip=QUITS),
+        Binding("ctrl+q", "quit", "Quit", show=False, tooltip=QUITS, priority=True),
     ]
 
     def __init__(
@@ -106,7 +118,7 @@ class BreakglassApp(App[None]):
         *,
         theme: str,
         themes: Iterable[Theme] = (),
-        start: str = DEFAULT_MODE,
+        start: str = FIRST_MODE,
     ) -> None:
         super().__init__()
         self.stylesheet = KeptStylesheet(variables=self.get_css_variables())
@@ -157,18 +169,19 @@ class BreakglassApp(App[None]):
         self.executor = ThreadPoolExecutor(WORKER_THREADS, WORKER_NAME)
         asyncio.get_running_loop().set_default_executor(self.executor)
         self._refresher.ask()
-        if self._start != self.DEFAULT_MODE:
-            await self.switch_mode(self._start)
+        # Only now: what mounts under an eager task factory, as Textual sets one from Python 3.12
+        # on, asks for the screen in front, and before this there is none.
+        await self.switch_mode(self._start)
 
     async def action_show(self, mode: str) -> None:
         await self.switch_mode(mode)
 
     @override
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """No stop of the process while something is being changed."""
+        """No stop of the process while something is changed; a key for an alarm while it stands."""
         if action == "suspend_process" and self._mutations:
             return None
-        return True
+        return action != "acknowledge" or self.context.known.alarming
 
     @on(ClusterRead)
     @on(ReadFailed)
@@ -195,6 +208,19 @@ class BreakglassApp(App[None]):
     def _declare_gone(self, message: GoneDeclared) -> None:
         self.context.watch.declare_gone(message.brokers)
         self._refresher.ask()
+
+    def action_acknowledge(self) -> None:
+        self.run_worker(self._acknowledge, group="acknowledge", thread=True, exit_on_error=False)
+
+    def _acknowledge(self) -> None:
+        """In a thread: writes into the state folder."""
+        self.post_message(Acknowledged(self.context.watch.acknowledge()))
+
+    @on(Acknowledged)
+    def _acknowledged(self, message: Acknowledged) -> None:
+        self.context.known.observations = tuple(message.observations)
+        self.notify("Acknowledged: the Journal (4) keeps it.", markup=False)
+        self._tell_screens()
 
     @on(IntervalChanged)
     def _interval(self, message: IntervalChanged) -> None:
@@ -280,7 +306,15 @@ class BreakglassApp(App[None]):
     @on(CopyAsked)
     def _copy(self, message: CopyAsked) -> None:
         self.copy_to_clipboard(message.text)
-        self.notify(copied(message), markup=False)
+        self._say_below(*copied(message))
+
+    def _say_below(self, *sentences: str) -> None:
+        """In the line of keys, where words cover nothing that is read; a dialog has none."""
+        bar = next(iter(self.screen.query(KeyBar)), None)
+        if bar is None:
+            self.notify(" ".join(sentences), markup=False)
+        else:
+            bar.say(sentences)
 
     @on(Interrupted)
     def _interrupted(self, message: Interrupted) -> None:
@@ -302,6 +336,11 @@ class BreakglassApp(App[None]):
             self.notify(f"Saved without what records hold: {place}", markup=False)
         finally:
             hide_records(self, False)
+
+    @override
+    def action_help_quit(self) -> None:
+        """Ctrl-C where there is nothing to copy."""
+        self._say_below(NO_SELECTION)
 
     async def action_quit(self) -> None:
         """End the session; where that would lose something, say so and wait for a second q."""
@@ -352,10 +391,12 @@ class BreakglassApp(App[None]):
                     about = f"{active.tooltip} ({about})"
                 yield SystemCommand(binding.description, about, run)
         yield SystemCommand("Theme", "How everything looks", self.action_change_theme)
+        yield from legend_commands(self)
 
     def _tell_screens(self) -> None:
         for screen in self.screen_stack:
             screen.post_message(Seen())
+        self.refresh_bindings()
 
     def _current(self, place: str) -> Any:
         """The screen that is shown, which is of the class at *place*."""

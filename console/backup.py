@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,7 +19,11 @@ from console.output import print_json, say
 from services.topic_backup.display import BytesAs
 
 if TYPE_CHECKING:
+    from services.topic_backup.mending import Mended
+    from services.topic_backup.reader import PartitionReader
     from services.topic_backup.reindex import Reindexed
+
+MOST_SAID = 100
 
 app = new_app("Back up topics in the Kafka Backup format; read backups, rebuild their indexes.")
 app.command()(run)
@@ -62,7 +67,8 @@ def cat(
     """Print the records of one partition of a backup, one JSON object a record.
 
     Backups of Kafka Backup's own connectors are read as well as ours. What is not part of the
-    backup, as the torn end that a killed writer left, is passed over with a note on stderr.
+    backup, as the torn end that a killed writer left, is passed over with a note on stderr. Where
+    files are damaged every record is printed that can be proved; then it ends with 1.
     """
     from json import dumps
 
@@ -76,8 +82,19 @@ def cat(
         for record in reader.records(start, end):
             sys.stdout.write(dumps(as_json(record, bytes_as), indent=indent) + "\n")
     finally:
-        for left_out in reader.left_out:
-            say(str(left_out))
+        _say_left_out(reader)
+    if reader.salvaged or reader.damages:
+        raise typer.Exit(1)
+
+
+def _say_left_out(reader: PartitionReader) -> None:
+    for left_out in reader.left_out[:MOST_SAID]:
+        say(str(left_out))
+    if len(reader.left_out) > MOST_SAID:
+        say(f"and {len(reader.left_out) - MOST_SAID:,} more places")
+    if reader.salvaged:
+        for stretch in reader.stretches[:MOST_SAID]:
+            say(f"salvaged: {stretch}")
 
 
 @app.command()
@@ -88,17 +105,30 @@ def reindex(
             metavar="URL/TOPIC[/PARTITION]", help="Folder of the backup, topic, and partition."
         ),
     ],
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write every record that can be proved to a new backup there; the damaged one is "
+            "only read.",
+        ),
+    ] = None,
     encrypt_key: EncryptKey = None,
     json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
-    """Rebuild the indexes of a backup from its records, up to the first damage.
+    """Rebuild the indexes of a backup from its records, or write a mended copy of it.
 
     Records are not touched. Needed by Kafka Backup's own restore when indexes are missing or
-    stale, as after old segments were deleted; Breakglass reads without them. Ends with 1 when a
-    segment is damaged before its end.
+    stale; Breakglass reads without them. A segment that is damaged before its end keeps its
+    index, and this ends with 1: with --to every record that records and index prove goes to a new
+    backup, of the whole topic. That ends with 1, too, where anything was damaged.
     """
-    from services.topic_backup.address import reindex_all
+    from services.topic_backup.address import mend_at, reindex_all
 
+    if to is not None:
+        mended = mend_at(source, to, key_of(encrypt_key))
+        _print_mended(mended, as_json=json)
+        raise typer.Exit(1 if any(one.salvaged for one in mended) else 0)
     rebuilt = reindex_all(source, key_of(encrypt_key))
     if json:
         print_json({"segments": rebuilt})
@@ -106,6 +136,18 @@ def reindex(
         _print_rebuilt(rebuilt)
     if any(one.damage and not one.torn for one in rebuilt):
         raise typer.Exit(1)
+
+
+def _print_mended(mended: tuple[Mended, ...], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"schema": 1, "partitions": mended})
+        return
+    for one in mended:
+        print(f"partition {one.partition}  {one.records:,} records")
+        for left_out in one.left_out[:MOST_SAID]:
+            say(str(left_out))
+        for stretch in one.stretches[:MOST_SAID] if one.salvaged else ():
+            say(f"partition {one.partition}  {stretch}")
 
 
 def _print_rebuilt(rebuilt: tuple[Reindexed, ...]) -> None:

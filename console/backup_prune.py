@@ -30,11 +30,14 @@ def prune(
     delete: Annotated[
         bool, typer.Option("--delete", help="Remove them, after your consent.")
     ] = False,
+    write: Annotated[
+        bool, typer.Option("--write", help="Allow this command to change the backup.")
+    ] = False,
     encrypt_key: EncryptKey = None,
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the old segments of a backup that can go; with --delete, remove them.
+    """List the old segments of a backup that can go; with --delete and --write, remove them.
 
     Only whole segments go, the oldest first, never the last of a partition. Manifest and indexes
     are brought along, so that what stays can be restored.
@@ -51,6 +54,7 @@ def prune(
     if delete and count:
         if not as_json:
             _print(found)
+        _require_write(write)
         Consent(tuple(consent or ())).require([_phrase(found)])
         found = {one.name: remove(one.folder, limits) for one in held}
     if as_json:
@@ -59,6 +63,13 @@ def prune(
         say(f"{sum(map(len, found.values())):,} segments removed")
     else:
         _print(found)
+
+
+def _require_write(write: bool) -> None:
+    from services.errors import ReadOnly
+
+    if not write:
+        raise ReadOnly("removing segments changes the backup: add --write")
 
 
 def _phrase(found: dict[str, tuple[Prunable, ...]]) -> str:

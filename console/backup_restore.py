@@ -86,6 +86,14 @@ def restore(
     into_existing: Annotated[
         bool, typer.Option("--into-existing", help="Add to topics that hold records.")
     ] = False,
+    accept_gaps: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar='"TOPIC-N A..B"',
+            help="Restore the rest though the backup is damaged at these offsets (repeatable), as "
+            "the refusal names them.",
+        ),
+    ] = None,
     resume: Resume = False,
     batch_records: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="Records of one transaction.")
@@ -112,12 +120,15 @@ def restore(
     """Put topics back: keys, values, headers, timestamps, order and partitions as they were.
 
     Topics are created with their saved settings. While records are put back nothing expires;
-    the saved settings come back once every record was compared with the backup. A restore that
+    the saved settings come back once every record was compared with the backup. Every byte of the
+    backup is checked before; offsets that it cannot give back have to be named. A restore that
     was killed goes on with --resume, each record once. `groups rollback` takes back what --groups
     did.
     """
     from console.stop_signal import StopSignal
+    from services.extras import need
 
+    need("pipeline")
     options = _options(
         renamed,
         partitions,
@@ -125,6 +136,7 @@ def restore(
         until_time,
         topic_config,
         groups_at,
+        accept_gaps,
         groups=groups or groups_at is not None,
         into_existing=into_existing,
         resume=resume,
@@ -251,6 +263,7 @@ def _options(
     until_time: str | None,
     settings: Pairs,
     groups_at: str | None,
+    accepted_gaps: list[str] | None,
     **flags: bool,
 ) -> RestoreOptions:
     from services.pipeline.restore.options import RestoreOptions
@@ -262,6 +275,7 @@ def _options(
         until_ms=moment_ms(until_time, "--until-time"),
         groups_at_ms=moment_ms(groups_at, "--groups-at"),
         settings=pairs_in(settings, "--topic-config", empty=True),
+        accepted_gaps=tuple(accepted_gaps or ()),
         **flags,
     )
 
@@ -284,6 +298,10 @@ def _say_plan(plan: RestorePlan, *, transactional: bool) -> None:
                 "of them at once: --topic-config retention.ms=-1 --topic-config "
                 "retention.bytes=-1 keeps them"
             )
+        for gap in one.gaps:
+            say(f"{one.target}  the backup cannot give back {gap}")
+        if one.salvaged:
+            say(f"{one.target}  records were found again among damage of the backup")
         for reason, count in one.left_out.items():
             say(f"{one.target}  {count:,} records are left out: {reason}")
         if one.exists and not one.empty:

@@ -81,6 +81,9 @@ def run(
     """
     from console.backup_progress import lasting
     from console.stop_signal import StopSignal
+    from services.extras import need
+
+    need("pipeline")
     from services.lag import Lag
     from services.pipeline.backup import back_up
     from services.pipeline.continuous import follow

@@ -56,7 +56,9 @@ def finish(
     from services.checkpoint.kafka.topics import Wanted
     from services.checkpoint.parts import How
     from services.errors import Refused
+    from services.extras import need
 
+    need("pipeline")
     opened = store_at(store)
     found = found_in(opened, id)
     if found.take is None:

@@ -66,6 +66,9 @@ def restore_checkpoint(
     delete the topics and begin anew.
     """
     from console.stop_signal import StopSignal
+    from services.extras import need
+
+    need("pipeline")
     from services.checkpoint.spark.restoring import Options, make_plan, target_names
     from services.kafka.wire.deadline import Deadline
 

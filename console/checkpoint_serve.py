@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -77,10 +76,12 @@ def serve(
     from services.checkpoint.parts import How
     from services.checkpoint.serving import Schedule, Serving
     from services.checkpoint.store.retention import Retention
-    from services.errors import ReadOnly, UsageError
+    from services.errors import ReadOnly
+    from services.extras import need
 
-    if find_spec("aiohttp") is None:
-        raise UsageError("serving needs more than is installed: pip install 'breakglass[web]'")
+    need("web")
+    if connection.write:
+        need("pipeline")
     schedule = Schedule(
         duration_ms(every, "--every"), Retention(keep, duration_ms(older_than, "--older-than"))
     )

@@ -90,7 +90,9 @@ def take(
     from services.checkpoint.protocol.coordinator import NotHigher
     from services.checkpoint.reasons import not_higher
     from services.errors import Refused
+    from services.extras import need
 
+    need("pipeline")
     names = names_in(topics)
     wanted = Wanted(level, names, policies(group), control_topic)
     how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)

@@ -15,8 +15,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from console.option_values import spread
+
 if TYPE_CHECKING:
     from typer._click import Command, Context
+    from typer._click.shell_completion import CompletionItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +118,25 @@ class Commands(TyperGroup):
             self.add_command(Deferred(entry))
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Take a line that names no command as one for the console: `breakglass --write`."""
+        """Take a line that names no command as one for the console: `breakglass --write`.
+
+        What is completed may still become the name of a command.
+        """
+        if ctx.resilient_parsing and not args:
+            return super().parse_args(ctx, args)
         if not args or (args[0].startswith("-") and args[0] not in self.own_options(ctx)):
             args = [CONSOLE, *args]
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, spread(args, "--gone"))
+
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command, or an option: those of the console are options here."""
+        found = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            with self.commands[CONSOLE].make_context(
+                CONSOLE, [], parent=ctx, resilient_parsing=True
+            ) as console:
+                found += console.command.shell_complete(console, incomplete)
+        return list({one.value: one for one in found}.values())
 
     def own_options(self, ctx: Context) -> frozenset[str]:
         """The options of `breakglass` itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +13,12 @@ import typer
 
 from console.commands import new_app
 from console.look import Look, LookOptions, colors_left_to_the_theme, decide_look
-from console.options import Gone, connected_for_writing
+from console.option_values import broker_ids
+from console.options import Gone, Theme, connected_for_writing
 from console.output import say
 from console.wiring import Connection
 from services.connection.profiles import default_folder
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.state_folder import state_folder
 
@@ -48,9 +51,7 @@ SCREENS = (
 def open_console(
     connection: Connection,
     gone: Gone = None,
-    theme: Annotated[
-        str | None, typer.Option("--theme", metavar="NAME", help="How everything looks.")
-    ] = None,
+    theme: Theme = None,
     ascii_only: Annotated[
         bool | None, typer.Option("--ascii/--no-ascii", help="Draw with ASCII alone, or not.")
     ] = None,
@@ -59,7 +60,13 @@ def open_console(
         typer.Option("--mouse/--no-mouse", help="Use the mouse, or leave it to the terminal."),
     ] = None,
     screen: Annotated[
-        str, typer.Option("--screen", metavar="NAME", help=f"The first: {', '.join(SCREENS)}.")
+        str,
+        typer.Option(
+            "--screen",
+            metavar="NAME",
+            help=f"The first: {', '.join(SCREENS)}.",
+            autocompletion=lambda: list(SCREENS),
+        ),
     ] = "offline",
     backups: Annotated[
         list[str] | None,
@@ -84,13 +91,16 @@ def open_console(
 
     Read-only unless --write is given; the header says which. `?` lists the keys of each screen.
     """
-    require_terminal()
     if screen not in SCREENS:
         raise UsageError(f"there is no screen {screen!r}: name one of {', '.join(SCREENS)}")
     look = LookOptions(theme, ascii_only, mouse)
+    if theme is not None:
+        # What is wrong on any terminal is reported off one, too.
+        decide_look(look, default_folder())
+    require_terminal()
     code = run_console(
         connection,
-        gone or (),
+        broker_ids(gone, "--gone"),
         look,
         start=screen,
         backups=backups or (),
@@ -180,7 +190,7 @@ def make_context(
     from services.health.monitor import Monitor
     from services.incident.watch import Watch
 
-    access = connection.access()
+    access = replace(connection.access(), contents=look.contents or Effort.BUDGET)
     places = tuple(dict.fromkeys((*backups, *_profiles_backups(connection), *look.backups)))
     watch = BackupWatch(places)
     return Context(

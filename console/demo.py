@@ -155,7 +155,8 @@ def _elect(connection: Connection, client: ReadClient, found: Triage, stop: Stop
             continue
         if not one.automatable:
             say(f"{one.partition}  decided by hand: {'; '.join(one.barriers)}")
-        wanted.append(priced(one.evidence, target_of(one.evidence, one.designee, one.ranking)))
+        target = target_of(one.evidence, one.designee, one.ranking)
+        wanted.append(priced(one.evidence, target, one.gone))
     electing.run(wanted, Consent(implied=True))
     electing.look_after()
     return electing

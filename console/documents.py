@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from services.model import ReplicaLog
     from services.recovery.execution.target import Outcome
+    from services.recovery.guarded.given_up import GivenUp
     from services.recovery.judgement.assessment import Assessment
     from services.recovery.judgement.loss import Loss
     from services.recovery.plan.appraisal import Skipped
@@ -56,6 +57,9 @@ def _partition(one: Assessment, leader_epoch: int) -> dict[str, Any]:
         "loses": None if one.loss is None else _loss(one.loss),
         "unread_at_least": one.unread.at_least,
         "unread_source": one.unread.source,
+        "unread": one.unread.replicas,
+        "unheard": one.unheard,
+        "gone": one.gone,
         "heard": {"answered": one.heard[0], "replicas": one.heard[1]},
         "reasons": one.reasons,
         "replicas": [
@@ -89,6 +93,7 @@ def _replica(replica: ReplicaLog, assessment: Assessment, remark: str) -> dict[s
         "leader_epoch": replica.leader_epoch,
         "written_epochs": _epochs(epochs),
         "newest_ms": replica.newest_ms,
+        "contents": replica.contents,
         "source": replica.source.value,
         "observed_at_ms": replica.observed_at_ms,
         "loses_if_chosen": _loss(loss),
@@ -106,7 +111,7 @@ def outcomes_document(
     cluster_id: str, outcomes: Sequence[Outcome], skipped: Sequence[Skipped] = ()
 ) -> dict[str, Any]:
     """What came of an execution, partition by partition; *skipped* were never part of it."""
-    held = [one.succeeded for one in outcomes] + [one.succeeded for one in skipped]
+    held = [one.complete for one in outcomes] + [one.succeeded for one in skipped]
     return {
         "schema": SCHEMA,
         "cluster_id": cluster_id,
@@ -123,6 +128,18 @@ def rescue_document(cluster_id: str, results: Sequence[Rescued]) -> dict[str, An
         "succeeded": all(one.whole for one in results),
         "partitions": rescued_partitions(results),
     }
+
+
+def given_up_brokers(found: Sequence[GivenUp]) -> list[dict[str, Any]]:
+    """Brokers whose unread logs elections gave up, each with what not to do."""
+    return [
+        {
+            "broker": one.broker,
+            "advice": one.advice,
+            "partitions": [{"topic": it.topic, "partition": it.partition} for it in one.partitions],
+        }
+        for one in found
+    ]
 
 
 def rescued_partitions(results: Sequence[Rescued]) -> list[dict[str, Any]]:

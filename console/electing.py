@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.consent import Consent
+from console.exits import FAILED, INTERRUPTED, REFUSED_BY_GUARD
 from console.output import say
 from console.rescuing import RescueChoice, say_rescued
 from console.stop_signal import StopSignal
 from console.wiring import Connection
 from services.consent import ConsentGroup
-from services.model import Unknown
+from services.model import TopicPartition, Unknown
 from services.recovery.execution.limits import Limits
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.target import Outcome, Result, exit_code
@@ -24,6 +27,7 @@ from services.recovery.guarded.events import (
     OutcomesTold,
     RescueEnded,
 )
+from services.recovery.guarded.given_up import GivenUp, given_up
 from services.recovery.guarded.priced import Priced, groups_of
 from services.recovery.recover import open_transactions_after
 from services.words.figures import count
@@ -71,11 +75,55 @@ def told_of(one: Outcome) -> str:
 
 
 def _words(one: Outcome) -> str:
+    kept = ""
+    if one.order_restored is False and one.result is not Result.REORDERED:
+        kept = ", assignment order not put back: `breakglass recover resume --write` does it"
     if one.result is Result.ELECTED:
-        kept = {True: "", False: ", assignment order not put back", None: ""}[one.order_restored]
         return f"elected b{one.leader} (epoch {count(one.leader_epoch)}), {one.rung}{kept}"
     reason = f": {one.reason}" if one.reason else ""
-    return f"{one.result}{reason}"
+    return f"{one.result}{reason}{kept}"
+
+
+def ended(
+    outcomes: Sequence[Outcome],
+    stop: StopSignal,
+    journals: Sequence[Path],
+    others: Sequence[Result] = (),
+) -> int:
+    """The exit code of a run; where it left something, that and the next command are said.
+
+    *others* are results of partitions that were never part of it.
+    """
+    code = exit_code(outcomes, others)
+    if stop.requested and code in (FAILED, REFUSED_BY_GUARD) and _unattempted(outcomes):
+        code = INTERRUPTED
+    left = [one for one in outcomes if not one.complete]
+    if left:
+        told = f"exit {code}: {_counted(left)} of {len(outcomes):,}"
+        say("; ".join([told, *_next_commands(left, journals)]))
+    return code
+
+
+def _unattempted(outcomes: Sequence[Outcome]) -> bool:
+    return any(one.result is Result.NOT_ATTEMPTED for one in outcomes)
+
+
+def _counted(left: Sequence[Outcome]) -> str:
+    words = Counter("order not put back" if one.succeeded else str(one.result) for one in left)
+    return ", ".join(f"{number:,} {word}" for word, number in words.most_common())
+
+
+def _next_commands(left: Sequence[Outcome], journals: Sequence[Path]) -> Iterator[str]:
+    named = f" --journal {journals[0]}" if len(journals) == 1 else ""
+    if any(one.result is Result.UNKNOWN for one in left):
+        name = f" {journals[0]}" if len(journals) == 1 else ""
+        yield f"`breakglass journal check{name}` asks the cluster what became of it"
+    if any(one.result is not Result.ELECTED_ANOTHER for one in left):
+        undo = any(one.order_restored is False and not one.succeeded for one in left)
+        also = ", with --undo it puts orders back" if undo else ""
+        yield f"`breakglass recover resume{named} --write` finishes what is left{also}"
+    else:
+        yield "plan again: `breakglass plan make`"
 
 
 @dataclass(slots=True)
@@ -90,13 +138,16 @@ class Talk:
     outcomes: list[Outcome] = field(default_factory=list)
     rescued: list[Rescued] = field(default_factory=list)
     """Of partitions that something was to be saved of."""
+    journals: list[Path] = field(default_factory=list)
 
     def __call__(self, event: Event) -> None:
         """Say *event*; those that a command keeps to itself are passed over."""
         if isinstance(event, Armed):
             self.stop.armed()
-        elif isinstance(event, JournalOpened) and self.announce:
-            say(f"journal: {event.path}")
+        elif isinstance(event, JournalOpened):
+            self.journals.append(event.path)
+            if self.announce:
+                say(f"journal: {event.path}")
         elif isinstance(event, RescueEnded):
             self.rescued += event.results
             say_rescued(event.results)
@@ -121,6 +172,11 @@ class Electing:
     outcomes: list[Outcome] = field(default_factory=list)
     rescued: list[Rescued] = field(default_factory=list)
     """Of partitions that something was to be saved of."""
+    given_up: tuple[GivenUp, ...] = ()
+    """Brokers whose unread logs the elections gave up; told by `look_after`."""
+    _abandons: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
+    journals: list[Path] = field(default_factory=list)
+    """One for each call of `run` that elected something."""
 
     def run(self, wanted: Sequence[Priced], consent: Consent, digest: str = "") -> None:
         """Elect *wanted*, after consent; prints each batch as it ends.
@@ -138,6 +194,7 @@ class Electing:
         if not consent.implied:
             _say_what_stands_alone(groups)
         phrases = consent.require([group.phrase for group in groups])
+        self._abandons.update({one.partition: one.stake.abandons for one in wanted})
         election = GuardedElection(
             self.connection.power(doing),
             self.cluster_id,
@@ -148,17 +205,33 @@ class Electing:
             self.limits,
             lambda: self.stop.requested,
         )
-        talk = Talk(self.stop, self.tell, outcomes=self.outcomes, rescued=self.rescued)
+        talk = Talk(
+            self.stop,
+            self.tell,
+            outcomes=self.outcomes,
+            rescued=self.rescued,
+            journals=self.journals,
+        )
         election.run(phrases, talk, implied=consent.implied)
 
-    @property
-    def exit_code(self) -> int:
-        """What the outcomes so far amount to."""
-        return exit_code(self.outcomes)
+    def ended(self, others: Sequence[Result] = ()) -> int:
+        """The exit code, *others* included, which were never part of it; says what is left."""
+        return ended(self.outcomes, self.stop, self.journals, others)
 
     def look_after(self) -> tuple[OpenTransaction, ...] | Unknown:
-        """Say what recovery has left behind, and return it."""
+        """Say what recovery has left behind; returns the transactions left open."""
+        self.given_up = say_given_up(self.outcomes, self._abandons)
         return look_after(self.client, self.outcomes)
+
+
+def say_given_up(
+    outcomes: Iterable[Outcome], abandons: Mapping[TopicPartition, Iterable[int]]
+) -> tuple[GivenUp, ...]:
+    """Say which brokers must not be started as they are, and return them."""
+    found = given_up(outcomes, abandons)
+    for one in found:
+        say(one.advice)
+    return found
 
 
 def look_after(
@@ -181,6 +254,11 @@ def look_after(
 
 
 def _say_what_stands_alone(groups: Sequence[ConsentGroup]) -> None:
-    for group in groups:
-        if group.why_alone:
-            say(f"{group.phrase}: needs a consent of its own: {group.why_alone}")
+    """Each reason once, with the first phrase that it asks for."""
+    alone = [one for one in groups if one.why_alone]
+    for why, number in Counter(one.why_alone for one in alone).items():
+        first = next(one for one in alone if one.why_alone == why)
+        if number == 1:
+            say(f"{first.phrase}: needs a consent of its own: {why}")
+        else:
+            say(f"{number:,} partitions need a consent each, as {first.phrase!r}: {why}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from console.output import say
+from services.contents_effort import Effort
 
 if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
@@ -53,11 +54,18 @@ def final(found: Iterable[Triage]) -> Triage:
 
 
 def appraised(
-    client: ReadClient, plan: Plan, source: str, duration: float, native_choice: str
+    client: ReadClient,
+    plan: Plan,
+    source: str,
+    duration: float,
+    native_choice: str,
+    gone: Collection[int] = (),
+    contents: Effort = Effort.BUDGET,
 ) -> tuple[Appraisal, Triage]:
     """*plan*, which messages call *source*, against evidence read now.
 
-    Brokers have *duration* seconds to answer. The plan elects somebody.
+    Brokers have *duration* seconds to answer; those of *gone* are not worth waiting for. The plan
+    elects somebody, whose *contents* are read.
 
     Raises:
         WrongCluster: the plan was made for another cluster.
@@ -73,6 +81,15 @@ def appraised(
     described = client.describe(Deadline.after(SNAPSHOT_SECONDS))
     require_cluster(plan, described.cluster_id, source)
     selection = select(client, tuple(plan.leaders))
-    judged = judge(client, selection.snapshot, selection.offline, duration, native_choice)
+    judged = judge(
+        client,
+        selection.snapshot,
+        selection.offline,
+        duration,
+        native_choice,
+        gone,
+        contents=contents,
+        chosen=lambda evidence: plan.leaders.get(evidence.partition),
+    )
     found = final(judged)
     return appraise(plan, selection, found.assessments), found

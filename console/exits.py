@@ -1,13 +1,13 @@
 """How every program of ours ends: one sentence on stderr, and an exit code with a meaning.
 
-==== =====================================================
+==== ================================================================================
 0    done
 1    failed, or partly failed
 2    usage: the command line or a file is wrong
 3    refused by a guard; nothing was changed
 4    outcome unknown: something was sent, no answer came
-130  interrupted
-==== =====================================================
+130  interrupted, by Ctrl-C, SIGTERM or a lost terminal; a run that a signal stopped, too
+==== ================================================================================
 
 A refusal for want of consent ends with the line ``consent: PHRASE`` on stderr. A traceback is
 never shown for an error that has a class; for one that has none it goes into a file.
@@ -18,12 +18,14 @@ from __future__ import annotations
 import gc
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from console.output import say
 from services.errors import BreakglassError, ConsentMissing
+from services.extras import in_vain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     import typer
 
 FAILED = 1
+REFUSED_BY_GUARD = 3
 INTERRUPTED = 130
 STDOUT = 1
 """The file descriptor, which is there even when sys.stdout has been replaced."""
@@ -42,6 +45,7 @@ def run_app(app: typer.Typer, name: str) -> int:
     from typer.main import get_command
 
     collect_cycles_seldom()
+    end_alike_by_any_signal()
     command = get_command(app)
     return guarded(lambda: command.main(prog_name=name))
 
@@ -56,20 +60,32 @@ def collect_cycles_seldom() -> None:
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 
 
+def end_alike_by_any_signal() -> None:
+    """Let SIGTERM and a lost terminal end a program as Ctrl-C does; what is ignored stays so."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+
+
 def guarded(run: Callable[[], object]) -> int:
     """Return the exit code of *run*; every error ends here, as a sentence."""
     tolerate_any_text()
     try:
         return flushed(_exit_code(run))
     except BreakglassError as error:
-        say(str(error))
-        if isinstance(error, ConsentMissing):
-            say(f"consent: {error.phrase}")
-        return error.exit_code
+        return _end_of_ours(error)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last one to see it: into a file, and say so
-        return _end_of_unexpected(error)
+        extra = in_vain(error)
+        return _end_of_unexpected(error) if extra is None else _end_of_ours(extra)
+
+
+def _end_of_ours(error: BreakglassError) -> int:
+    say(str(error))
+    if isinstance(error, ConsentMissing):
+        say(f"consent: {error.phrase}")
+    return error.exit_code
 
 
 def tolerate_any_text() -> None:

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
+from console.observed import say_observed
 from console.options import AsJson, connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
-from services.errors import UsageError
+from services.errors import UsageError, WrongCluster
 from services.words.moments import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from services.incident.election_words import Sighting
     from services.journal import UnreadableJournal
     from services.recovery.guarded.check_again import Answer
     from services.recovery.timeline.account import Account, Brief
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 app = new_app(
     "What was done to clusters from here: by whom, when, and how it ended.\n\nThe journals are "
-    "files of your state folder; but for `check` no cluster is asked. Times are UTC."
+    "files of your state folder; only `check` asks a cluster. --bootstrap-server and its siblings "
+    "say which cluster's journals are meant, and so does --cluster. Times are UTC."
 )
 
 Journals = Annotated[
@@ -32,20 +35,22 @@ Journals = Annotated[
 Named = Annotated[
     str | None, typer.Argument(metavar="[JOURNAL]", help="A name or a path (the newest).")
 ]
+Cluster = Annotated[
+    str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")
+]
 
 
 @app.command("list")
-def list_journals(
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="ID", help="Of this cluster only.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
+@connected
+def list_journals(connection: Connection, cluster: Cluster = None, as_json: AsJson = False) -> None:
     """List journals, newest first."""
+    from services.incident.observations import clusters_observed
     from services.recovery.timeline.account import Brief
     from services.recovery.timeline.shelf import Shelf
 
-    found = _all(Shelf(), cluster)
+    named = _cluster_named(connection, cluster)
+    found = _all(Shelf(), named)
+    say_observed(*([named] if named else clusters_observed()))
     if as_json:
         from services.recovery.timeline.document import list_document
 
@@ -62,9 +67,51 @@ def list_journals(
 
 
 @app.command()
-def show(journal: Named = None, as_json: AsJson = False) -> None:
+def observed(
+    cluster: Cluster = None,
+    acknowledge: Annotated[
+        bool, typer.Option("--acknowledge", help="Take note of it: consoles and triage stop.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List elections that were seen to cost records, newest first.
+
+    Consoles on this machine see them while they watch, and say so until somebody takes note.
+    """
+    from services.incident.election_words import sightings
+    from services.incident.observations import (
+        Observations,
+        clusters_observed,
+        observation_document,
+        unacknowledged,
+    )
+
+    stores = [Observations(one) for one in ([cluster] if cluster else clusters_observed())]
+    if acknowledge:
+        for store in stores:
+            store.acknowledge([one.key for one in unacknowledged(store.load())])
+    found = {store.cluster_id: store.load() for store in stores}
+    if as_json:
+        documents = [
+            {"cluster_id": cluster_id, **observation_document(one)}
+            for cluster_id, observations in found.items()
+            for one in observations
+        ]
+        print_json({"schema": 1, "observations": documents})
+    elif any(found.values()):
+        rows = [(id_, one) for id_, held in found.items() for one in sightings(held)]
+        print_table(OBSERVED_COLUMNS, [_sighting(id_, one) for id_, one in rows])
+    else:
+        say("No election was seen to cost records.")
+
+
+@app.command()
+@connected
+def show(
+    connection: Connection, journal: Named = None, cluster: Cluster = None, as_json: AsJson = False
+) -> None:
     """Show how it ended for each partition of a journal, and why."""
-    (account,) = _accounts([journal] if journal else [])
+    (account,) = _accounts([journal] if journal else [], connection, cluster)
     if as_json:
         from services.recovery.timeline.document import account_document
 
@@ -77,9 +124,15 @@ def show(journal: Named = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def timeline(journals: Journals = None, as_json: AsJson = False) -> None:
+@connected
+def timeline(
+    connection: Connection,
+    journals: Journals = None,
+    cluster: Cluster = None,
+    as_json: AsJson = False,
+) -> None:
     """Print what happened when, as text to be pasted into a ticket."""
-    accounts = _accounts(journals or [])
+    accounts = _accounts(journals or [], connection, cluster)
     if as_json:
         from services.recovery.timeline.document import timeline_document
 
@@ -99,7 +152,7 @@ def check(connection: Connection, journal: Named = None, as_json: AsJson = False
     """
     from services.recovery.guarded.check_again import check_again
 
-    (account,) = _accounts([journal] if journal else [])
+    (account,) = _accounts([journal] if journal else [], connection)
     with connection.reading() as client:
         found = check_again(client, account.view.path)
     left = len(found.remains.offline) + len(found.remains.led) + len(found.remains.left)
@@ -116,18 +169,55 @@ def check(connection: Connection, journal: Named = None, as_json: AsJson = False
     raise typer.Exit(4 if found.unsettled else 0)
 
 
-def _accounts(names: Sequence[str]) -> list[Account]:
-    """The journals of *names*; without any, the newest that can be read."""
+def _cluster_named(connection: Connection, cluster: str | None) -> str | None:
+    """The id of the cluster that is meant; None for any. A cluster is asked if it is named.
+
+    Raises:
+        Unreachable: the cluster that was named does not answer.
+        WrongCluster: `--cluster` has the id of another one.
+    """
+    if not connection.named:
+        return cluster
+    from services.kafka.wire.deadline import Deadline
+    from services.recovery.triage import SNAPSHOT_SECONDS
+
+    with connection.reading() as client:
+        found = client.describe(Deadline.after(SNAPSHOT_SECONDS)).cluster_id
+    if cluster not in (None, found):
+        raise WrongCluster(f"these addresses lead to cluster {found}, not to {cluster}: name one")
+    return found
+
+
+def _accounts(
+    names: Sequence[str], connection: Connection, cluster: str | None = None
+) -> list[Account]:
+    """The journals of *names*; without any, the newest of that cluster that can be read."""
     from services.recovery.timeline.account import Brief
     from services.recovery.timeline.shelf import Shelf, account_of
 
     shelf = Shelf()
-    if names:
-        return [shelf.named(one) for one in names]
-    newest = next((one for one in _all(shelf) if isinstance(one, Brief)), None)
-    if newest is None:
+    accounts = [shelf.named(name) for name in names]
+    if not accounts and not shelf.clusters():
         raise UsageError("There is no journal: nothing was changed from here.")
+    meant = _cluster_named(connection, cluster)
+    if accounts:
+        return [_of_cluster(account, meant) for account in accounts]
+    newest = next((one for one in _all(shelf, meant) if isinstance(one, Brief)), None)
+    if newest is None:
+        of = "" if meant is None else f" of cluster {meant}"
+        raise UsageError(
+            f"There is no journal{of} that can be read: nothing was changed from here."
+        )
     return [account_of(newest.path)]
+
+
+def _of_cluster(account: Account, cluster: str | None) -> Account:
+    if cluster not in (None, account.brief.cluster_id):
+        raise WrongCluster(
+            f"journal {account.brief.path} is of cluster {account.brief.cluster_id}, not of "
+            f"{cluster}: `breakglass journal list --cluster {cluster}` has those"
+        )
+    return account
 
 
 def _all(shelf: Shelf, cluster: str | None = None) -> list[Brief | UnreadableJournal]:
@@ -152,6 +242,13 @@ PARTITION_COLUMNS = (
     Column("Rescued"),
     Column("Reason"),
 )
+OBSERVED_COLUMNS = (
+    Column("Seen"),
+    Column("Cluster"),
+    Column("Who"),
+    Column("Acknowledged"),
+    Column("What", whole=True),
+)
 ANSWER_COLUMNS = (Column("Step"), Column("Topic-partition"), Column("Result"), Column("Reason"))
 
 
@@ -161,12 +258,21 @@ def _row(one: Brief) -> tuple[object, ...]:
     return one.name, one.cluster_id, one.who, one.what, one.stake, one.result, words_of(one.counts)
 
 
+def _sighting(cluster_id: str, one: Sighting) -> tuple[object, ...]:
+    noted = one.acknowledged_by or None
+    return time_text(one.seen_at_ms), cluster_id, one.who, noted, one.sentence
+
+
 def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
+    from services.recovery.timeline.ending import NOT_ELECTED
+
     for one in account.endings:
         leader = None if one.leader is None else f"b{one.leader}"
         saved = ", ".join(f"{it.records:,} of b{it.broker}: {it.path}" for it in one.rescued)
-        epoch, price = one.leader_epoch, one.price or None
-        yield one.partition, one.result, leader, epoch, price, saved or None, one.reason
+        epoch, price = one.leader_epoch, one.agreed or None
+        kept = "order not put back" if one.order_kept and one.result != NOT_ELECTED else ""
+        reason = "; ".join(filter(None, (one.reason, kept)))
+        yield one.partition, one.result, leader, epoch, price, saved or None, reason
 
 
 def _answer(one: Answer) -> tuple[object, ...]:

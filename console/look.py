@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from console.settings import THEMES, Settings, read_settings
 from screens.terminal import Terminal
+from services.contents_effort import Effort
 from services.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Look:
     refresh_seconds: float | None = None
     backups: tuple[str, ...] = ()
     """Places of topic backups that the settings name."""
+    contents: Effort | None = None
+    """How far the settings want contents of replicas to be read."""
     problems: tuple[str, ...] = ()
     """Settings and themes that cannot be used, a sentence each."""
 
@@ -67,6 +70,7 @@ def decide_look(options: LookOptions, folder: Path) -> Look:
         found.themes,
         settings.refresh_seconds,
         settings.backups,
+        settings.contents,
         tuple(problems),
     )
 
@@ -101,6 +105,13 @@ def _theme(
         problems.append(f"No theme is called {settings.theme!r}, as the settings say.")
         return None
     return settings.theme
+
+
+def theme_names(folder: Path) -> list[str]:
+    """The themes there are, with those in the config *folder*."""
+    from themes.files import read_themes
+
+    return _names(read_themes(folder / THEMES).themes)
 
 
 def _names(own: tuple[Theme, ...]) -> list[str]:

@@ -14,6 +14,39 @@ def names_in(text: str | None) -> tuple[str, ...]:
     return tuple(filter(None, (one.strip() for one in (text or "").split(","))))
 
 
+def broker_ids(given: Sequence[str] | None, option: str) -> tuple[int, ...]:
+    """The brokers that *option* names: ``4 7``, ``4,7``, ``b4``, or given again and again.
+
+    Raises:
+        UsageError: a word of it is no id.
+    """
+    from services.errors import UsageError
+    from services.words.broker_ids import brokers_among
+
+    try:
+        return brokers_among(given or ())
+    except ValueError:
+        raise UsageError(
+            f"{option} {' '.join(given or ())!r} names no brokers: write their ids, as 4 7 or 4,7."
+        ) from None
+
+
+def spread(args: Sequence[str], option: str) -> list[str]:
+    """*args* with *option* repeated before each id that follows its first, as in ``--gone 4 7``."""
+    from services.words.broker_ids import names_brokers
+
+    written: list[str] = []
+    first_comes = more_may_come = False
+    for word in args:
+        if more_may_come and names_brokers(word):
+            written.append(option)
+        else:
+            more_may_come = first_comes or word.startswith(f"{option}=")
+            first_comes = word == option
+        written.append(word)
+    return written
+
+
 def pairs_in(
     given: Sequence[str] | None, option: str, *, form: str = "NAME=VALUE", empty: bool = False
 ) -> dict[str, str]:

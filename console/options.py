@@ -8,7 +8,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from console import completion
 from console.wiring import Connection
+from services.contents_effort import Effort
 
 PANEL = "Connection"
 
@@ -18,20 +20,41 @@ _BOOTSTRAP = typer.Option(
 _COMMAND_CONFIG = typer.Option(
     "--command-config", metavar="FILE", help="Client properties with Kafka's own keys."
 )
-_PROFILE = typer.Option("--profile", metavar="NAME", help="A profile of your config folder.")
+_PROFILE = typer.Option(
+    "--profile",
+    metavar="NAME",
+    help="A profile of your config folder.",
+    autocompletion=completion.profiles,
+)
 _BROKER_ADDRESS = typer.Option(
     "--broker-address", metavar="ID=HOST:PORT", help="Where to reach a broker (repeatable)."
 )
 _LISTENER = typer.Option("--listener", metavar="NAME", help="Which listener of the brokers to use.")
 _NATIVE = typer.Option(
-    "--native-rpc", metavar="auto|off|KEY", help="Whether to use KIP-1275's own requests."
+    "--native-rpc",
+    metavar="auto|off|KEY",
+    help="Whether to use KIP-1275's own requests.",
+    autocompletion=completion.native_rpc,
 )
 _WRITE = typer.Option("--write", help="Allow this command to change the cluster.")
 
 Gone = Annotated[
-    list[int] | None,
+    list[str] | None,
     typer.Option(
-        "--gone", metavar="ID", help="A broker whose disk is lost: never waited for (repeatable)."
+        "--gone",
+        metavar="ID...",
+        help="Brokers whose disks are lost: never waited for (as 4 7, 4,7, or repeated).",
+    ),
+]
+"""Read it with `option_values.broker_ids`."""
+
+Theme = Annotated[
+    str | None,
+    typer.Option(
+        "--theme",
+        metavar="NAME",
+        help="How everything looks.",
+        autocompletion=completion.themes,
     ),
 ]
 
@@ -41,6 +64,14 @@ Duration = Annotated[
 DURATION_MS = 30_000
 """Its default, KIP-1275's."""
 
+VerifyContents = Annotated[
+    Effort,
+    typer.Option(
+        "--verify-contents",
+        case_sensitive=False,
+        help="How far a replica's batches are read before it is proposed.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, as JSON.")]
 

@@ -123,5 +123,7 @@ def _recorded(record: PartitionRecord | None, leader: int) -> dict[str, Any]:
             "approximate": loss.approximate,
         },
         "unread_at_least": unread_bound(record.evidence).at_least,
+        "abandons": loss.abandons,
+        "gone": record.gone,
         "why": why(record, leader),
     }

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from console.option_values import broker_ids
 from console.options import AsJson, connected
 from console.output import print_json, say
 from console.wiring import Connection
@@ -104,7 +105,8 @@ def prefer(
     connection: Connection,
     path: PlanFile,
     broker: Annotated[
-        list[int] | None, typer.Option("--broker", metavar="ID", help="A broker (repeatable).")
+        list[str] | None,
+        typer.Option("--broker", metavar="ID", help="A broker (repeatable, or as 4,7)."),
     ] = None,
     rack: Annotated[
         str | None, typer.Option("--rack", help="The brokers of a rack, asked of the cluster.")
@@ -118,12 +120,13 @@ def prefer(
     """
     from services.recovery.plan import edit as plan_edit
 
-    if not broker and rack is None:
+    named = broker_ids(broker, "--broker")
+    if not named and rack is None:
         raise UsageError("name brokers by --broker, a rack by --rack, or both")
 
     def change(plan: Plan) -> Plan:
         of_rack = frozenset() if rack is None else _brokers_in(connection, plan, path, rack)
-        return plan_edit.prefer(plan, of_rack | frozenset(broker or ()))
+        return plan_edit.prefer(plan, of_rack | frozenset(named))
 
     _edit(path, change, out, as_json=as_json)
 
@@ -131,7 +134,7 @@ def prefer(
 def never(
     path: PlanFile,
     brokers: Annotated[
-        list[int], typer.Argument(metavar="BROKER...", help="All that must not lead, at once.")
+        list[str], typer.Argument(metavar="BROKER...", help="All that must not lead, at once.")
     ],
     out: Out = None,
     as_json: AsJson = False,
@@ -143,7 +146,8 @@ def never(
     """
     from services.recovery.plan import edit as plan_edit
 
-    _edit(path, lambda plan: plan_edit.never(plan, *brokers), out, as_json=as_json)
+    named = broker_ids(brokers, "BROKER")
+    _edit(path, lambda plan: plan_edit.never(plan, *named), out, as_json=as_json)
 
 
 def least_loss(path: PlanFile, out: Out = None, as_json: AsJson = False) -> None:

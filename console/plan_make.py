@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from console.options import DURATION_MS, Duration, Gone, connected
+from console.option_values import broker_ids
+from console.options import DURATION_MS, Duration, Gone, VerifyContents, connected
 from console.output import say
 from console.partition_names import require_topics
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ def make(
     without_waiting: Annotated[
         bool,
         typer.Option(
-            "--without-waiting", help="Leave out what a broker's start would bring back whole."
+            "--without-waiting",
+            help="Leave out what a broker's start would bring back, whole or with more records.",
         ),
     ] = False,
     note: Annotated[
@@ -43,6 +46,7 @@ def make(
         typer.Option("--out", metavar="FILE", help="A new file for the plan (else stdout)."),
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
+    verify_contents: VerifyContents = Effort.BUDGET,
 ) -> None:
     """Propose a leader for every offline partition.
 
@@ -55,6 +59,7 @@ def make(
     from services.recovery.plan.make import make_plan
     from services.recovery.triage import triage
 
+    brokers_gone = broker_ids(gone, "--gone")
     if out is not None and out.exists():
         raise UsageError(f"{out} exists already and is kept: name another file.")
     with connection.reading() as client:
@@ -64,7 +69,8 @@ def make(
                 recovery_duration_ms / 1000,
                 topics=tuple(topic or ()),
                 native_choice=connection.native_rpc,
-                gone=gone or (),
+                gone=brokers_gone,
+                contents=verify_contents,
             )
         )
     require_topics(topic or (), found.snapshot)
@@ -73,7 +79,7 @@ def make(
         found.snapshot.cluster_id,
         found.snapshot.observed_at_ms,
         include_waiting=not without_waiting,
-        notes=(*(f"b{broker} was declared gone" for broker in gone or ()), *(note or ())),
+        notes=(*(f"b{broker} was declared gone" for broker in brokers_gone), *(note or ())),
     )
     if out is None:
         print(render_plan(made), end="")
@@ -103,13 +109,20 @@ def _say_made(made: Plan, found: Triage, out: Path | None) -> None:
 
 
 def _say_waiting(made: Plan) -> None:
-    """Elections that are not needed, if a broker can be started."""
+    """Elections that are not needed, or lose less, if a broker can be started."""
     waiting = [made.records[one] for one in made.leaders if made.records[one].verdict == "WAIT"]
+    whole = [one for one in waiting if one.comes_back_whole]
+    more = [one for one in waiting if not one.comes_back_whole]
+    if whole:
+        actions = ", ".join(sorted({one.action for one in whole}))
+        say(f"{len(whole):,} of these need no election if you can {actions}.")
+    if more:
+        actions = ", ".join(sorted({one.action for one in more}))
+        say(f"Before {len(more):,} of these are elected {actions} (down, may hold more).")
     if waiting:
-        actions = ", ".join(sorted({one.action for one in waiting}))
         say(
-            f"{len(waiting):,} of these need no election if you can {actions}: --without-waiting "
-            "leaves them out, --gone ID says that broker never returns with its disk."
+            "--without-waiting leaves them out, --gone ID says that broker never returns with its "
+            "disk."
         )
 
 

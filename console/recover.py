@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,20 @@ import typer
 
 from console.commands import new_app
 from console.consent import Consent, Phrases
-from console.options import DURATION_MS, AsJson, Duration, connected_for_writing
+from console.option_values import broker_ids
+from console.options import (
+    DURATION_MS,
+    AsJson,
+    Duration,
+    Gone,
+    VerifyContents,
+    connected_for_writing,
+)
 from console.output import print_json, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.resume import resume
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.words.inert import inert
 
@@ -48,6 +58,8 @@ def recover(
         typer.Option("--plan", metavar="FILE", help="A plan of ours, or one in Kafka's form."),
     ] = None,
     recovery_duration_ms: Duration = DURATION_MS,
+    gone: Gone = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
     consent: Phrases = None,
@@ -61,7 +73,18 @@ def recover(
     word = Consent(tuple(consent or ()))
     rescue = RescueChoice(without_rescue, rescue_to)
     duration = recovery_duration_ms / 1000
-    raise typer.Exit(recover_plan(connection, plan, duration, word, rescue, as_json=as_json))
+    raise typer.Exit(
+        recover_plan(
+            connection,
+            plan,
+            duration,
+            word,
+            rescue,
+            verify_contents,
+            as_json=as_json,
+            gone=broker_ids(gone, "--gone"),
+        )
+    )
 
 
 app.command("resume")(resume)
@@ -73,8 +96,10 @@ def recover_plan(
     duration: float,
     consent: Consent,
     rescue: RescueChoice,
+    contents: Effort = Effort.BUDGET,
     *,
     as_json: bool,
+    gone: Collection[int] = (),
 ) -> int:
     """Carry out the plan in *path*; returns the exit code."""
     from console.evidence import appraised
@@ -84,9 +109,11 @@ def recover_plan(
     read = opened(path).plan
     connection.require_write(f"recovering by {path}")
     with StopSignal() as stop, connection.reading() as client:
-        appraisal, found = appraised(client, read, str(path), duration, connection.native_rpc)
+        appraisal, found = appraised(
+            client, read, str(path), duration, connection.native_rpc, gone, contents
+        )
         call = _Call(
-            connection, client, path, read, appraisal, found, stop, consent, rescue, as_json
+            connection, client, path, read, appraisal, found, stop, consent, rescue, as_json, gone
         )
         return call.run()
 
@@ -105,11 +132,13 @@ class _Call:
     consent: Consent
     rescue: RescueChoice
     as_json: bool
+    gone: Collection[int] = ()
 
     def run(self) -> int:
         """Show, elect, look after; returns the exit code."""
+        from console.documents import given_up_brokers
         from console.past_end import past_end, say_past_end
-        from services.recovery.execution.target import Result, exit_code_of
+        from services.recovery.execution.target import Result
 
         electing = self._electing()
         self._report_skipped()
@@ -125,9 +154,13 @@ class _Call:
         groups = past_end(elected, self.appraisal.evidence)
         say_past_end(groups, "now")
         if self.as_json:
-            self._print(electing, open_transactions=left, groups_past_end=groups)
-        results = [one.result for one in self.appraisal.skipped]
-        return exit_code_of(results + [one.result for one in electing.outcomes])
+            self._print(
+                electing,
+                open_transactions=left,
+                groups_past_end=groups,
+                given_up=given_up_brokers(electing.given_up),
+            )
+        return electing.ended([one.result for one in self.appraisal.skipped])
 
     def _electing(self) -> Electing:
         from console.electing import Electing, report, report_aside
@@ -146,8 +179,11 @@ class _Call:
     def _wanted(self) -> list[Priced]:
         from services.recovery.guarded.priced import priced
 
-        evidence = self.appraisal.evidence
-        return [priced(evidence[one.partition], one) for one in self.appraisal.targets()]
+        evidence, records = self.appraisal.evidence, self.appraisal.plan.records
+        return [
+            priced(evidence[one.partition], one, {*records[one.partition].gone, *self.gone})
+            for one in self.appraisal.targets()
+        ]
 
     def _report_skipped(self) -> None:
         for one in self.appraisal.skipped:

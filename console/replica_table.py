@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from console.output import Column, print_table, say
+from services.words.contents import contents_text
 from services.words.figures import count, epochs_text, loss_text
 from services.words.moments import time_text
 
@@ -25,6 +26,7 @@ COLUMNS = (
     Column("Written epochs"),
     Column("Newest"),
     Column("If chosen loses", right=True),
+    Column("Contents"),
     Column("Remark"),
 )
 
@@ -57,6 +59,7 @@ def _row(assessment: Assessment, replica: ReplicaLog, remark: str) -> tuple[obje
         epochs_text(replica.epochs),
         time_text(replica.newest_ms),
         loss_text(assessment.loss_of(replica.broker)),
+        contents_text(replica),
         remark,
     )
 

@@ -1,4 +1,4 @@
-"""`breakglass rescue`: save what a plan will cut off, without electing anybody."""
+"""`breakglass rescue`: save what a plan will cut off, or a broker's log folder; elect nobody."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from console.commands import new_app
+from console.exits import FAILED, INTERRUPTED
 from console.options import DURATION_MS, AsJson, Duration, connected
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
+from services.errors import UsageError
 
 if TYPE_CHECKING:
     from services.recovery.plan.appraisal import Appraisal
@@ -28,8 +30,25 @@ app = new_app()
 def rescue(
     connection: Connection,
     plan: Annotated[
-        Path, typer.Option("--plan", metavar="FILE", help="A plan of ours, or one in Kafka's form.")
-    ],
+        Path | None,
+        typer.Option("--plan", metavar="FILE", help="A plan of ours, or one in Kafka's form."),
+    ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--from",
+            metavar="log:DIR",
+            help="Instead: a log folder of a broker that is down, or one replica's (repeatable).",
+        ),
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", help="Of a log folder, only this topic (repeatable)."),
+    ] = None,
+    while_running: Annotated[
+        bool,
+        typer.Option("--while-running", help="Read a log folder though its broker runs."),
+    ] = False,
     to: Annotated[
         Path | None,
         typer.Option("--to", metavar="DIR", help="Where to save it (your state folder)."),
@@ -52,7 +71,38 @@ def rescue(
     Each losing replica gets a topic backup in the Kafka Backup format, in
     DIR/cluster/time/b<broker>; look into it with `breakglass backup cat`. Reads the cluster
     only. Elections do the same by themselves, unless told --without-rescue.
+
+    --from log:DIR saves whole partitions from the disk of a broker that is down, and asks no
+    cluster; with --bootstrap-server only what the leaders of now do not hold. The folder is
+    only read. What is damaged is passed over and named (exit 1).
     """
+    from console.rescuing import default_folder
+
+    if (plan is None) == (not source):
+        raise UsageError("name either a plan or a log folder: --plan FILE, or --from log:DIR")
+    if source:
+        from console.rescue_log import FromLog, rescue_logs
+
+        folder = to or default_folder()
+        leaders = connection if connection.named else None
+        wanted = FromLog(tuple(source), tuple(topic or ()), folder, while_running, as_json, leaders)
+        raise typer.Exit(rescue_logs(wanted))
+    if plan is None or topic or while_running:
+        raise UsageError("--topic and --while-running belong to --from log:DIR: leave them out")
+    raise typer.Exit(
+        _rescue_by_plan(connection, plan, to, rate_limit, recovery_duration_ms / 1000, as_json)
+    )
+
+
+def _rescue_by_plan(
+    connection: Connection,
+    plan: Path,
+    to: Path | None,
+    rate_limit: int | None,
+    duration: float,
+    as_json: bool,
+) -> int:
+    """Save what the elections of *plan* cut off; returns the exit code."""
     from console.evidence import appraised
     from console.plan_edits import opened
     from console.rescuing import default_folder, rescuer
@@ -62,9 +112,7 @@ def rescue(
     read = opened(plan).plan
     with StopSignal() as stop:
         with connection.reading() as client:
-            appraisal, found = appraised(
-                client, read, str(plan), recovery_duration_ms / 1000, connection.native_rpc
-            )
+            appraisal, found = appraised(client, read, str(plan), duration, connection.native_rpc)
         stop.armed()
         cluster_id = found.snapshot.cluster_id
         rescuing = rescuer(connection, cluster_id, lambda: stop.requested, rate_limit)
@@ -76,7 +124,9 @@ def rescue(
         print_json(rescue_document(cluster_id, results))
     else:
         _print(results)
-    raise typer.Exit(0 if all(one.whole for one in results) else 1)
+    if all(one.whole for one in results):
+        return 0
+    return INTERRUPTED if stop.requested else FAILED
 
 
 def _rescue(rescuing: Rescuer, appraisal: Appraisal, folder: Path) -> list[Rescued]:

@@ -56,24 +56,31 @@ def carried_out(
         unknown = isinstance(error, OutcomeUnknown)
         journal.finish("unknown" if unknown else "failed", reason=str(error))
         raise
-    journal.finish("succeeded" if all(one.whole for one in done) else "partly failed")
+    journal.finish("succeeded" if all(one.complete for one in done) else "partly failed")
     return done
 
 
 def exit_code(done: Sequence[TopicRestored]) -> int:
-    """0 when every topic is whole."""
-    if all(one.whole for one in done):
+    """0 when every topic is whole, and nothing was missing in its backup."""
+    if all(one.complete for one in done):
         return 0
     return UNKNOWN if any(one.unknown for one in done) else FAILED
 
 
 def print_restored(done: Sequence[TopicRestored]) -> None:
-    """One line a topic."""
+    """One line a topic, and what its backup could not give back."""
     print_table(COLUMNS, map(_row, done))
+    for one in done:
+        for gap in one.gaps:
+            say(f"{one.target}  offsets of {gap} are not restored: the backup is damaged there")
+        if one.salvaged:
+            say(f"{one.target}  records were found again among damage of the backup")
 
 
 def _row(one: TopicRestored) -> tuple[object, ...]:
     verdict = {True: "identical", False: "differs", None: "not compared"}[one.verified]
+    if one.gaps and one.verified is not False:
+        verdict = "with gaps"
     figures = f"{one.records:,}", f"{one.bytes:,}", f"{len(one.groups_set):,}"
     return (one.target, *figures, "failed" if one.error else verdict)
 

@@ -16,7 +16,7 @@ from console.options import DURATION_MS, AsJson, Duration, connected_for_writing
 from console.output import Column, print_json, print_table, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
-from services.errors import WrongCluster
+from services.errors import UsageError, WrongCluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
     from services.recovery.choice import Left
     from services.recovery.execution.target import Outcome
+    from services.recovery.guarded.given_up import GivenUp
     from services.recovery.remains import Remains
     from services.recovery.rescue.results import Rescued
     from services.recovery.resume import Survey
@@ -36,9 +37,13 @@ DOING = "resuming a recovery"
 @connected_for_writing
 def resume(
     connection: Connection,
+    named: Annotated[
+        str | None,
+        typer.Argument(metavar="[JOURNAL]", help="A name or a path (the newest not done)."),
+    ] = None,
     journal: Annotated[
-        Path | None,
-        typer.Option("--journal", metavar="FILE", help="A journal (the newest that is not done)."),
+        str | None,
+        typer.Option("--journal", metavar="FILE", help="The same, as an option."),
     ] = None,
     undo: Annotated[
         bool, typer.Option("--undo", help="Put orders back instead, where nobody leads yet.")
@@ -57,7 +62,9 @@ def resume(
     """
     rescue = RescueChoice(without_rescue, rescue_to)
     word = Consent(tuple(consent or ()))
-    wanted = Request(journal, undo, recovery_duration_ms / 1000, rescue, word, as_json)
+    if named and journal and named != journal:
+        raise UsageError(f"{named} and --journal {journal} are two journals: name one")
+    wanted = Request(named or journal, undo, recovery_duration_ms / 1000, rescue, word, as_json)
     raise typer.Exit(resume_journal(connection, wanted))
 
 
@@ -65,7 +72,7 @@ def resume(
 class Request:
     """The options of one call."""
 
-    journal: Path | None
+    journal: str | None
     undo: bool
     duration: float
     rescue: RescueChoice
@@ -92,13 +99,16 @@ def resume_journal(connection: Connection, wanted: Request) -> int:
         return _Call(connection, client, stop, wanted, found).run()
 
 
-def _view(cluster_id: str, path: Path | None) -> JournalView | None:
-    """The journal in *path*, or the newest of this cluster that is not done."""
+def _view(cluster_id: str, name: str | None) -> JournalView | None:
+    """The journal of that *name* or path, or the newest of this cluster that is not done."""
     from services.journal import read
     from services.recovery.guarded.resumption import open_journals
+    from services.recovery.timeline.shelf import Shelf
 
-    if path is not None:
-        return _of_cluster(read(path), cluster_id)
+    if name is not None:
+        path = Path(name)
+        view = read(path) if "/" in name or path.exists() else Shelf().named(name).view
+        return _of_cluster(view, cluster_id)
     open_ones, unreadable = open_journals(cluster_id)
     for broken in unreadable:
         say(f"journal {broken.path} is passed over: {broken.reason}")
@@ -130,8 +140,9 @@ class _Call:
 
     def run(self) -> int:
         """Show what is left, carry on, look after; returns the exit code."""
-        from console.electing import look_after
-        from services.recovery.execution.target import Result, exit_code_of
+        from console.electing import ended, look_after, say_given_up
+        from services.recovery.execution.target import Result
+        from services.recovery.remains import abandons_of
 
         left = self._remains.left
         self._show()
@@ -139,13 +150,16 @@ class _Call:
         self._carry_on()
         for one in left:
             say(f"{one.partition}  left: {one.reason}")
+        given_up = say_given_up(self.outcomes, abandons_of(self.found.view))
         open_ones = look_after(self.client, self.outcomes)
         self._say_past_end()
         if self.wanted.as_json:
             cluster_id, path = self.found.snapshot.cluster_id, self.found.view.path
-            print_json(_document(cluster_id, path, self.outcomes, left, self.rescued, open_ones))
+            print_json(
+                _document(cluster_id, path, self.outcomes, left, self.rescued, open_ones, given_up)
+            )
         unresolved = [Result.REFUSED] * len(left)
-        return exit_code_of(unresolved + [one.result for one in self.outcomes])
+        return ended(self.outcomes, self.stop, [self.found.view.path], unresolved)
 
     def _say_past_end(self) -> None:
         from console.past_end import past_end, say_past_end
@@ -195,9 +209,10 @@ def _document(
     left: Sequence[Left] = (),
     rescued: Sequence[Rescued] = (),
     open_transactions: object = (),
+    given_up: Sequence[GivenUp] = (),
 ) -> dict[str, Any]:
     """What came of a journal, as JSON; without one there was nothing to resume."""
-    from console.documents import outcomes_document, rescued_partitions
+    from console.documents import given_up_brokers, outcomes_document, rescued_partitions
 
     told = outcomes_document(cluster_id, outcomes)
     return {
@@ -214,6 +229,7 @@ def _document(
         ],
         "rescued": rescued_partitions(rescued),
         "open_transactions": open_transactions,
+        "given_up": given_up_brokers(given_up),
     }
 
 
@@ -226,7 +242,9 @@ COLUMNS = (
 
 def _rows(found: Remains, *, undo: bool) -> Iterable[tuple[object, ...]]:
     for one in found.offline:
-        price = f" at the price of {one.price}" if one.price else ""
+        named = ", ".join(f"b{broker}" for broker in one.abandons)
+        abandons = f", abandoning {named}" if named else ""
+        price = f" at the price of {one.price}{abandons}" if one.price else ""
         what = "put its order back" if undo else f"elect it{price}"
         yield one.target.partition, f"b{one.target.designee}", what
     for one in found.led:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from console.commands import new_app
-from console.options import Gone, connected
+from console.option_values import broker_ids
+from console.options import Gone, Theme, connected
 from console.output import say
 from console.wiring import Connection
 from services.errors import ReadOnly, UsageError
+from services.extras import need
 
 if TYPE_CHECKING:
     from console.web.access import Access
@@ -36,35 +37,35 @@ def serve_dashboard(
         str, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any free one.")] = PORT,
-    theme: Annotated[
-        str | None, typer.Option("--theme", metavar="NAME", help="How everything looks.")
-    ] = None,
+    theme: Theme = None,
+    behind_tls: Annotated[
+        bool,
+        typer.Option("--behind-tls", help="Browsers come by https, through a proxy with TLS."),
+    ] = False,
     write: Annotated[bool, typer.Option("--write", help="Refused here.", hidden=True)] = False,
 ) -> None:
     """Show the read-only dashboard in a browser: what is offline and how the cluster is.
 
-    It listens on this machine alone; any other address takes a token, which is printed (or set
-    in BREAKGLASS_WEB_TOKEN). Nothing can be changed from a browser.
+    It listens on this machine alone, unless --host says otherwise, and answers who brings the
+    token, which is printed (or set in BREAKGLASS_WEB_TOKEN, and then not printed). Nothing can be
+    changed from a browser.
     """
     if write:
         raise ReadOnly(
             "the dashboard in a browser changes nothing: run `breakglass --write` on a terminal"
         )
-    access = _access(host)
+    access = _access(host, behind_tls=behind_tls)
     # Told now, rather than on each page.
     connection.access()
-    _serve(connection, tuple(gone or ()), access, port, theme)
+    _serve(connection, broker_ids(gone, "--gone"), access, port, theme)
 
 
-def _access(host: str) -> Access:
+def _access(host: str, *, behind_tls: bool) -> Access:
     """Raises UsageError where the extra is missing, or the token is no good."""
-    if find_spec("textual_serve") is None or find_spec("aiohttp") is None:
-        raise UsageError(
-            "the dashboard needs more than is installed: pip install 'breakglass[web]'"
-        )
+    need("web")
     from console.web.access import Access
 
-    return Access.for_host(host, os.environ.get(TOKEN) or None)
+    return Access.for_host(host, os.environ.get(TOKEN) or None, behind_tls=behind_tls)
 
 
 def _serve(
@@ -90,7 +91,8 @@ def _serve(
         stop = asyncio.Event()
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(one, stop.set)
-        await serve(dashboard, port, stop, lambda bound: say(f"Open {access.url(bound)}"))
+        behind = f" with the token of {TOKEN} at its end" if access.own else ""
+        await serve(dashboard, port, stop, lambda bound: say(f"Open {access.url(bound)}{behind}"))
         say("The dashboard has ended.")
 
     try:

@@ -6,6 +6,7 @@
     mouse = false                 # over ssh it is off unless said here
     ascii = true                  # draw with ASCII alone
     refresh-seconds = 5.0
+    verify-contents = "budget"    # or "full", "off": how far replicas are read before elections
     backups = ["/mnt/backups"]    # places of topic backups, beside those of the profile
 
 A setting that cannot be used is told of and left out: a console that does not open helps nobody.
@@ -19,6 +20,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from services.contents_effort import Effort
 
 FILE = "console.toml"
 THEMES = "themes"
@@ -37,6 +40,8 @@ class Settings:
     refresh_seconds: float | None = None
     backups: tuple[str, ...] = ()
     """Places of topic backups."""
+    contents: Effort | None = None
+    """How far the contents of replicas are read before they are proposed."""
     problems: tuple[str, ...] = ()
     """What cannot be used, a sentence each."""
 
@@ -102,6 +107,12 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
+def _effort(value: object) -> Effort:
+    if not isinstance(value, str) or value not in tuple(Effort):
+        raise _Unusable(f"it is not one of {', '.join(Effort)}")
+    return Effort(value)
+
+
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise _Unusable("it is not a list of texts in quotes")
@@ -114,4 +125,5 @@ _KNOWN: dict[str, tuple[str, Callable[[object], object]]] = {
     "ascii": ("ascii_only", _switch),
     "refresh-seconds": ("refresh_seconds", _seconds),
     "backups": ("backups", _texts),
+    "verify-contents": ("contents", _effort),
 }

@@ -26,7 +26,10 @@ class StopSignal:
 
     def __enter__(self) -> StopSignal:
         for one in _SIGNALS:
-            self._before[one] = signal.signal(one, self._on_signal)
+            # `nohup` has a lost terminal ignored, and means it. A shell that ignores Ctrl-C for
+            # what it runs in the background does not mean `kill -INT`.
+            if one is not signal.SIGHUP or signal.getsignal(one) is not signal.SIG_IGN:
+                self._before[one] = signal.signal(one, self._on_signal)
         return self
 
     def __exit__(

@@ -9,10 +9,13 @@ import typer
 
 from console.commands import new_app
 from console.evidence import say_missing_acls
-from console.options import DURATION_MS, AsJson, Duration, Gone, connected
+from console.observed import say_observed
+from console.option_values import broker_ids
+from console.options import DURATION_MS, AsJson, Duration, Gone, VerifyContents, connected
 from console.output import Column, print_json, print_table, say
 from console.partition_names import require_topics
 from console.wiring import Connection
+from services.contents_effort import Effort
 
 if TYPE_CHECKING:
     from services.incident.cells import Listed
@@ -37,6 +40,7 @@ def triage(
     replicas: Annotated[
         bool, typer.Option("--show-replica-info", help="What every replica holds.")
     ] = False,
+    verify_contents: VerifyContents = Effort.BUDGET,
     as_json: AsJson = False,
 ) -> None:
     """Judge every offline partition: a verdict, an action, and what each choice loses.
@@ -53,7 +57,8 @@ def triage(
             recovery_duration_ms / 1000,
             topics=topics,
             native_choice=connection.native_rpc,
-            gone=gone or (),
+            gone=broker_ids(gone, "--gone"),
+            contents=verify_contents,
         ):
             require_topics(topics, found.snapshot)
             if as_json:
@@ -63,6 +68,7 @@ def triage(
                 show(found, each=each, replicas=replicas)
             if found.final:
                 say_missing_acls(found)
+                say_observed(found.snapshot.cluster_id)
 
 
 def document(found: Triage) -> dict[str, object]:
@@ -130,8 +136,7 @@ def _lines(found: Triage, *, each: bool) -> Iterator[Listed]:
     from services.incident.order import ordered
     from services.incident.row import bare_row, row_partition
 
-    now_ms = found.snapshot.observed_at_ms
-    rows = sorted((bare_row(one, now_ms) for one in found.assessments), key=row_partition)
+    rows = sorted(map(bare_row, found.assessments), key=row_partition)
     for group in grouped(ordered(rows)):
         if each or len(group.rows) <= GROUPED_ABOVE:
             yield from group.rows

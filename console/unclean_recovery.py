@@ -15,10 +15,13 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
-from console.options import connected, connected_for_writing
+from console.exits import FAILED, INTERRUPTED
+from console.option_values import broker_ids
+from console.options import Gone, VerifyContents, connected, connected_for_writing
 from console.output import say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
 from console.wiring import Connection
+from services.contents_effort import Effort
 from services.errors import UsageError
 from services.words.inert import inert
 
@@ -85,8 +88,10 @@ def unclean_recovery(
     automated_recovery: Automated = False,
     path_to_json_file: PathToJson = None,
     all_offline_partitions: AllOffline = False,
+    gone: Gone = None,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
     consent: Phrases = None,
 ) -> None:
     """Recover offline partitions by designated elections (KIP-1275), guarded.
@@ -103,6 +108,8 @@ def unclean_recovery(
         path_to_json_file,
         all_offline_partitions,
         RescueChoice(without_rescue, rescue_to),
+        verify_contents,
+        broker_ids(gone, "--gone"),
     )
     if automated_recovery:
         connection.require_write("--automated-recovery")
@@ -123,6 +130,7 @@ def kafka_unclean_recovery(
     all_offline_partitions: AllOffline = False,
     without_rescue: WithoutRescue = False,
     rescue_to: RescueTo = None,
+    verify_contents: VerifyContents = Effort.BUDGET,
 ) -> None:
     """Recover offline partitions by electing the replicas with the best logs (KIP-1275).
 
@@ -139,6 +147,7 @@ def kafka_unclean_recovery(
         path_to_json_file,
         all_offline_partitions,
         RescueChoice(without_rescue, rescue_to),
+        verify_contents,
     )
     armed = connection.armed() if automated_recovery else connection
     raise typer.Exit(recover(armed, wanted, Consent(implied=True)))
@@ -156,6 +165,9 @@ class Request:
     path: Path | None
     all_offline: bool
     rescue: RescueChoice
+    contents: Effort = Effort.BUDGET
+    gone: tuple[int, ...] = ()
+    """Brokers whose disks are lost; the KIP's own command knows none."""
 
     def __post_init__(self) -> None:
         if not (self.show_replica_info or self.output or self.automated):
@@ -219,8 +231,10 @@ class _Call:
         if last is not None:
             self._finish(last)
         electing.look_after()
-        code = electing.exit_code
-        return 1 if self.failures and code != OUTCOME_UNKNOWN else code
+        code = electing.ended()
+        if code == OUTCOME_UNKNOWN or not self.failures:
+            return code
+        return INTERRUPTED if self.stop.requested else FAILED
 
     def _judge(self) -> Any:
         from services.recovery.triage import judge
@@ -231,7 +245,9 @@ class _Call:
             self.selection.offline,
             self.wanted.recovery_duration_ms / 1000,
             self.connection.native_rpc,
+            self.wanted.gone,
             stop=lambda: self.stop.requested,
+            contents=self.wanted.contents,
         )
 
     def _report_left(self, dealt_with: set[TopicPartition]) -> None:
@@ -311,7 +327,8 @@ def _priced(found: Triage, choice: Choice) -> list[Priced]:
     from services.recovery.guarded.priced import priced
 
     by_partition = {one.partition: one for one in found.assessments}
-    return [priced(by_partition[one.partition].evidence, one) for one in choice.targets]
+    found_for = [(by_partition[one.partition], one) for one in choice.targets]
+    return [priced(judged.evidence, target, judged.gone) for judged, target in found_for]
 
 
 def main() -> int:

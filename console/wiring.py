@@ -32,6 +32,12 @@ class Connection:
 
             native_key(self.native_rpc)
 
+    @property
+    def named(self) -> bool:
+        """Whether the command line itself names a cluster, not the environment."""
+        given = self.options
+        return bool(given.bootstrap_server or given.profile or given.command_config)
+
     def armed(self) -> Connection:
         """The same connection, allowed to change the cluster."""
         return replace(self, write=True)

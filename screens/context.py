@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from screens.terminal import Terminal
     from services.browse.schemas import Schemas
     from services.incident.incident import Incident
+    from services.incident.observations import Observation
     from services.kafka.read_client import ReadClient
+    from services.model import TopicPartition
     from services.session import Power, ReadAccess
 
 REFRESH_SECONDS = 2.0
@@ -40,6 +42,12 @@ class Watching(Protocol):
     def declare_gone(self, brokers: Collection[int]) -> None:
         """Wait for nothing from *brokers* any more, and from no others."""
 
+    def agreed(self, designees: Mapping[TopicPartition, int]) -> None:
+        """The operator agrees to these leaders: their election is no alarm."""
+
+    def acknowledge(self) -> tuple[Observation, ...]:
+        """Take note of what was seen so far; returns all of it."""
+
     def close(self) -> None:
         """End every wait at once."""
 
@@ -59,6 +67,15 @@ class Known:
     """Seconds between two refreshes."""
     paused: bool = False
     """A mutation runs: nothing is read beside it."""
+    observations: tuple[Observation, ...] = ()
+    """Elections that were seen to cost records, the newest first."""
+    unwritten: str = ""
+    """Why they could not be written down; empty when they were."""
+
+    @property
+    def alarming(self) -> bool:
+        """Something was seen of which nobody has taken note."""
+        return any(not one.acknowledged for one in self.observations)
 
     def age(self, now: float) -> float | None:
         """Seconds since the last truth was read; None before the first."""

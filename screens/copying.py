@@ -5,11 +5,11 @@ from __future__ import annotations
 from screens.messages import CopyAsked
 
 
-def copied(message: CopyAsked) -> str:
-    """What is told after *message*'s text was sent."""
+def copied(message: CopyAsked) -> tuple[str, str]:
+    """What is said after *message*'s text was sent: that it was, and why it may not arrive."""
     lines = message.text.count("\n") + 1
-    size = f"{lines} lines" if lines > 1 else f"{len(message.text)} characters"
+    size = f"{lines:,} lines" if lines > 1 else f"{len(message.text):,} characters"
     return (
-        f"Sent {message.what} ({size}) to the terminal's clipboard. It gives no receipt: if "
-        "nothing arrives, the terminal or tmux refuses OSC 52."
+        f"Sent to the clipboard (no receipt): {message.what} ({size}).",
+        "If nothing arrives, the terminal or tmux refuses OSC 52.",
     )

@@ -1,17 +1,19 @@
-"""The keys of the screen it was opened on, made from the bindings themselves."""
+"""What the words mean, and the keys of the screen it was opened on, made from the bindings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 from textual.app import App
 from textual.binding import ActiveBinding, Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.screen import Screen
 
+from screens.legend import legend_table
 from screens.widgets.overlay import Overlay
 from themes.roles import Role, role_style
 
@@ -27,8 +29,11 @@ class HelpLine(NamedTuple):
 
 
 class HelpScreen(Overlay):
-    """A list of keys over the screen; Esc closes it."""
+    """The words and the keys over the screen; Esc closes it."""
 
+    DEFAULT_CSS = """
+    HelpScreen > VerticalScroll { width: 80; }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,q", "dismiss", "Close"),
     ]
@@ -37,10 +42,26 @@ class HelpScreen(Overlay):
         super().__init__()
         self._title, self._about, self._lines = title, about, tuple(lines)
 
+    def on_mount(self) -> None:
+        self.call_after_refresh(self._say_how)
+
+    def _say_how(self) -> None:
+        box = self.query_one(VerticalScroll)
+        more = "PgDn: more, " if box.max_scroll_y else ""
+        box.border_subtitle = f"{more}Esc: close"
+
     def content(self) -> RenderableType:
-        table = Table(
-            box=None, pad_edge=False, show_header=False, title=self._heading(), expand=True
+        heading = role_style(self.app, Role.HEADING)
+        return Group(
+            Text("What the words mean", heading),
+            legend_table(self.app),
+            Text(f"\n{self._title}: its keys", heading),
+            *([Text(self._about)] if self._about else []),
+            self._keys(),
         )
+
+    def _keys(self) -> Table:
+        table = Table(box=None, pad_edge=False, show_header=False, expand=True)
         table.add_column(no_wrap=True)
         table.add_column(ratio=1)
         where = ""
@@ -56,16 +77,12 @@ class HelpScreen(Overlay):
             )
         return table
 
-    def _heading(self) -> Text:
-        text = Text(self._title, role_style(self.app, Role.HEADING), justify="left")
-        return text.append(f"\n{self._about}\n", "") if self._about else text
-
 
 def help_lines(screen: Screen[Any]) -> tuple[HelpLine, ...]:
-    """Everything that *screen* and what is focused on it answer to."""
+    """Everything that *screen* and what is focused on it answer to, as far as it is ours."""
     merged: dict[tuple[str, str], list[ActiveBinding]] = {}
     for active in screen.active_bindings.values():
-        if active.binding.description:
+        if active.binding.description and not _in_textuals_words(active):
             place = (_where(active), active.binding.action)
             merged.setdefault(place, []).append(active)
     lines = [_line(where, held, screen.app) for (where, _), held in merged.items()]
@@ -74,6 +91,19 @@ def help_lines(screen: Screen[Any]) -> tuple[HelpLine, ...]:
 
 _ORDER = ("this screen", "in the list", "everywhere")
 _TEXTUALS_OWN = frozenset(one.action for one in Screen.BINDINGS if isinstance(one, Binding))
+
+
+def _in_textuals_words(active: ActiveBinding) -> bool:
+    """Whether a class of Textual's binds it: what scrolls a box is no key of ours to tell of."""
+    return any(
+        isinstance(bound, Binding)
+        and active.binding.description == bound.description
+        and active.tooltip == bound.tooltip
+        and active.binding.key in bound.key.split(",")
+        for owner in type(active.node).__mro__
+        if owner.__module__.startswith("textual.")
+        for bound in vars(owner).get("BINDINGS", ())
+    )
 
 
 def _where(active: ActiveBinding) -> str:

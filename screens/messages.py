@@ -19,6 +19,7 @@ from services.model import TopicPartition
 if TYPE_CHECKING:
     from services.divergence.address import Address
     from services.incident.incident import Incident
+    from services.incident.observations import Observation
     from services.recovery.plan.document import Plan
     from services.recovery.timeline.account import Brief
 
@@ -78,6 +79,13 @@ class Interrupted(Message):
     """SIGTERM or SIGHUP: finish what is under way, begin nothing, end."""
 
     exit_code: int
+
+
+@dataclass(eq=False)
+class Acknowledged(Message):
+    """The operator has taken note of what was seen: *observations* are all there are."""
+
+    observations: Sequence[Observation]
 
 
 @dataclass(eq=False)

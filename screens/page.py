@@ -31,7 +31,22 @@ class Page(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "ask_refresh", "Refresh", show=False, tooltip="Read everything again"),
-        Binding("question_mark", "help", "Help", show=False, tooltip="These keys"),
+        Binding("question_mark", "help", "Help", show=False, tooltip="These words and keys"),
+        Binding("tab", "app.focus_next", "Next", show=False, tooltip="The next list or field"),
+        Binding(
+            "shift+tab",
+            "app.focus_previous",
+            "Previous",
+            show=False,
+            tooltip="The list or field before",
+        ),
+        Binding(
+            "ctrl+c,super+c",
+            "screen.copy_text",
+            "Copy",
+            show=False,
+            tooltip="Copy what the mouse has selected",
+        ),
     ]
 
     def __init__(self, context: Context) -> None:

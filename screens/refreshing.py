@@ -63,6 +63,8 @@ class Refresher:
             known.failure = str(message.error)
         else:
             known.incident, known.failure = message.incident, ""
+            known.observations = message.incident.observations
+            known.unwritten = message.incident.unwritten
             if self._dated != message.generation:
                 # What a refresh tells later is more evidence beside the same metadata: countdowns
                 # and the age of what is shown go by that.

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from services.errors import BreakglassError, ClusterError
+from services.extras import in_vain
 
 REPORT = "please report it"
 
 
 def in_words(error: Exception, failed: str) -> str:
     """What *error* says; one that nobody expected says that *failed*, and how."""
-    if isinstance(error, BreakglassError):
-        return str(error)
+    if (ours := _known(error)) is not None:
+        return str(ours)
     return f"{failed} ({type(error).__name__}: {error})"
 
 
 def as_ours(error: Exception, failed: str, then: str = REPORT) -> BreakglassError:
     """*error*, or for one that nobody expected that *failed*; *then* is what the operator does."""
-    if isinstance(error, BreakglassError):
-        return error
+    if (ours := _known(error)) is not None:
+        return ours
     return ClusterError(f"{in_words(error, failed)}: {then}")
 
 
@@ -25,3 +26,7 @@ def of_step(error: Exception, changed: str) -> BreakglassError:
     """*error* of a guarded step; *changed* is a word for what the step changes."""
     look = f"look at the journal and at the {changed}, and {REPORT}"
     return as_ours(error, "this step ended unexpectedly", look)
+
+
+def _known(error: Exception) -> BreakglassError | None:
+    return error if isinstance(error, BreakglassError) else in_vain(error)

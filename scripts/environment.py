@@ -1,6 +1,7 @@
 """Make ``.venv`` what requirements/dev.txt says, or see at once that it is.
 
-``python -m scripts.environment`` needs Python's standard library alone: neither pip nor venv.
+``python -m scripts.environment`` needs Python's standard library alone: neither pip nor venv. With
+a name it makes a second environment: ``python3.13 -m scripts.environment .venv-3.13``.
 A stamp in the environment holds the hash of all that it was made from; while it fits, nothing is
 run and no network is used. uv never downloads a Python here: it takes the one that runs this.
 """
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.find_uv import find_uv
@@ -20,10 +22,27 @@ from scripts.package_index import uv_settings
 from scripts.uv_wheel import NoUv
 
 ROOT = Path(__file__).resolve().parent.parent
-ENVIRONMENT = ROOT / ".venv"
-STAMP = ENVIRONMENT / "breakglass.stamp"
-PYTHON = ENVIRONMENT / "bin" / "python"
 INPUTS = ("pyproject.toml", "requirements/dev.txt", "scripts/environment.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A folder of this checkout with an interpreter and all packages in it."""
+
+    name: str = ".venv"
+
+    @property
+    def python(self) -> Path:
+        return ROOT / self.name / "bin" / "python"
+
+    @property
+    def stamp(self) -> Path:
+        return ROOT / self.name / "breakglass.stamp"
+
+    def ready(self) -> bool:
+        """Whether it is there and was made from what is there now."""
+        made = self.python.exists() and self.stamp.exists()
+        return made and self.stamp.read_text() == fingerprint()
 
 
 def fingerprint() -> str:
@@ -39,15 +58,10 @@ def base_python() -> str:
     return str(getattr(sys, "_base_executable", sys.executable))
 
 
-def ready() -> bool:
-    """Whether the environment is there and was made from what is there now."""
-    return PYTHON.exists() and STAMP.exists() and STAMP.read_text() == fingerprint()
-
-
-def make(uv: Path, environ: Mapping[str, str]) -> None:
+def make(environment: Environment, uv: Path, environ: Mapping[str, str]) -> None:
     """Install exactly what is pinned, then the project itself as a link to this checkout."""
     settings = {**uv_settings(environ), **environ, "UV_PYTHON_DOWNLOADS": "never"}
-    into = ("--python", str(PYTHON))
+    into = ("--python", str(environment.python))
 
     def run(*arguments: str, quiet: bool = False) -> bool:
         command = [str(uv), *arguments, "--quiet"]
@@ -56,9 +70,10 @@ def make(uv: Path, environ: Mapping[str, str]) -> None:
         )
         return done.returncode == 0
 
-    STAMP.unlink(missing_ok=True)
-    if not usable(PYTHON):
-        run("venv", "--no-project", "--allow-existing", "--python", base_python(), ".venv")
+    environment.stamp.unlink(missing_ok=True)
+    if not usable(environment.python):
+        new = ("venv", "--no-project", "--allow-existing", "--python", base_python())
+        run(*new, environment.name)
     sync = ("pip", "sync", "--require-hashes", *into, "requirements/dev.txt")
     # From uv's cache if all of it is there: then a changed checkout needs no network either.
     if not run(*sync, "--offline", quiet=True):
@@ -66,7 +81,7 @@ def make(uv: Path, environ: Mapping[str, str]) -> None:
     run(
         "pip", "install", "--no-deps", "--no-build-isolation", "--offline", *into, "--editable", "."
     )
-    STAMP.write_text(fingerprint())
+    environment.stamp.write_text(fingerprint())
 
 
 def usable(python: Path) -> bool:
@@ -79,25 +94,26 @@ def usable(python: Path) -> bool:
     return answer.stdout.strip() == sys.version.strip()
 
 
-def main() -> int:
-    """Make the environment if it is not ready; returns the exit code."""
+def main(*names: str) -> int:
+    """Make the environment of that name if it is not ready; returns the exit code."""
+    environment = Environment(*names)
     # Two makes at once, say of demo and test, take turns.
     with (ROOT / "pyproject.toml").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if ready():
+        if environment.ready():
             return 0
         try:
             uv = find_uv(os.environ)
-            print("Installing the pinned packages into .venv", file=sys.stderr)
-            make(uv, os.environ)
+            print(f"Installing the pinned packages into {environment.name}", file=sys.stderr)
+            make(environment, uv, os.environ)
         except NoUv as problem:
             print(problem, file=sys.stderr)
             return 1
         except subprocess.CalledProcessError as problem:
-            print("uv could not make .venv; what it said is above.", file=sys.stderr)
+            print(f"uv could not make {environment.name}; what it said is above.", file=sys.stderr)
             return problem.returncode
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -151,7 +151,7 @@ async def diff() -> AsyncIterator[BreakglassApp]:
     """Around the offset where two replicas diverge."""
     async with replicas.opened(logs(), size=SIZE, clock=stopped_clock) as shown:
         await shown.at_offset(100)
-        await shown.until(lambda: "Then ! 23 differ" in shown.told, "the totals")
+        await shown.until(lambda: "Then ! 23 offsets hold" in shown.told, "the totals")
         await shown.settled()
         yield shown.app
 

@@ -89,6 +89,27 @@ class ClusterLock:
             os.close(descriptor)
 
 
+def signature(cluster_id: str, folder: Path) -> dict[str, Any]:
+    """Who holds the lock of *cluster_id* in *folder*: ``who``, ``pid``, ``since``; empty if nobody.
+
+    The file is only read. One that a killed process left is signed and held by nobody.
+    """
+    path = folder / f"{file_name(cluster_id)}.lock"
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return {}
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _signature(os.pread(descriptor, 4096, 0))
+    except OSError:
+        return {}
+    finally:
+        os.close(descriptor)
+    return {}
+
+
 def _sign(descriptor: int) -> None:
     now = datetime.now(UTC).isoformat(timespec="seconds")
     signature = {"who": operator(), "pid": os.getpid(), "since": now}

@@ -42,6 +42,8 @@ class Stake:
     price: Price
     why_alone: str = ""
     """Why it is agreed to on its own (internal topic, loss unknown); empty for the bulk."""
+    abandons: tuple[int, ...] = ()
+    """Brokers whose unread logs it gives up, in the order of their ids; they have no price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,38 +53,67 @@ class ConsentGroup:
     partitions: tuple[TopicPartition, ...]
     price: Price
     why_alone: str = ""
-    """Why this one partition needs a phrase of its own; empty for the bulk."""
+    """Why one partition needs a phrase of its own; empty for the bulk."""
+    abandons: tuple[int, ...] = ()
+    """Brokers whose unread logs are given up, of each of the partitions."""
 
     @property
     def phrase(self) -> str:
         """What has to be typed."""
-        return consent_phrase(self.partitions, self.price)
+        return consent_phrase(self.partitions, self.price, self.abandons)
 
 
 def consent_groups(stakes: Iterable[Stake]) -> tuple[ConsentGroup, ...]:
-    """One group for each of *stakes* that stands alone, in their order, then one for the rest."""
+    """One group for each of *stakes* that stands alone, in their order, then the rest in bulk.
+
+    Of the rest, those that abandon the same brokers are one group; those that abandon nobody
+    come first.
+    """
     alone: list[ConsentGroup] = []
-    bulk: list[Stake] = []
+    bulk: dict[tuple[int, ...], list[Stake]] = {}
     for one in stakes:
         if one.why_alone:
-            alone.append(ConsentGroup((one.partition,), one.price, one.why_alone))
+            group = ConsentGroup((one.partition,), one.price, one.why_alone, one.abandons)
+            alone.append(group)
         else:
-            bulk.append(one)
-    if not bulk:
-        return tuple(alone)
-    partitions = tuple([one.partition for one in bulk])
-    return (*alone, ConsentGroup(partitions, total_price([one.price for one in bulk])))
+            bulk.setdefault(one.abandons, []).append(one)
+    return (*alone, *(_together(bulk[brokers], brokers) for brokers in sorted(bulk)))
 
 
-def consent_phrase(targets: Sequence[TopicPartition], price: Price) -> str:
+def implied_groups(groups: Iterable[ConsentGroup]) -> tuple[ConsentGroup, ...]:
+    """*groups* as they are agreed to where nobody types a phrase: those of one reason together."""
+    alike: dict[tuple[str, tuple[int, ...]], list[ConsentGroup]] = {}
+    for one in groups:
+        alike.setdefault((one.why_alone, one.abandons), []).append(one)
+    return tuple(
+        ConsentGroup(
+            tuple([partition for one in held for partition in one.partitions]),
+            total_price([one.price for one in held]),
+            why,
+            abandons,
+        )
+        for (why, abandons), held in alike.items()
+    )
+
+
+def _together(stakes: Sequence[Stake], abandons: tuple[int, ...]) -> ConsentGroup:
+    price = total_price([one.price for one in stakes])
+    return ConsentGroup(tuple([one.partition for one in stakes]), price, abandons=abandons)
+
+
+def consent_phrase(
+    targets: Sequence[TopicPartition], price: Price, abandons: Sequence[int] = ()
+) -> str:
     """What has to be typed: ``orders-3 lose 50``; in bulk ``1,874 partitions lose 0``.
 
+    Brokers whose unread logs are given up are named: ``orders-3 lose 0 and abandon b2, b3``.
     Raises ValueError for no target: there is nothing to agree to.
     """
     if not targets:
         raise ValueError("consent needs a target")
     named = str(targets[0]) if len(targets) == 1 else f"{len(targets):,} partitions"
-    return f"{named} lose {price}"
+    given_up = f" and abandon {', '.join(f'b{one}' for one in abandons)}" if abandons else ""
+    return f"{named} lose {price}{given_up}"
 
 
 def require_consent(given: str | None, phrase: str) -> None:

@@ -7,6 +7,7 @@
     │   ├── MalformedInput                           an unreadable file, with line and column
     │   ├── UnsupportedSchema                        a file written by a newer version
     │   ├── WrongCluster                             a plan made for another cluster
+    │   ├── MissingExtra                             a part of Breakglass that is not installed
     │   └── BadConnectionSettings                    client properties or a profile that cannot work
     ├── Refused                             exit 3   a guard said no; nothing was changed
     │   ├── ReadOnly                                 --write is missing
@@ -64,6 +65,10 @@ class UnsupportedSchema(UsageError):
 
 class WrongCluster(UsageError):
     """A plan or a bundle made for another cluster id."""
+
+
+class MissingExtra(UsageError):
+    """A part of Breakglass that is not installed; names the extra that brings it."""
 
 
 class BadConnectionSettings(UsageError):

@@ -17,6 +17,7 @@ from uuid import UUID
 from services.clock import now_ms
 from services.cluster_lock import ClusterLock, file_name, operator, private_folder
 from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
+from services.journal_reserve import FULL, Reserve
 from services.journal_view import SCHEMA, UNKNOWN, Items, JournalView, Kind, missing_field, read
 from services.model import TopicPartition, Unknown
 from services.state_folder import state_folder
@@ -48,6 +49,7 @@ class Journal:
         self._written = (0, 0)
         """Bytes and entries on disk: one value, so that an interrupt finds both or neither."""
         self._writing = threading.Lock()
+        self._reserve: Reserve | None = None
 
     @classmethod
     def open(cls, cluster_id: str, folder: Path | None = None) -> Self:
@@ -114,6 +116,27 @@ class Journal:
             self._append(line.encode() + b"\n")
             return seq
 
+    def reserve(self, size: int) -> None:
+        """Keep *size* bytes free for what is still to be written, until `close`.
+
+        Raises:
+            StorageError: there is no room; says how much is needed and where.
+        """
+        with self._writing:
+            held, self._reserve = self._reserve, None
+            if held is not None:
+                held.close()
+            if size <= 0:
+                return
+            folder = self.path.parent
+            try:
+                self._reserve = Reserve.take(folder, size)
+            except OSError as error:
+                raise StorageError(
+                    f"the journal of this needs {size:,} bytes in {folder} and cannot have them "
+                    f"({error.strerror}), so nothing was sent: free space there, then run it again"
+                ) from error
+
     def plan(self, digest: str, evidence_digest: str, items: Items, **details: Any) -> int:
         """Write down the plan that is about to be agreed to."""
         return self.record(
@@ -152,6 +175,8 @@ class Journal:
             descriptor, self._descriptor = self._descriptor, None
             if descriptor is not None:
                 os.close(descriptor)
+            if self._reserve is not None:
+                self._reserve.close()
             self._lock.release()
 
     def __enter__(self) -> Self:
@@ -173,8 +198,7 @@ class Journal:
             raise StorageError(f"journal {self.path} is closed: resume it to go on")
         end, entries = self._written
         try:
-            _write(self._descriptor, line)
-            os.fsync(self._descriptor)
+            self._put(self._descriptor, line)
             self._written = (end + len(line), entries + 1)
         except OSError as error:
             self._cut()
@@ -182,6 +206,25 @@ class Journal:
         except BaseException:
             self._cut()
             raise
+
+    def _put(self, descriptor: int, line: bytes) -> None:
+        """Write *line* to the disk; on a full one, into what was reserved.
+
+        Raises: OSError.
+        """
+        while True:
+            try:
+                _write(descriptor, line)
+                os.fsync(descriptor)
+            except OSError as error:
+                if error.errno not in FULL or not self._given(len(line)):
+                    raise
+                os.ftruncate(descriptor, self._written[0])
+            else:
+                return
+
+    def _given(self, size: int) -> bool:
+        return self._reserve is not None and self._reserve.give(size)
 
     def _cut(self) -> None:
         """Take off what is behind the last whole line; a journal that cannot be cut is closed."""

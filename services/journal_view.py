@@ -11,10 +11,14 @@ from typing import Any
 
 from services.errors import MalformedInput, StorageError, UnsupportedSchema
 from services.model import TopicPartition
+from services.regular_file import read_regular
 
 SCHEMA = 1
 UNKNOWN = "unknown"
 """The result of a partition whose request was sent and not answered."""
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""No such file is larger."""
 
 
 class Kind(StrEnum):
@@ -143,7 +147,7 @@ def read(path: Path) -> JournalView:
         UnsupportedSchema: a newer version wrote in it.
     """
     try:
-        data = path.read_bytes()
+        data = read_regular(path, MOST_BYTES)
     except OSError as error:
         raise StorageError(
             f"journal {path} cannot be read ({error.strerror}): check the path and its rights"

@@ -222,6 +222,30 @@ class LogDir:
 
 
 @dataclass(frozen=True, slots=True)
+class Contents:
+    """How far the record batches of one replica were read, newest first, and found whole.
+
+    Whole: the header makes sense, the CRC-32C matches, offsets follow each other and leader
+    epochs rise. The records inside were not looked at.
+    """
+
+    verified_from: int
+    """Whole from this offset on, up to `verified_to`; what is older was not read."""
+    verified_to: int
+    """The log end offset, or where the reading stopped: at `corrupt_at` if that is known."""
+    corrupt_at: int | None = None
+    """Lowest offset found from which the broker cannot give whole batches; consumers stop here."""
+    damage: str = ""
+    """What is wrong there."""
+    bytes_read: int = 0
+    stopped: str = ""
+    """Why the rest was not read; empty where the reading reached the log's start."""
+
+
+CONTENTS_UNREAD = Unknown("its contents were not read")
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaLog:
     """What one replica of one partition holds, or why that is not known."""
 
@@ -246,6 +270,16 @@ class ReplicaLog:
     log_dir: LogDir | Unknown = Unknown("log directories were not read")
     source: Source = Source.NONE
     observed_at_ms: int = 0
+    contents: Contents | Unknown = CONTENTS_UNREAD
+    """How far its record batches were read and found whole."""
+    last_heard: ReplicaLog | None = None
+    """What an unread replica told earlier, while the partition was as it is now: an upper bound
+    of what it holds (`services.recovery.judgement.heard_before`), never a reading of now."""
+
+    @property
+    def corrupt_at(self) -> int | None:
+        """The lowest offset known to be corrupt; None where none is known to be."""
+        return self.contents.corrupt_at if isinstance(self.contents, Contents) else None
 
     @property
     def last_written_epoch(self) -> int | None | Unknown:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from services.connection.plaintext import Plaintext
 from services.connection.settings import ConnectionSettings
+from services.contents_effort import Effort
 from services.errors import WrongCluster
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class ReadAccess:
     settings: ConnectionSettings
     native_rpc: str = "auto"
     """Whether KIP-1275's own requests are used: ``auto``, ``off`` or an api key."""
+    contents: Effort = Effort.BUDGET
+    """How far the contents of replicas are read before they are proposed."""
 
     def client(self, client_id: str | None = None) -> ReadClient:
         """A new client, which the caller closes; *client_id* in place of the settings' one."""

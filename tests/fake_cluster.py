@@ -6,7 +6,7 @@ any broker can be replaced, to be late, partial or wrong: ``cluster.brokers[2].s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +34,7 @@ from kafka.protocol.consumer import (
 from services.connection.security import ClientSecurity
 from services.connection.settings import ConnectionSettings
 from services.kafka.read_client import ReadClient
+from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from services.kafka.replicas.list_offsets import DEBUGGING_REPLICA, EARLIEST, LATEST, MAX_TIMESTAMP
 from services.kafka.wire import api_keys
 from services.kafka.wire.grouping import by_topic
@@ -43,6 +44,7 @@ from tests import fake_metadata
 from tests.fake_broker import FakeBroker, Respond
 from tests.fake_metadata import UNKNOWN_PARTITION, Story
 from tests.unit.kafka.replicas.replica_model import ModelReplica
+from tests.unit.topic_backup.batch_bytes import sealed
 
 OUT_OF_RANGE, NOT_LEADER, FENCED_EPOCH, UNKNOWN_EPOCH = 1, 6, 74, 75
 NEWEST_MS = 1_700_000_000_000
@@ -57,6 +59,8 @@ class FakeReplica:
     """None: the log's end."""
     error: int = 0
     """Answered in place of everything."""
+    corrupt_at: int | None = None
+    """A batch that begins at this offset has a bit flipped."""
 
     @property
     def mark(self) -> int:
@@ -126,7 +130,7 @@ class FakeCluster:
             ListGroupsRequest: lambda _: fake_metadata.groups(self.story, broker),
             DescribeLogDirsRequest: lambda request: self._log_dirs(broker, request),
             ListOffsetsRequest: lambda request: self._offsets(broker, request),
-            FetchRequest: lambda request: self._epoch_ends(broker, request),
+            FetchRequest: lambda request: self._fetch(broker, request),
         }
 
     def _log_dirs(self, broker: int, request: Any) -> Any:
@@ -184,14 +188,14 @@ class FakeCluster:
             return {"error_code": error}
         return {"error_code": 0, **_told(held, state, asked.timestamp, debugging=debugging)}
 
-    def _epoch_ends(self, broker: int, request: Any) -> Any:
+    def _fetch(self, broker: int, request: Any) -> Any:
         topic_class = FetchResponse.FetchableTopicResponse
         return FetchResponse(
             responses=[
                 topic_class(
                     topic=topic.topic,
                     partitions=[
-                        _epoch_end(
+                        _fetched(
                             self.replicas.get((broker, TopicPartition(topic.topic, one.partition))),
                             one,
                         )
@@ -217,6 +221,44 @@ def _told(
         return {"offset": log.end - 1, "timestamp": NEWEST_MS, "leader_epoch": log.records[-1]}
     assert timestamp == EARLIEST
     return {"offset": log.start}
+
+
+def _fetched(held: FakeReplica | None, asked: Any) -> Any:
+    """Where an epoch ends, for who asks past every log; else batches from the offset asked for."""
+    if asked.fetch_offset == PAST_EVERY_LOG or held is None or held.error:
+        return _epoch_end(held, asked)
+    answer_class = FetchResponse.FetchableTopicResponse.PartitionData
+    return answer_class(
+        partition_index=asked.partition,
+        error_code=0,
+        high_watermark=held.mark,
+        log_start_offset=held.log.start,
+        records=b"".join(_batches(held, asked.fetch_offset)),
+    )
+
+
+def _batches(held: FakeReplica, offset: int) -> Iterator[bytes]:
+    """One of each epoch and, before a corrupt offset, one up to there."""
+    for start, end, epoch in _stretches(held):
+        if offset < end:
+            records = end - start
+            fields = (epoch, 2, 0, 0, records - 1, NEWEST_MS, NEWEST_MS, -1, -1, -1, records)
+            whole = sealed(start, records, *fields, payload=bytes(records))
+            yield flipped(whole) if start == held.corrupt_at else whole
+
+
+def flipped(content: bytes) -> bytes:
+    """*content* with its last bit turned over."""
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def _stretches(held: FakeReplica) -> Iterator[tuple[int, int, int]]:
+    start = 0
+    for offset in range(1, held.log.end + 1):
+        ended = offset == held.log.end or held.log.records[offset] != held.log.records[start]
+        if ended or offset == held.corrupt_at:
+            yield start, offset, held.log.records[start]
+            start = offset
 
 
 def _epoch_end(held: FakeReplica | None, asked: Any) -> Any:

@@ -33,9 +33,11 @@ LAST = Role.LAST_KNOWN_ELR
 QUORUM = Quorum(101, 4, 9_000, (Voter(101, 9_000, 0), Voter(102, 8_998, 2), Voter(103, 9_000, 0)))
 HOSTILE_TOPIC = "orders\x1b[2J[red]x[/]\u202e注文-ä"
 
+DEAD = silent(3, last_heard=replace(log(3, (0, 5)), observed_at_ms=READ_AT_MS - 60_000))
+"""b3 told five records before it died, and nobody has led since: it holds no more than others."""
 LEDGER = offline(
     log(2, (0, 100), (1, 150), hw=100),
-    silent(3),
+    DEAD,
     log(1, (0, 100), (2, 125), hw=100),
     topic="ledger",
     number=3,
@@ -109,7 +111,7 @@ def bomb(number: int, topic: str = "carts") -> PartitionEvidence:
     return offline(
         log(4, role=LAST),
         log(2, (0, 100), (1, 150), hw=150),
-        silent(3),
+        DEAD,
         topic=topic,
         number=number,
     )
@@ -129,26 +131,27 @@ def waiting(number: int, topic: str = "orders") -> PartitionEvidence:
 
 def lossless(number: int, topic: str = "payments") -> PartitionEvidence:
     """b2 holds everything that can be read."""
-    return offline(log(1, (0, 90)), log(2, (0, 150)), silent(3), topic=topic, number=number)
+    return offline(log(1, (0, 90)), log(2, (0, 150)), DEAD, topic=topic, number=number)
 
 
 def forked(number: int, topic: str = "audit") -> PartitionEvidence:
     """Committed records on both sides."""
     return offline(
-        log(1, (0, 1000), hw=990), log(2, (0, 10), (5, 12)), silent(3), topic=topic, number=number
+        log(1, (0, 1000), hw=990), log(2, (0, 10), (5, 12)), DEAD, topic=topic, number=number
     )
 
 
 def moving(number: int, topic: str = "stock") -> PartitionEvidence:
     """A reassignment stands in the way."""
     return offline(
-        log(1, (0, 9)), silent(3), topic=topic, number=number, reassignment=Reassignment((4,), (3,))
+        log(1, (0, 9)), DEAD, topic=topic, number=number, reassignment=Reassignment((4,), (3,))
     )
 
 
 def unproven(number: int, topic: str = "users") -> PartitionEvidence:
     """The epochs of b2 may not be read: the order is not proven, the loss unknown."""
-    return offline(log(1, (5, 100)), without_epochs(2, 150), silent(3), topic=topic, number=number)
+    dead = silent(3, last_heard=replace(log(3, (5, 5)), observed_at_ms=READ_AT_MS - 60_000))
+    return offline(log(1, (5, 100)), without_epochs(2, 150), dead, topic=topic, number=number)
 
 
 def internal(number: int = 7) -> PartitionEvidence:
@@ -156,7 +159,7 @@ def internal(number: int = 7) -> PartitionEvidence:
     return offline(
         log(1, (0, 500), (3, 900), hw=880),
         log(2, (0, 500), (2, 940), hw=500),
-        silent(3),
+        DEAD,
         topic="__consumer_offsets",
         number=number,
         settings=replace(PLAIN, compacted=True),
@@ -237,8 +240,7 @@ def many_offline(count: int, topics: int = 1) -> Incident:
         for number in range(count // topics):
             kind = _kind(number)
             state = replace(models[kind], partition=TopicPartition(name, number))
-            deadline = READ_AT_MS + 291_000 if _KINDS[kind] is bomb else None
-            rows.append(Row(state, judged[kind], 150, deadline, made_up, number))
+            rows.append(Row(state, judged[kind], 150, made_up, number))
     return Incident(
         snapshot_of([one.state for one in rows]),
         circumstances,

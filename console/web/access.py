@@ -1,24 +1,27 @@
-"""Who may see the dashboard: this machine alone, or whoever has the token.
+"""Who may see the dashboard: who has the token, on this machine too, where others have accounts.
 
-Beyond that, a page of another site that the operator has open must not reach it through their
-browser: the Host has to be one that was meant, the Origin of a websocket the page's own.
+A page of another site that the operator has open must not reach it through their browser: the
+cookie goes with requests of the dashboard's own page alone, whose Origin a websocket has to have.
 """
 
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
-from aiohttp import hdrs, web
+from aiohttp import hdrs, web, web_response
+from yarl import URL
 
 from services.errors import UsageError
 
 COOKIE = "breakglass"
 PARAMETER = "token"
+PAGE = "/"
+SERVER = "breakglass"
+WHY = "Open the address with the token: `breakglass serve` prints it, or who runs it chose one."
 SHORTEST = 16
 """Characters of a token that somebody chose."""
 HEADERS = {
@@ -38,76 +41,74 @@ class Access:
 
     host: str
     """The address the server listens on."""
-    token: str | None = None
-    """None: only requests to this machine's own names are answered."""
+    token: str
+    own: bool = False
+    """The operator chose the token: it is not printed."""
+    behind_tls: bool = False
+    """A proxy with TLS stands in front: browsers are asked for https and wss alone."""
 
     @classmethod
-    def for_host(cls, host: str, chosen: str | None = None) -> Access:
+    def for_host(cls, host: str, chosen: str | None = None, *, behind_tls: bool = False) -> Access:
         """Decide what reaching *host* takes; *chosen* is the operator's own token.
 
         Raises:
             UsageError: the token is too short to keep anyone out.
         """
-        if chosen is not None and len(chosen) < SHORTEST:
+        if chosen is None:
+            return cls(host, secrets.token_urlsafe(24), behind_tls=behind_tls)
+        if len(chosen) < SHORTEST:
             raise UsageError(
                 f"the token has {len(chosen)} characters, and needs {SHORTEST}: choose a longer one"
             )
-        if chosen is None and not is_loopback(host):
-            chosen = secrets.token_urlsafe(24)
-        return cls(host, chosen)
+        return cls(host, chosen, own=True, behind_tls=behind_tls)
 
     def url(self, port: int) -> str:
-        """Where to open it, token and all."""
+        """Where to open it; the token is left out if the operator knows it."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        query = "" if self.token is None else f"?{urlencode({PARAMETER: self.token})}"
-        return f"http://{host}:{port}/{query}"
+        token = "" if self.own else self.token
+        return f"http://{host}:{port}/?{urlencode({PARAMETER: token})}"
 
     def permits(self, request: web.Request) -> bool:
         """Whether *request* may be answered."""
-        if self.token is None:
-            return is_loopback(_name(request.host))
         given = request.query.get(PARAMETER) or request.cookies.get(COOKIE) or ""
-        return hmac.compare_digest(given.encode(), self.token.encode())
+        return hmac.compare_digest(_bytes(given), _bytes(self.token))
+
+    def of_own_page(self, request: web.Request) -> bool:
+        """Whether a websocket is asked for by the page this server has sent."""
+        scheme = "https" if self.behind_tls else "http"
+        return request.headers.get(hdrs.ORIGIN, "") == f"{scheme}://{request.host}"
 
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer who may see it, and nobody else."""
         if not self.permits(request):
-            raise web.HTTPForbidden(text=self._why(), headers=HEADERS)
+            raise web.HTTPForbidden(text=WHY, headers=HEADERS)
         if PARAMETER in request.query:
             return self._remembered(request)
         return await handler(request)
 
     def _remembered(self, request: web.Request) -> web.Response:
-        """Move the token from the address, where others read it, into a cookie."""
-        url = request.rel_url.without_query_params(PARAMETER)
-        response = web.Response(status=303, headers={**HEADERS, hdrs.LOCATION: str(url)})
-        response.set_cookie(COOKIE, self.token or "", httponly=True, samesite="Strict")
+        """Move the token from the address, where others read it, into a cookie.
+
+        The address is this server's page, whatever was asked for: `//evil.example/` is a path
+        here, and another server in a browser.
+        """
+        if request.path != PAGE:
+            raise web.HTTPNotFound(text="There is one page here.", headers=HEADERS)
+        rest = request.rel_url.without_query_params(PARAMETER).query
+        location = str(URL(PAGE).with_query(rest))
+        response = web.Response(status=303, headers={**HEADERS, hdrs.LOCATION: location})
+        response.set_cookie(
+            COOKIE, self.token, httponly=True, samesite="Strict", secure=self.behind_tls
+        )
         return response
 
-    def _why(self) -> str:
-        if self.token is None:
-            return "This dashboard is for this machine alone: open it by localhost."
-        return "Open the address, token included, that `breakglass serve` has printed."
+
+def tell_no_versions() -> None:
+    """Let no answer name the library that gives it, not even one to bytes that are no request."""
+    web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
 
 
-def is_loopback(host: str) -> bool:
-    """Whether *host* is a name or an address of this machine that no other reaches."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def of_own_page(request: web.Request) -> bool:
-    """Whether a websocket is asked for by the page this server has sent."""
-    origin = request.headers.get(hdrs.ORIGIN, "")
-    return urlsplit(origin).netloc == request.host
-
-
-def _name(authority: str) -> str:
-    """The host of ``host:port`` or ``[::1]:port``."""
-    try:
-        return urlsplit(f"//{authority}").hostname or ""
-    except ValueError:
-        return ""
+def _bytes(text: str) -> bytes:
+    """*text* as bytes to compare; what came as bytes that are no UTF-8 is text that has none."""
+    return text.encode("utf-8", "backslashreplace")

@@ -200,6 +200,8 @@ async def _body_id(request: web.Request) -> int:
         raise Answer(415, "Send the backupId as JSON: Content-Type: application/json")
     try:
         body: Any = json.loads(await request.text())
+    except LookupError:
+        raise Answer(415, "Send the backupId as UTF-8: the charset is not known here") from None
     except (ValueError, RecursionError):
         raise Answer(400, NO_ID) from None
     id = body.get("backupId") if isinstance(body, dict) else None

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from aiohttp import web
 
 from console.output import say
+from console.web.access import tell_no_versions
 from console.web.checkpoint_api import CheckpointApi
 from services.checkpoint.serving import Serving
 from services.errors import UsageError
@@ -30,6 +31,7 @@ def serve_checkpoints(serving: Serving, token: str, port: int, *, writable: bool
         stop = asyncio.Event()
         for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(one, stop.set)
+        tell_no_versions()
         runner = web.AppRunner(api.application(), access_log=None)
         await runner.setup()
         try:

@@ -15,13 +15,13 @@ from pathlib import Path
 from string import Template
 
 import textual_serve
-from aiohttp import WSMsgType, hdrs, web
+from aiohttp import WSMsgType, web
 from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 from typing_extensions import override
 
 from console.output import say
-from console.web.access import HEADERS, Access, of_own_page
+from console.web.access import HEADERS, Access, tell_no_versions
 
 SESSIONS = 8
 """Open at once; each holds its own connections to the brokers."""
@@ -116,13 +116,12 @@ class Dashboard:
         return application
 
     async def _index(self, request: web.Request) -> web.Response:
-        secure = request.headers.get(hdrs.X_FORWARDED_PROTO) == "https"
-        websocket = f"{'wss' if secure else 'ws'}://{request.host}/ws"
+        websocket = f"{'wss' if self._access.behind_tls else 'ws'}://{request.host}/ws"
         page = self._page.substitute(title=escape(self._title), websocket=escape(websocket))
         return web.Response(text=page, content_type="text/html", headers=HEADERS)
 
     async def _websocket(self, request: web.Request) -> web.WebSocketResponse:
-        if not of_own_page(request):
+        if not self._access.of_own_page(request):
             raise web.HTTPForbidden(text="Open the dashboard's own page.")
         if len(self._open) >= SESSIONS:
             raise web.HTTPServiceUnavailable(text=f"{SESSIONS} pages are open already.")
@@ -187,6 +186,7 @@ async def serve(
     dashboard: Dashboard, port: int, stop: asyncio.Event, started: Callable[[int], object]
 ) -> None:
     """Answer until *stop*; *started* gets the port. Raises OSError where it cannot listen."""
+    tell_no_versions()
     runner = web.AppRunner(
         dashboard.application(), access_log=None, shutdown_timeout=SHUTDOWN_SECONDS
     )

@@ -53,6 +53,11 @@ class WebConsole(BreakglassApp):
         return BrowserDriver
 
     @override
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whoever sees a page does not take note for the operators."""
+        return action != "acknowledge" and super().check_action(action, parameters)
+
+    @override
     async def run_action(
         self,
         action: Any,

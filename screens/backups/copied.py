@@ -54,7 +54,7 @@ def _partition(part: PartitionStatus) -> dict[str, Any]:
         "records": part.records,
         "bytes": part.bytes,
         "segments": part.segments,
-        "pruned": part.pruned,
+        "damage": list(part.damage),
         "gaps": part.gaps,
         "lost": part.lost,
     }

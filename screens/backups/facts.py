@@ -180,17 +180,18 @@ def _how(last: Verified) -> str:
 
 def _partition(line: PartitionLine) -> Iterator[Fact]:
     part = line.part
-    pruned = f", {part.pruned:,} segments pruned" if part.pruned else ""
     yield Fact(
         "Partition",
         (
             Part(
                 f"offsets {count(part.first_offset)} to {count(part.last_offset)}, backed up "
                 f"before {count(part.next_offset)}, {part.records:,} records, "
-                f"{size_text(part.bytes)} in {part.segments:,} segments{pruned}"
+                f"{size_text(part.bytes)} in {part.segments:,} segments"
             ),
         ),
     )
+    if part.damage:
+        yield Fact("Damage", (Part("; ".join(part.damage), Role.DIVERGED),))
     yield Fact("Gaps", (Part(_gaps(part.gaps) or "none"),))
     yield from _unknown_lag(line.lag)
 

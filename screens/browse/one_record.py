@@ -39,4 +39,6 @@ class OneRecordScreen(RecordPage):
         text = Text(no_wrap=True, overflow="ellipsis")
         for name in names_of(self._subject, self.size.width - 2):
             text.append(f" {name}\n", role_style(self.app, Role.HEADING))
-        return text.append(f" {bounded(about(pair, self._subject), REASON_LENGTH)}  as {form}")
+        return text.append(
+            f" {bounded(about(pair, self._subject, letters=False), REASON_LENGTH)}  as {form}"
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
@@ -49,7 +50,9 @@ def summary(
         searched = bounded(found.query.text, QUERY_LENGTH)
         text.append("  ").append(f"search: {searched}", styles(Role.DIFFERENT))
     if not subject.single:
-        text.append(f"  {totals_text(subject, found.totals)}")
+        told = totals_text(subject, found.totals)
+        line = text.plain.rsplit("\n", 1)[-1]
+        text.append(f"  {told}" if cell_len(line) + len(told) + 2 <= width else f"\n {told}")
     if found.notes:
         more = f" and {len(found.notes) - 1} more" if len(found.notes) > 1 else ""
         note = bounded(found.notes[0], NOTE_LENGTH)

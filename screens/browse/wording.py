@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from screens.browse.subject import Subject
+from screens.diff.rows import fields_told
 from screens.diff.sheet import Titles
+from screens.diff.summary import different_text
 from services.divergence.align import Kind, Pair
 from services.divergence.entry import Entry, Unreadable
 from services.divergence.hunks import Totals
@@ -42,13 +44,13 @@ def totals_text(subject: Subject, totals: Totals | None) -> str:
     if not (kinds[Kind.DIFFERENT] or kinds[Kind.LEFT] or kinds[Kind.RIGHT]):
         return f"No differences{unread}."
     return (
-        f"! {kinds[Kind.DIFFERENT]:,} differ, < {kinds[Kind.LEFT]:,} only in {one}, "
+        f"{different_text(kinds[Kind.DIFFERENT])}, < {kinds[Kind.LEFT]:,} only in {one}, "
         f"> {kinds[Kind.RIGHT]:,} only in {other}{unread}."
     )
 
 
-def about(pair: Pair, subject: Subject) -> str:
-    """What *pair* is, in words: ``offset 100: different in value``."""
+def about(pair: Pair, subject: Subject, *, letters: bool = True) -> str:
+    """What *pair* is, in words: ``offset 100: different in value (v)``."""
     one, other = subject.briefs
     for item, name in ((pair.left, one), (pair.right, other)):
         if isinstance(item, Unreadable):
@@ -57,7 +59,7 @@ def about(pair: Pair, subject: Subject) -> str:
     if subject.single:
         return _alone(pair)
     if pair.kind is Kind.DIFFERENT:
-        return f"offset {pair.offset:,}: different in {', '.join(pair.fields)}"
+        return f"offset {pair.offset:,}: different in {fields_told(pair, letters=letters)}"
     only = one if pair.kind is Kind.LEFT else other
     where = "the same in both" if pair.kind is Kind.EQUAL else f"only in {only}"
     return f"offset {pair.offset:,}: {where}"

@@ -35,7 +35,7 @@ class RecordPage(Page):
     TITLE = "Record"
     GONE = "This record is not there any more: press Esc, then ctrl+r."
     CSS = """
-    #record-heading { height: auto; max-height: 4; }
+    #record-heading { max-height: 4; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", tooltip="To the list; first ends what is being read"),
@@ -154,7 +154,10 @@ class RecordPage(Page):
         elif self._said or (self._note and self._decoded is None):
             said = bounded(self._said or self._note, REASON_LENGTH)
             text.append(f"\n {said}", role_style(self.app, Role.UNKNOWN))
-        self.query_one("#record-heading", Static).update(text)
+        heading = self.query_one("#record-heading", Static)
+        # Textual measures a height of its own choice once for all updates that wait for a layout.
+        heading.styles.height = text.plain.count("\n") + 1
+        heading.update(text)
 
     def _shown_as(self) -> str:
         depth = FOLDS[self._depth]

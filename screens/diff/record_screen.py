@@ -43,4 +43,4 @@ class RecordScreen(RecordPage):
         text = Text(" ", no_wrap=True, overflow="ellipsis")
         text.append(bounded(str(facing.partition), 60), role_style(self.app, Role.HEADING))
         text.append(f"  < b{facing.left.broker}  > b{facing.right.broker}  as {form}\n ")
-        return text.append(bounded(about(pair, facing), REASON_LENGTH))
+        return text.append(bounded(about(pair, facing, letters=False), REASON_LENGTH))

@@ -119,10 +119,15 @@ def letters(pair: Pair) -> str:
     return "".join(LETTERS[field] for field in pair.fields)
 
 
-def about(pair: Pair, facing: Facing) -> str:
-    """What *pair* is, in words: ``offset 100: different in epoch, value``."""
+def fields_told(pair: Pair, *, letters: bool = True) -> str:
+    """The fields that differ: ``epoch (e), value (v)``; *letters* are those of the list."""
+    return ", ".join([f"{one} ({LETTERS[one]})" if letters else str(one) for one in pair.fields])
+
+
+def about(pair: Pair, facing: Facing, *, letters: bool = True) -> str:
+    """What *pair* is, in words: ``offset 100: different in epoch (e), value (v)``."""
     if pair.kind is Kind.DIFFERENT:
-        return f"offset {pair.offset:,}: different in {', '.join(pair.fields)}"
+        return f"offset {pair.offset:,}: different in {fields_told(pair, letters=letters)}"
     for item, log in ((pair.left, facing.left), (pair.right, facing.right)):
         if isinstance(item, Unreadable):
             return (

@@ -275,10 +275,11 @@ class DiffScreen(PagedPairs):
             return text
         left, right = facing.left.broker, facing.right.broker
         text.append(f"  < b{left}  > b{right}  as {self._pairs.manner.form}\n ")
-        text.append(
-            bounded(prefix_text(facing), SENTENCE_LENGTH), role_style(self.app, Role.DIVERGED)
-        )
-        return text.append(f" {totals_text(facing, self._totals)}")
+        front = bounded(prefix_text(facing), SENTENCE_LENGTH)
+        text.append(front, role_style(self.app, Role.DIVERGED))
+        told = totals_text(facing, self._totals)
+        beside = len(front) + len(told) + 2 <= self.size.width
+        return text.append(f" {told}" if beside else f"\n {told}")
 
     def draw_doing(self) -> None:
         text, role = self._status()

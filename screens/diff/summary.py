@@ -48,17 +48,22 @@ def prefix_text(facing: Facing) -> str:
 
 
 def totals_text(facing: Facing, totals: Totals | None) -> str:
-    """What differs, by signs: ``! 25 different, < 0 only on b1, > 25 only on b2``."""
+    """What differs, with its sign in the list: ``! 25 offsets hold different records, ...``."""
     start = counted_from(facing)
     where = "Then" if start == facing.divergence else f"From {start:,} on"
     if totals is None:
         return f"{where} nothing is counted yet: c counts."
     kinds = totals.kinds
     parts = [
-        f"! {kinds[Kind.DIFFERENT]:,} differ",
+        different_text(kinds[Kind.DIFFERENT]),
         f"< {kinds[Kind.LEFT]:,} only on b{facing.left.broker}",
         f"> {kinds[Kind.RIGHT]:,} only on b{facing.right.broker}",
     ]
     parts += [f"= {kinds[Kind.EQUAL]:,} the same"] if kinds[Kind.EQUAL] else []
     parts += [f"? {kinds[Kind.UNREAD]:,} not known"] if kinds[Kind.UNREAD] else []
     return f"{where} {', '.join(parts)}."
+
+
+def different_text(offsets: int) -> str:
+    """``! 25 offsets hold different records``."""
+    return f"! {offsets:,} offset{' holds' if offsets == 1 else 's hold'} different records"

@@ -119,6 +119,8 @@ class Attempt:
         elif fresh.changed:
             self._frozen(fresh.subject, fresh.changed)
         else:
+            targets = [one.target for one in fresh.subject.wanted]
+            self.context.watch.agreed({one.partition: one.designee for one in targets})
             self.undertaking.carry_out(
                 power, fresh.subject, phrases, rescue, self._tell, self._stop
             )
@@ -137,9 +139,9 @@ class Attempt:
                 self._looking = None
 
     def _watch(self, subject: Subject, outcomes: Sequence[Outcome]) -> None:
-        evidence = {one.partition: one.evidence for one in subject.wanted}
         with self.context.reading() as client:
-            self._tell_screen(AftermathTold(self.number, look_after(client, outcomes, evidence)))
+            found = look_after(client, outcomes, subject.wanted)
+            self._tell_screen(AftermathTold(self.number, found))
             for moved in watch_ladder(client, outcomes, self._gone):
                 self._tell_screen(LadderMoved(self.number, moved))
 

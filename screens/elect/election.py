@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from screens.context import Known
 from screens.elect.undertaking import READ_SECONDS, Fresh, Stop, Undertaking, Waits, waiting_of
+from services.errors import BreakglassError
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.native_rpc import STOCK, NativeRpc
-from services.model import TopicPartition
+from services.model import PartitionEvidence, TopicPartition
+from services.recovery.evidence.contents import ContentsReading
 from services.recovery.execution.routes import route_for
 from services.recovery.execution.target import Outcome
 from services.recovery.guarded.election import GuardedElection
@@ -20,6 +23,7 @@ from services.recovery.guarded.events import Tell
 from services.recovery.guarded.reread import require_same_cluster, reread
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.subject import Subject, subject_of, subject_of_plan
+from services.recovery.judgement.verdict import assess
 from services.recovery.selection import Selection, select
 from services.recovery.triage import SNAPSHOT_SECONDS, Triage, judge
 
@@ -50,14 +54,29 @@ class Election(Undertaking):
         incident = self.known.incident
         if incident is not None and all(map(partial(_judged, incident), self.partitions)):
             cluster_id, native = incident.snapshot.cluster_id, incident.native
-            known = incident.assessments(self.partitions)
+            known = self._verified(client, incident, stop)
             return subject_of(cluster_id, self.partitions, known, native)
         selection = select(client, self.partitions)
         cluster_id = selection.snapshot.cluster_id
         if incident is not None:
             require_same_cluster(incident.snapshot.cluster_id, cluster_id)
-        judged, native = self._judge(client, selection, waits, stop)
+        gone = () if incident is None else tuple(incident.circumstances.ruled_out)
+        judged, native = self._judge(client, selection, waits, stop, gone)
         return subject_of(cluster_id, self.partitions, judged, native)
+
+    def _verified(self, client: ReadClient, incident: Incident, stop: Stop) -> list[Assessment]:
+        """What is known of them, with the contents of those whose turn the watch left open."""
+        known = list(incident.assessments(self.partitions))
+        reading = ContentsReading(client, self.access.contents, stop=stop)
+        before = [one.evidence for one in known]
+        if any(reading.due(before)):
+            with suppress(BreakglassError):  # Who is not reached is told beside each replica.
+                client.describe(Deadline.after(SNAPSHOT_SECONDS))
+        now = reading.read(before)
+        return [
+            one if evidence is one.evidence else assess(evidence, incident.circumstances)
+            for one, evidence in zip(known, now, strict=True)
+        ]
 
     def _of_plan(self, client: ReadClient, plan: Plan, waits: Waits, stop: Stop) -> Subject:
         from services.recovery.plan.appraisal import appraise
@@ -70,16 +89,34 @@ class Election(Undertaking):
         return subject_of_plan(appraise(plan, selection, judged), cluster_id, native)
 
     def _judge(
-        self, client: ReadClient, selection: Selection, waits: Waits, stop: Stop
+        self,
+        client: ReadClient,
+        selection: Selection,
+        waits: Waits,
+        stop: Stop,
+        gone: Sequence[int] = (),
     ) -> tuple[Iterable[Assessment], NativeRpc]:
         """The judgements of what is offline in *selection*, on evidence read now."""
         found: Triage | None = None
         if selection.offline:
             choice = self.access.native_rpc
             snapshot, offline = selection.snapshot, selection.offline
-            for found in judge(client, snapshot, offline, READ_SECONDS, choice, stop=stop):
+            for found in judge(
+                client,
+                snapshot,
+                offline,
+                READ_SECONDS,
+                choice,
+                gone,
+                stop,
+                contents=self.access.contents,
+                chosen=self._chosen,
+            ):
                 waits(waiting_of(found))
         return ((), STOCK) if found is None else (found.assessments, found.native)
+
+    def _chosen(self, evidence: PartitionEvidence) -> int | None:
+        return None if self.plan is None else self.plan.leaders.get(evidence.partition)
 
     def again(self, client: ReadClient, subject: Subject, waits: Waits, stop: Stop) -> Fresh:
         found = reread(

@@ -1,4 +1,4 @@
-"""What the replicas of one partition hold, and what its election drops of each, a line each."""
+"""What the replicas of one partition hold, and what its election cuts off each, a line each."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def _told(replica: ReplicaLog, designee: int, loss: Loss) -> str:
     figures = f"{held}  HW {count(replica.high_watermark)}  epochs {epochs_text(replica.epochs)}"
     if replica.broker == designee:
         return f"{name}  {figures}  is elected"
-    return f"{name}  {figures}  {_dropped(loss.of(replica.broker))}"
+    return f"{name}  {figures}  {_dropped(loss.of(replica.broker), designee)}"
 
 
-def _dropped(lost: ReplicaLoss | None) -> str:
+def _dropped(lost: ReplicaLoss | None, designee: int) -> str:
     if lost is None:
         return "was not compared"
     parts = [_tail(lost)] if lost.tail != 0 else []
     if lost.head != 0:
-        parts.append(f"{count(lost.head)} before its start")
-    return f"loses {' and '.join(parts)}" if parts else "loses nothing"
+        parts.append(f"{count(lost.head)} before b{designee} starts")
+    return f"loses {' and '.join(parts)}" if parts else f"adds nothing to b{designee}"
 
 
 def _tail(lost: ReplicaLoss) -> str:

@@ -47,9 +47,6 @@ class GuardedPage(ConsentPage):
 
     VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]  # noqa: RUF012 -- as Screen has it
     DEFAULT_CSS = """
-    GuardedPage.-short #remarks { max-height: 3; }
-    GuardedPage.-short #reason { max-height: 2; }
-    GuardedPage.-short #note { max-height: 2; }
     GuardedPage.-short #after { max-height: 5; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -209,6 +206,7 @@ class GuardedPage(ConsentPage):
         self._counting = False
         self.consent.restart()
         self._say(note, role)
+        self._view.point_at(self.state.next_asked)
 
     def _finish(self) -> None:
         self.state.phase = Phase.DONE
@@ -219,7 +217,8 @@ class GuardedPage(ConsentPage):
     @property
     def phrase(self) -> str | None:
         asked = self.state.next_asked
-        return None if asked is None or self._counting else asked.phrase
+        unseen = self._counting or self._view.too_small
+        return None if asked is None or unseen else asked.phrase
 
     def refuse(self, told: str) -> None:
         self._say(told, Role.FAILED)
@@ -233,6 +232,7 @@ class GuardedPage(ConsentPage):
             self._carry_out()
         else:
             self._say("")
+            self._view.point_at(self.state.next_asked)
 
     def action_leave(self) -> None:
         """Leave; before anything was sent give that up; never leave a request under way."""

@@ -78,20 +78,23 @@ class Resumption(Undertaking):
 
 def _differences(before: Subject, now: Subject) -> Iterator[tuple[TopicPartition, str]]:
     """What is not as it was agreed to any more, and how."""
-    prices = {one.partition: one.stake.price for one in now.wanted}
+    stakes = {one.partition: one.stake for one in now.wanted}
     led = {one.partition for one in now.led}
     left = {one.partition: one.reason for one in now.left}
     for one in before.wanted:
-        price = prices.pop(one.partition, None)
-        if price is None:
+        stake = stakes.pop(one.partition, None)
+        if stake is None:
             yield one.partition, left.get(one.partition, "it is led by now")
-        elif price != one.stake.price:
-            yield one.partition, f"it lost {one.stake.price} and would lose {price}"
+        elif stake.price != one.stake.price:
+            yield one.partition, f"it lost {one.stake.price} and would lose {stake.price}"
+        elif not set(stake.abandons) <= set(one.stake.abandons):
+            more = ", ".join(f"b{broker}" for broker in stake.abandons)
+            yield one.partition, f"it would abandon {more}"
     for target in before.led:
-        if target.partition in prices:
-            prices.pop(target.partition)
+        if target.partition in stakes:
+            stakes.pop(target.partition)
             yield target.partition, "it has no leader again"
         elif target.partition not in led:
             yield target.partition, left.get(target.partition, "its leader changed")
-    for partition in prices:
+    for partition in stakes:
         yield partition, "it has no leader again"

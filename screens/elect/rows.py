@@ -61,11 +61,10 @@ def _row(subject: Subject, one: Priced, unread: Unread) -> ElectionRow:
 
 def _asked(subject: Subject, partition: TopicPartition) -> Standing:
     """What an operator should know of it before consenting."""
-    if partition in subject.why_alone:
-        return alone(subject.why_alone[partition])
+    why = subject.why_alone.get(partition, "")
     if partition in subject.spared:
-        return spared(subject.spared[partition])
-    return ASKED
+        return spared(subject.spared[partition], why)
+    return alone(why) if why else ASKED
 
 
 def _loses(row: ElectionRow) -> Cell:

@@ -10,6 +10,7 @@ from themes.roles import Role
 
 RUNGS = len(Rung)
 CLIMBED, AHEAD = "■", "·"
+ORDER_LEFT = "; the order of its assignment was not put back: resume the journal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,10 @@ def alone(why: str) -> Standing:
     return Standing("!", "own phrase", Role.LOST, f"needs a consent of its own: {why}")
 
 
-def spared(instead: str) -> Standing:
+def spared(instead: str, why_alone: str = "") -> Standing:
     """A partition that needs no election if something else is done."""
-    return Standing("", f"or {instead}", Role.WAITING, f"needs no election if you {instead}")
+    own = f"; to elect it {alone(why_alone).reason}" if why_alone else ""
+    return Standing("", f"or {instead}", Role.WAITING, f"needs no election if you {instead}{own}")
 
 
 def left_out(reason: str) -> Standing:
@@ -67,7 +69,12 @@ def standing_of(outcome: Outcome) -> Standing:
     word = str(outcome.result)
     if outcome.result is Result.ELECTED_ANOTHER:
         word = f"b{outcome.leader} was elected"
-    return Standing(glyph, word, role, outcome.reason, weight)
+    elif outcome.result is Result.REORDERED:
+        word = "reordered only"
+    reason = outcome.reason
+    if outcome.order_restored is False and outcome.result is not Result.REORDERED:
+        reason = f"{reason}{ORDER_LEFT}"
+    return Standing(glyph, word, role, reason, weight)
 
 
 def _elected(outcome: Outcome) -> Standing:
@@ -78,7 +85,7 @@ def _elected(outcome: Outcome) -> Standing:
     led = f"b{outcome.leader} leads in epoch {count(outcome.leader_epoch)}"
     reason = f"{led}; {MEANING[outcome.rung]}"
     if outcome.order_restored is False:
-        reason += "; the order of its assignment was not put back: resume the journal"
+        reason += ORDER_LEFT
     return Standing(glyph, str(outcome.rung), role, reason)
 
 
@@ -96,6 +103,7 @@ _UNELECTED = {
     Result.NOT_ATTEMPTED: ("-", Role.MUTED, 1),
     Result.REFUSED: ("!", Role.FAILED, 2),
     Result.FAILED: ("x", Role.FAILED, 3),
+    Result.REORDERED: ("!", Role.FAILED, 4),
     Result.UNKNOWN: ("?", Role.UNKNOWN, 5),
     Result.ELECTED_ANOTHER: ("x", Role.FAILED, 6),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
@@ -10,14 +12,24 @@ from textual.widgets import Static
 
 from screens.elect import wording
 from screens.elect.phase import Phase
+from screens.elect.room import TOO_SMALL, Room
 from screens.elect.rows import ElectionRow, columns
 from screens.elect.state import State
+from screens.elect.undertaking import Asked
 from screens.widgets.consent import Consent
 from screens.widgets.line_table import LineTable
 from services.words.inert import bounded, inert
 from themes.roles import Role, role_style
 
 LONGEST_NOTE = 600
+HEADLINE_LINES = 3
+MOST_LINES = {"note": 4, "remarks": 5, "reason": 5}
+"""Of each text around the table, in the order in which they get what room there is."""
+SHORT_LINES = {"note": 2, "remarks": 3, "reason": 2}
+"""The same on a screen of fewer lines than `TALL`."""
+TALL = 24
+PADDING = 2
+"""Columns beside every text."""
 
 
 class GuardedView(Vertical):
@@ -27,10 +39,7 @@ class GuardedView(Vertical):
     GuardedView { height: 1fr; }
     GuardedView > Static { height: auto; padding: 0 1; }
     GuardedView > #headline { max-height: 3; text-style: bold; }
-    GuardedView > #remarks { max-height: 5; }
     GuardedView > #partitions { min-height: 3; }
-    GuardedView > #reason { max-height: 5; }
-    GuardedView > #note { max-height: 4; }
     GuardedView > #after { height: auto; max-height: 9; padding: 0 1; }
     GuardedView > #consent { dock: bottom; height: auto; max-height: 14; padding: 0 1; }
     GuardedView #summary, GuardedView #ask { height: auto; }
@@ -39,6 +48,10 @@ class GuardedView(Vertical):
     def __init__(self, state: State) -> None:
         super().__init__()
         self.state = state
+        self._texts: dict[str, str] = {}
+        """What is shown, by place."""
+        self.too_small = False
+        """What is elected cannot be seen beside the phrase: nothing is asked for."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="headline", markup=False)
@@ -72,16 +85,54 @@ class GuardedView(Vertical):
         self._put("note", bounded(state.note, LONGEST_NOTE), state.note_role)
         self.query_one("#after").display = state.phase is Phase.DONE
         self._put("summary", "\n".join(state.summary))
+        self._make_room()
         self._show_consent()
+
+    def point_at(self, asked: Asked | None) -> None:
+        """Put the cursor on the partition that a phrase is asked for alone."""
+        if asked is not None and asked.partition is not None:
+            self.table.move_to(asked.partition)
+
+    def on_resize(self) -> None:
+        self.show()
 
     @on(LineTable.Moved)
     def _show_reason(self) -> None:
         self._put("reason", "\n".join(self.state.reason(self.table.current)))
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Share the lines of the screen; refuse to ask where what is elected has none."""
+        most = MOST_LINES if self.app.size.height >= TALL else SHORT_LINES
+        wanted = [min(self._lines(self._texts.get(place, "")), most[place]) for place in most]
+        asked = self.state.next_asked
+        self.too_small = False
+        if asked is not None:
+            room, needed = Room(*self.size), tuple(self._needed(asked))
+            self.too_small = not room.shows(*needed)
+            wanted = room.shared(needed, wanted)
+        for place, lines in zip(most, wanted, strict=True):
+            shown = self.query_one(f"#{place}")
+            shown.display = lines > 0
+            shown.styles.max_height = max(lines, 1)
+
+    def _needed(self, asked: Asked) -> Iterator[int]:
+        """Lines of what has to be seen while the phrase is typed."""
+        yield min(self._lines(self.state.headline), HEADLINE_LINES)
+        yield self._lines(self._asking(asked).plain)
+        yield self._lines(f"> {inert(asked.phrase)} ")
+
+    def _lines(self, text: str) -> int:
+        """How many *text* takes."""
+        width = max(self.size.width - PADDING, 1)
+        return len(Text(text).wrap(self.app.console, width)) if text else 0
 
     def _show_consent(self) -> None:
         state = self.state
         self.query_one("#consent").display = state.phase in (Phase.READING, Phase.REVIEW)
-        asked = state.next_asked
+        asked = None if self.too_small else state.next_asked
+        if self.too_small and self.consent.field.has_focus:
+            self.consent.restart()
         self.consent.ask(None if asked is None else asked.phrase)
         ask = self.query_one("#ask", Static)
         told = self._ask()
@@ -90,19 +141,23 @@ class GuardedView(Vertical):
 
     def _ask(self) -> Text:
         state = self.state
-        asked = state.next_asked
-        if asked is not None:
-            told = Text(wording.asking(asked, len(state.given) + 1, len(state.asked)))
-            return told.append(inert(asked.phrase), role_style(self.app, Role.HEADING))
+        if self.too_small:
+            return Text(TOO_SMALL, role_style(self.app, Role.FAILED))
+        if state.next_asked is not None:
+            return self._asking(state.next_asked)
         if not state.armed and state.phase is Phase.REVIEW:
             return Text(wording.read_only(state.doing), role_style(self.app, Role.READONLY))
         return Text()
+
+    def _asking(self, asked: Asked) -> Text:
+        told = Text(wording.asking(asked, len(self.state.given) + 1, len(self.state.asked)))
+        return told.append(inert(asked.phrase), role_style(self.app, Role.HEADING))
 
     def _put(self, place: str, text: str, role: Role | None = None) -> None:
         """Show *text*, inert, line by line; nothing takes no room."""
         shown = self.query_one(f"#{place}", Static)
         shown.display = bool(text)
-        lines = "\n".join(inert(line) for line in text.split("\n"))
+        lines = self._texts[place] = "\n".join(inert(line) for line in text.split("\n"))
         shown.update(Text(lines, role_style(self.app, role) if role else ""))
 
 

@@ -17,7 +17,7 @@ from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.subject import Subject
 from services.recovery.plan.digest import spoken
 from services.recovery.recover import GroupPastEnd
-from services.words.figures import partitions_text, unread_total
+from services.words.figures import partitions_text, unread_told
 
 SHOWN = 5
 """Sentences of one kind; the rest is counted."""
@@ -39,7 +39,7 @@ def headline(subject: Subject, *, undo: bool = False) -> str:
         what = f"Elect b{one.target.designee} for {one.partition}"
     else:
         what = f"Elect {partitions_text(len(subject.wanted))}"
-    return f"{what}: loses {loss_told(subject)}, unread {unread_total(subject.unread)}."
+    return f"{what}: loses {loss_told(subject)}, {unread_told(subject.unread)}."
 
 
 def _without_elections(subject: Subject, *, undo: bool) -> str:
@@ -158,7 +158,9 @@ def what_next(progress: Progress, aftermath: Aftermath | None) -> Iterator[str]:
     """What is still to be done, the most urgent first."""
     yield from _another_leads(progress)
     yield from _unknown(progress)
+    yield from _reordered(progress)
     yield from _not_elected(progress)
+    yield from _given_up(aftermath)
     if aftermath is None:
         if progress.count(Result.ELECTED):
             yield "Looking for open transactions and groups past the end."
@@ -185,6 +187,20 @@ def _unknown(progress: Progress) -> Iterator[str]:
         )
 
 
+def _reordered(progress: Progress) -> Iterator[str]:
+    """Whose assignment may still have the order that was written, elected or not."""
+    reordered = progress.count(Result.REORDERED)
+    if reordered:
+        yield (
+            f"{partitions_text(reordered)} reordered and not elected: r takes the journal up "
+            "again, and elects or puts the order back."
+        )
+    left = sum(one.order_restored is False for one in progress.outcomes.values()) - reordered
+    if left:
+        of = partitions_text(left)
+        yield f"The order of {of} was not put back: r takes the journal up again."
+
+
 def _not_elected(progress: Progress) -> Iterator[str]:
     for result, what in ((Result.FAILED, "failed"), (Result.REFUSED, "refused by a guard")):
         number = progress.count(result)
@@ -194,6 +210,12 @@ def _not_elected(progress: Progress) -> Iterator[str]:
     waiting = progress.count(Result.NOT_ATTEMPTED)
     if waiting:
         yield f"{partitions_text(waiting)} not attempted: r takes the journal up again."
+
+
+def _given_up(aftermath: Aftermath | None) -> Iterator[str]:
+    """Brokers that would cut their unread logs."""
+    for one in () if aftermath is None else aftermath.given_up:
+        yield f"{one.advice[:1].upper()}{one.advice[1:]}."
 
 
 def _transactions(found: Sequence[OpenTransaction] | Unknown, progress: Progress) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from screens.journal.rows import Journal
 from screens.widgets.facts import Fact
 from screens.widgets.status_bar import Part
+from services.incident.election_words import Sighting
 from services.journal import UnreadableJournal
 from services.recovery.timeline.account import Brief, State
 from services.recovery.timeline.moments import digest_text
@@ -20,7 +21,16 @@ def journal_facts(journal: Journal | None, asking: bool, armed: bool) -> tuple[F
         return ()
     if isinstance(journal, UnreadableJournal):
         return (Fact("Unreadable", (Part(journal.reason, Role.FAILED),)),)
+    if isinstance(journal, Sighting):
+        return tuple(_of_sighting(journal))
     return tuple(_facts(journal, asking, armed))
+
+
+def _of_sighting(seen: Sighting) -> Iterator[Fact]:
+    noted = seen.acknowledged_by
+    yield Fact("Seen", (Part(f"{seen.sentence}.", None if noted else Role.BOMB),))
+    told = f"by {noted}" if noted else "by nobody yet: ! acknowledges it"
+    yield Fact("Acknowledged", (Part(told, None if noted else Role.UNKNOWN),))
 
 
 def _facts(brief: Brief, asking: bool, armed: bool) -> Iterator[Fact]:

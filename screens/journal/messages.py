@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from services.incident.election_words import Sighting
     from services.journal import UnreadableJournal
     from services.recovery.timeline.account import Account, Brief
     from services.recovery.timeline.ending import Ending
@@ -17,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class JournalsListed(Message):
-    """The journals of the cluster have been looked for."""
+    """The journals of the cluster, and what was seen of it, have been looked for."""
 
-    journals: Sequence[Brief | UnreadableJournal]
+    journals: Sequence[Brief | UnreadableJournal | Sighting]
     trouble: str = ""
     """Why they could not be; empty when they were."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TypeAlias
 
 from screens.widgets.line_table import Cell, LineColumn
+from services.incident.election_words import Sighting
 from services.journal import UnreadableJournal
 from services.journal_view import UNKNOWN
 from services.recovery.judgement.precedence import recovery_order
@@ -17,12 +19,20 @@ from services.words.figures import count
 from services.words.moments import time_text
 from themes.roles import Role
 
-Journal: TypeAlias = Brief | UnreadableJournal
+Journal: TypeAlias = Brief | UnreadableJournal | Sighting
+"""What is listed: what was done from here, and what was seen from here."""
 
 
-def path_of(journal: Journal) -> Path:
-    """By which the cursor finds its journal again."""
-    return journal.path
+def key_of(journal: Journal) -> Hashable:
+    """By which the cursor finds its line again."""
+    if isinstance(journal, Sighting):
+        return journal.seen_at_ms, journal.who, journal.sentence
+    return path_of(journal)
+
+
+def path_of(journal: Journal | None) -> Path | None:
+    """Where the journal is; None for what was only seen."""
+    return None if journal is None or isinstance(journal, Sighting) else journal.path
 
 
 def journal_columns() -> tuple[LineColumn[Journal], ...]:
@@ -48,7 +58,7 @@ def ending_columns() -> tuple[LineColumn[Ending], ...]:
         LineColumn("Topic-partition", lambda one: Cell(str(one.partition)), shrinks=True, most=60),
         LineColumn("Result", lambda one: Cell(one.result, role_of(one))),
         LineColumn("Leader", _leader),
-        LineColumn("Loses", lambda one: Cell(one.price or "-"), right=True, most=12),
+        LineColumn("Loses", lambda one: Cell(one.agreed or "-"), right=True, most=40),
         LineColumn("Rescued", _rescued, right=True, least_width=70),
         LineColumn("Why", _why, shrinks=True, most=100),
     )
@@ -83,12 +93,16 @@ def _why(one: Ending) -> Cell:
 def _begun(journal: Journal) -> Cell:
     if isinstance(journal, UnreadableJournal):
         return Cell(journal.path.stem)
+    if isinstance(journal, Sighting):
+        return Cell(time_text(journal.seen_at_ms).removesuffix("Z"))
     return Cell(time_text(journal.opened_at_ms).removesuffix("Z"))
 
 
 def _result(journal: Journal) -> Cell:
     if isinstance(journal, UnreadableJournal):
         return Cell("unreadable", Role.UNKNOWN)
+    if isinstance(journal, Sighting):
+        return Cell("acknowledged") if journal.acknowledged_by else Cell("SEEN", Role.BOMB)
     return Cell(journal.result, result_role(journal))
 
 
@@ -103,18 +117,20 @@ def result_role(brief: Brief) -> Role:
 
 
 def _what(journal: Journal) -> Cell:
+    if isinstance(journal, Sighting):
+        return Cell(journal.sentence)
     return Cell(journal.reason if isinstance(journal, UnreadableJournal) else journal.what)
 
 
 def _outcomes(journal: Journal) -> Cell:
-    if isinstance(journal, UnreadableJournal):
+    if not isinstance(journal, Brief):
         return Cell("")
     return Cell(words_of(journal.counts), Role.UNKNOWN if journal.unknown else None)
 
 
 def _loses(journal: Journal) -> Cell:
-    return Cell("" if isinstance(journal, UnreadableJournal) else str(journal.stake))
+    return Cell(str(journal.stake) if isinstance(journal, Brief) else "")
 
 
 def _who(journal: Journal) -> Cell:
-    return Cell("" if isinstance(journal, UnreadableJournal) else journal.who)
+    return Cell(journal.who if isinstance(journal, Brief | Sighting) else "")

@@ -18,6 +18,7 @@ from screens.journal.rows import (
     Journal,
     ending_columns,
     journal_columns,
+    key_of,
     ordered_endings,
     path_of,
 )
@@ -27,6 +28,8 @@ from screens.page import Page
 from screens.widgets.facts import Facts
 from screens.widgets.line_table import LineTable
 from services.errors import BreakglassError
+from services.incident.election_words import sightings
+from services.incident.observations import Observations
 from services.recovery.timeline.account import Account, Brief
 from services.recovery.timeline.ending import Ending
 from services.recovery.timeline.saving import save_timeline
@@ -76,7 +79,7 @@ class JournalScreen(Page):
 
     def body(self) -> Iterator[Widget]:
         yield LineTable[Journal](
-            journal_columns(), path_of, id="journals", lone=False, empty="Reading the journals."
+            journal_columns(), key_of, id="journals", lone=False, empty="Reading the journals."
         )
         yield Facts()
         yield LineTable[Ending](
@@ -201,7 +204,7 @@ class JournalScreen(Page):
 
     def _show_facts(self) -> None:
         current = self.journals.current
-        asking = current is not None and current.path == self._checking
+        asking = self._checking is not None and path_of(current) == self._checking
         self.query_one(Facts).facts = journal_facts(current, asking, self.context.armed)
         self.refresh_bindings()
 
@@ -217,7 +220,10 @@ class JournalScreen(Page):
         """In a thread. Before the cluster is known, the journals of all clusters are shown."""
         try:
             clusters = self._shelf.clusters() if cluster is None else [cluster]
-            self.post_message(JournalsListed(self._shelf.briefs(clusters)))
+            folder = self.context.state_folder
+            observed = [one for id_ in clusters for one in Observations(id_, folder).load()]
+            journals = self._shelf.briefs(clusters)
+            self.post_message(JournalsListed((*sightings(observed), *journals)))
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the screen tells it
             told = f"The journals cannot be listed ({type(error).__name__}: {error})."
             self.post_message(JournalsListed((), told))

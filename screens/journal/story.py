@@ -14,6 +14,7 @@ from screens.journal.rows import role_of
 from screens.widgets.overlay import Overlay
 from screens.widgets.status_bar import Part
 from services.journal_view import Step
+from services.recovery.guarded.given_up import do_not_start
 from services.recovery.timeline.account import Account
 from services.recovery.timeline.ending import Ending, result_of
 from services.words.figures import count
@@ -50,7 +51,9 @@ class StoryScreen(Overlay):
         yield "Partition", Part(str(one.partition))
         yield "Result", Part(_result(one), role_of(one))
         if one.price:
-            yield "Loses", Part(one.price)
+            yield "Loses", Part(one.agreed)
+        for broker in one.abandons:
+            yield f"b{broker}", Part(do_not_start(broker), Role.UNKNOWN)
         for saved in one.rescued:
             where = f"{count(saved.records)} records of b{saved.broker} in {saved.path}"
             yield "Rescued", Part(where)

@@ -22,19 +22,13 @@ VERDICT_ROLES = {
 }
 LONGEST_NAME = 80
 WORD = max(len(one.value) for one in Verdict)
-SecondsLeft = Callable[[int], float]
-"""How long it is until a moment, given in milliseconds of the epoch."""
 
 
-def columns(
-    seconds_left: SecondsLeft, opened: Callable[[Listed], bool | None]
-) -> tuple[LineColumn[Listed], ...]:
+def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed], ...]:
     """The columns; *opened* says of a group whether it is, of one of its partitions None."""
 
     def verdict(one: Listed) -> Cell:
         shown = f"{cells.verdict_text(one):<{WORD}} {cells.action_text(one)}"
-        if one.deadline_ms is not None:
-            shown += f" {cells.countdown_text(seconds_left(one.deadline_ms))}"
         return Cell(shown, Role.MUTED if one.verdict is None else VERDICT_ROLES[one.verdict])
 
     def name(one: Listed) -> Cell:
@@ -47,8 +41,8 @@ def columns(
         LineColumn("Verdict", verdict),
         LineColumn(" Topic-partition", name, most=LONGEST_NAME, shrinks=True),
         LineColumn("Best", _best, least_width=50),
-        LineColumn("LEO", _log_end, right=True, least_width=70),
-        LineColumn("Epoch", _epoch, right=True, least_width=79),
+        LineColumn("LEO", _log_end, right=True, least_width=70, yields=2),
+        LineColumn("Epoch", _epoch, right=True, least_width=78, yields=1),
         LineColumn("Loses", _loses, right=True),
         LineColumn("Unread", _unread, right=True, least_width=66),
         LineColumn("Heard", _heard, least_width=72),
@@ -76,7 +70,8 @@ def _loses(one: Listed) -> Cell:
 
 
 def _unread(one: Listed) -> Cell:
-    return _figure(cells.unread_text(one))
+    text = cells.unread_text(one)
+    return Cell(text, None if text in ("0", "-") else Role.UNKNOWN)
 
 
 def _heard(one: Listed) -> Cell:

@@ -10,7 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from screens.offline.columns import SecondsLeft
 from screens.widgets.replica_table import Line, Piece, ReplicaTable, reason_lines
 from services.incident import cells
 from services.incident.forecast import Forecast, Outlook, forecast_of
@@ -35,10 +34,10 @@ class ForecastScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,f,q", "dismiss", "Close")]
 
-    def __init__(self, rows: Sequence[Row], what: str, seconds_left: SecondsLeft) -> None:
+    def __init__(self, rows: Sequence[Row], what: str) -> None:
         """*what* names the rows: ``12 offline partitions marked``."""
         super().__init__()
-        self._what, self._seconds_left = what, seconds_left
+        self._what = what
         self._forecast = forecast_of(rows)
 
     def compose(self) -> ComposeResult:
@@ -46,35 +45,29 @@ class ForecastScreen(ModalScreen[None]):
             yield ReplicaTable()
 
     def on_mount(self) -> None:
-        self._draw()
-        self.set_interval(1.0, self._draw)
-
-    def _draw(self) -> None:
         self.query_one(ReplicaTable).show(self._told, top=False)
 
     def _told(self, width: int) -> list[Line]:
-        lines = forecast_lines(self._forecast, self._what, self._seconds_left, width)
+        lines = forecast_lines(self._forecast, self._what, width)
         self.query_one(ReplicaTable).styles.height = len(lines)
         return lines
 
 
-def forecast_lines(
-    forecast: Forecast, what: str, seconds_left: SecondsLeft, width: int
-) -> list[Line]:
+def forecast_lines(forecast: Forecast, what: str, width: int) -> list[Line]:
     """What to show of *forecast*, in *width* cells."""
     lines: list[Line] = [(Piece(f" If nobody intervenes: {what}", Role.HEADING),)]
     for outlook in forecast.outlooks:
-        lines += _outlook(outlook, seconds_left, width)
+        lines += _outlook(outlook, width)
     if forecast.unread:
         lines.append((Piece(f" {forecast.unread:,} not read yet", Role.UNKNOWN),))
     lines += _restores(forecast)
     return lines
 
 
-def _outlook(outlook: Outlook, seconds_left: SecondsLeft, width: int) -> Iterator[Line]:
+def _outlook(outlook: Outlook, width: int) -> Iterator[Line]:
     number = f" {len(outlook.rows):>7,}  "
     role = Role.BOMB if outlook.harmful else None
-    for place, (line,) in enumerate(reason_lines([_fate(outlook, seconds_left)], width - 9)):
+    for place, (line,) in enumerate(reason_lines([_fate(outlook)], width - 9)):
         yield Piece(number if not place else " " * len(number)), Piece(line.text[3:], role)
     names = [_name(one) for one in outlook.topics]
     shown = ", ".join(names[:MOST_TOPICS])
@@ -88,25 +81,21 @@ def _name(group: Group) -> str:
     return cells.name_text(group if len(group.rows) > 1 else group.rows[0])
 
 
-def _fate(outlook: Outlook, seconds_left: SecondsLeft) -> str:
+def _fate(outlook: Outlook) -> str:
     if outlook.successor is None:
         harm = "; once unfenced a wrong replica is elected" if outlook.harmful else ""
         stay = "it stays" if len(outlook.rows) == 1 else "they stay"
         return f"nobody is elected, {stay} offline{harm}"
-    within = _within(outlook, seconds_left)
+    named = f"b{outlook.successor}"
     if outlook.harmful:
-        return f"the controller elects b{outlook.successor} {within}, which destroys records"
+        return (
+            f"the controller may elect {named} at any moment, which destroys records: stop "
+            f"{named} NOW"
+        )
     if outlook.whole:
         them = "it" if len(outlook.rows) == 1 else "them"
-        return f"the controller elects b{outlook.successor} {within} and brings {them} back whole"
-    return f"the controller elects b{outlook.successor} {within}, an unclean election"
-
-
-def _within(outlook: Outlook, seconds_left: SecondsLeft) -> str:
-    if outlook.deadline_ms is not None:
-        left = cells.countdown_text(seconds_left(outlook.deadline_ms))
-        return left if left.startswith("any") else f"within {left}"
-    return f"within {outlook.within_s} s"
+        return f"the controller elects {named} by itself and brings {them} back whole"
+    return f"the controller may elect {named} at any moment, an unclean election"
 
 
 def _restores(forecast: Forecast) -> Iterator[Line]:

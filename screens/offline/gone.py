@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from screens.widgets.prompt import Prompt
+from services.words.broker_ids import brokers_in
 
 ABOUT = (
-    "Their ids, with blanks between. They are not waited for, and starting them is not proposed. "
-    "This changes what is concluded, not the cluster; an empty line takes it back."
+    "Their ids, with blanks or commas between. They are not waited for, and starting them is not "
+    "proposed. This changes what is concluded, not the cluster; an empty line takes it back."
 )
 
 
@@ -23,16 +23,10 @@ def gone_prompt(gone: Collection[int]) -> Prompt:
     )
 
 
-def brokers_in(text: str) -> tuple[int, ...]:
-    """The ids in *text*, as ``4 7``, ``b4, b7``. Raises ValueError where something is none."""
-    words = [one for one in re.split(r"[\s,]+", text) if one]
-    return tuple([int(one.removeprefix("b")) for one in words])
-
-
 def fault_in(text: str) -> str:
     """Why *text* names no brokers; empty if it does, or is empty."""
     try:
-        negative = any(one < 0 for one in brokers_in(text))
+        brokers_in(text)
     except ValueError:
-        negative = True
-    return "Name brokers by their ids: 4 7." if negative else ""
+        return "Name brokers by their ids: 4 7."
+    return ""

@@ -14,8 +14,16 @@ from screens.messages import CopyAsked, DiffAsked, ElectionAsked
 from screens.page import Page
 from screens.widgets.replica_table import Line, Piece, ReplicaTable, partition_lines, reason_lines
 from services.model import PartitionEvidence, ReplicaLog, TopicPartition, TopicSettings, Unknown
-from services.recovery.judgement.assessment import Assessment
-from services.words.figures import count, loss_text, shown, unread_text
+from services.recovery.judgement.assessment import Assessment, Verb, Verdict
+from services.words.contents import contents_sentence
+from services.words.figures import (
+    NAMED_IN_SENTENCE,
+    broker_names,
+    count,
+    loss_text,
+    shown,
+    unread_told,
+)
 from services.words.inert import bounded
 from services.words.moments import time_text
 from themes.roles import Role
@@ -106,13 +114,16 @@ def _forecast(assessment: Assessment) -> str:
     told = assessment.forecast
     if told.broker is None:
         return f"nobody is elected: {told.reason}"
-    return f"the controller elects b{told.broker} within {told.within_s} s: {told.reason}"
+    if assessment.action.verb is Verb.AWAIT:
+        return f"the controller elects b{told.broker} by itself: {told.reason}"
+    stop = f"; stop b{told.broker} NOW" if assessment.verdict is Verdict.BOMB else ""
+    return f"the controller may elect b{told.broker} at any moment: {told.reason}{stop}"
 
 
 def _choices(assessment: Assessment) -> Iterator[str]:
     for candidate in assessment.ranking.candidates:
         loss = assessment.loss_of(candidate.broker)
-        parts = [f"b{candidate.broker} loses {loss_text(loss)}"]
+        parts = [f"electing b{candidate.broker} loses {loss_text(loss)}"]
         if isinstance(loss.total, Unknown):
             parts.append(loss.total.reason)
         elif loss.total:
@@ -124,10 +135,11 @@ def _choices(assessment: Assessment) -> Iterator[str]:
 def _unread(assessment: Assessment) -> str:
     unread = assessment.unread
     least = unread.at_least
-    told = f"{unread_text(unread)} records"
+    names = broker_names(unread.replicas, NAMED_IN_SENTENCE)
     if isinstance(least, Unknown):
-        return f"{told}: {least.reason}"
-    return f"{told} ({unread.source})" if unread.source else told
+        return f"{names} unread; how many records only {names} may hold: ? {least.reason}"
+    told = unread_told([unread])
+    return f"{told}, known from {unread.source}" if unread.source and least else told
 
 
 def _replicas(evidence: PartitionEvidence) -> Iterator[str]:
@@ -145,6 +157,7 @@ def _replica(replica: ReplicaLog) -> str:
         f"epochs written: {_epochs(replica)}",
         f"newest record {time_text(replica.newest_ms)}",
     ]
+    told.append(contents_sentence(replica))
     if isinstance(replica.high_watermark, Unknown):
         told.append(replica.high_watermark.reason)
     if not isinstance(replica.log_dir, Unknown):

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from typing_extensions import override
 
-from screens.offline.columns import SecondsLeft, columns
+from screens.offline.columns import columns
 from screens.offline.marks import Marks, line_key, rows_of
 from screens.offline.messages import ListingMade
 from screens.widgets.line_table import LineTable
@@ -54,8 +54,8 @@ class PartitionList(LineTable[Listed]):
     class Changed(Message):
         """What is listed, or marked, or how, is not what it was."""
 
-    def __init__(self, seconds_left: SecondsLeft, *, id: str | None = None) -> None:
-        super().__init__(columns(seconds_left, self._opened), line_key, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(columns(self._opened), line_key, id=id)
         self.view = View()
         self.listing = Listing()
         self._whole: tuple[Incident, Listing] | None = None

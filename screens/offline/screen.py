@@ -43,7 +43,7 @@ class OfflineScreen(FilteredPage):
     ABOUT = (
         "Each line says what to do first: the verdict, the action, what the best choice loses. "
         "What is marked is acted on, else what the cursor is on. Filter by words in the name, or "
-        f"{HELP}; a minus before one turns it round."
+        f"{HELP}; - before a word keeps what it does not fit."
     )
     DEFAULT_CSS = """
     #both { height: 1fr; layout: vertical; }
@@ -82,7 +82,7 @@ class OfflineScreen(FilteredPage):
         yield ListingLine()
         yield filter_field(HELP)
         with Container(id="both"):
-            yield PartitionList(self._seconds_left, id="partitions")
+            yield PartitionList(id="partitions")
             yield ReplicaTable(id="replicas")
 
     def on_mount(self) -> None:
@@ -105,10 +105,6 @@ class OfflineScreen(FilteredPage):
         self._tell()
         self._draw_panel()
 
-    def tick(self) -> None:
-        if self._incident is not None and self._incident.bombs:
-            self._list.refresh()
-
     def keep_only(self, wanted: str) -> None:
         """Filter by *wanted*, as if it had been written by hand."""
         self.filter_input.value = wanted
@@ -122,14 +118,6 @@ class OfflineScreen(FilteredPage):
     @property
     def _list(self) -> PartitionList:
         return self.query_one(PartitionList)
-
-    def _seconds_left(self, deadline_ms: int) -> float:
-        """Until *deadline_ms*, by the time at which the cluster was read and its age."""
-        if self._incident is None:
-            return 0.0
-        known = self.context.known
-        age = known.age(self.context.clock()) or 0.0
-        return (deadline_ms - self._incident.read_at_ms) / 1000 - age
 
     # The filter.
 
@@ -185,7 +173,7 @@ class OfflineScreen(FilteredPage):
         what = f"{len(rows):,} offline partition{'s' * (len(rows) != 1)}{which}"
         from screens.offline.forecast import ForecastScreen
 
-        self.app.push_screen(ForecastScreen(rows, what, self._seconds_left))
+        self.app.push_screen(ForecastScreen(rows, what))
 
     def action_gone(self) -> None:
         """Ask which brokers never come back with what they held; none takes it all back."""
@@ -194,7 +182,7 @@ class OfflineScreen(FilteredPage):
         self.app.push_screen(gone_prompt(self.context.watch.gone), self._declare_gone)
 
     def _declare_gone(self, given: str | None) -> None:
-        from screens.offline.gone import brokers_in
+        from services.words.broker_ids import brokers_in
 
         if given is not None:
             self.app.post_message(GoneDeclared(brokers_in(given)))

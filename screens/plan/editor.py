@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from services.errors import StorageError, UsageError
+from services.regular_file import read_regular
 
 FALLBACKS = ("sensible-editor", "vi", "nano")
 """Tried where neither VISUAL nor EDITOR is set."""
@@ -23,6 +24,9 @@ GO_TO_LINE = {
 """Editors that take ``+12``."""
 LARGEST = 256_000_000
 """Bytes of an edited file that are read back."""
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""No such file is larger."""
 
 
 def editor_command(environ: Mapping[str, str] = os.environ) -> list[str]:
@@ -91,7 +95,7 @@ def _read(path: Path) -> str:
     try:
         if path.stat().st_size > LARGEST:
             raise UsageError("What the editor left is far too large to be a plan.")
-        return path.read_bytes().decode("utf-8-sig")
+        return read_regular(path, MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise StorageError(
             f"What the editor left cannot be read ({error.strerror}): edit it again."

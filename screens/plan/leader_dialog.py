@@ -11,7 +11,8 @@ from textual.widget import Widget
 
 from screens.widgets.dialog import Dialog
 from screens.widgets.line_table import Cell, LineColumn, LineTable
-from services.model import TopicPartition, Unknown
+from services.model import TopicPartition, known
+from services.recovery.judgement.ranking import holds_records
 from services.recovery.plan.candidates import Candidate
 from services.words.figures import count
 from themes.roles import Role
@@ -65,10 +66,11 @@ class LeaderDialog(Dialog[int]):
             return
         if one.refusal:
             self.say(f"b{one.broker} cannot be elected: {one.refusal}", Role.UNKNOWN)
-        elif one.own_consent:
-            self.say(f"Needs a consent of its own: {one.own_consent}", Role.UNKNOWN)
-        else:
-            self.say(f"Electing b{one.broker} loses {one.loses}.", None)
+            return
+        told = [_price(one)]
+        if one.own_consent:
+            told.append(f"Needs a consent of its own: {one.own_consent}.")
+        self.say(" ".join(told), _role(one))
 
     def _columns(self) -> Sequence[LineColumn[Candidate]]:
         return (
@@ -92,9 +94,29 @@ class LeaderDialog(Dialog[int]):
         return Cell(f"b{one.broker}{said}", Role.DESIGNEE if one.broker == self._leader else None)
 
 
+def _wipes(one: Candidate) -> bool:
+    """Its log has no record: electing it destroys all that the others hold."""
+    return not holds_records(one.replica) and one.loses.records != 0
+
+
+def _price(one: Candidate) -> str:
+    counted = one.loses if known(one.loses.records) else "an unknown number of records"
+    if _wipes(one):
+        return f"b{one.broker} is EMPTY: electing it DESTROYS {counted}."
+    return f"Electing b{one.broker} loses {counted}."
+
+
+def _role(one: Candidate) -> Role | None:
+    if _wipes(one):
+        return Role.LOST
+    return Role.UNKNOWN if one.own_consent else None
+
+
 def _loses(one: Candidate) -> Cell:
-    if isinstance(one.loses.records, Unknown):
-        return Cell("?", Role.UNKNOWN)
+    if not known(one.loses.records):
+        return Cell("DESTROYS ?", Role.LOST) if _wipes(one) else Cell("?", Role.UNKNOWN)
+    if _wipes(one):
+        return Cell(f"DESTROYS {one.loses}", Role.LOST)
     return Cell(str(one.loses), Role.LOST if one.loses.records else None)
 
 

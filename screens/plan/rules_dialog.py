@@ -125,7 +125,7 @@ class BrokersDialog(Dialog[frozenset[int]]):
 
     def on_mount(self) -> None:
         table: LineTable[Group] = self.query_one(LineTable)
-        table.set_rows(self._groups)
+        table.set_rows(self._groups, marked=self._marked)
         table.focus()
 
     @on(LineTable.Chosen)

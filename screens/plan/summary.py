@@ -123,4 +123,4 @@ def _sentence(row: PlanRow) -> str:
     if row.leader is None:
         return f"left out{why}" if row.why != "left out by hand" else row.why
     by = f" by {row.chosen_by}" if row.chosen_by else ""
-    return f"b{row.leader}{by}{why}"
+    return f"elects b{row.leader}{by}{f'; {row.why}' if row.why else ''}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rich.cells import cell_len, set_cell_size
@@ -55,11 +56,18 @@ class LineColumn(Generic[T]):
     most: int = 40
     """No wider than this, whatever the rows hold."""
     shrinks: bool = False
-    """Gives way first where not everything fits."""
+    """Becomes narrower first where not everything fits."""
+    yields: int = 0
+    """Left out where not everything fits, be all that shrinks as narrow as it gets: 1 before 2;
+    0 always stays."""
 
 
 class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
-    """Rows under a header, with a cursor and marks."""
+    """Rows under a header, with a cursor and marks.
+
+    The cursor `>` has the first column of characters; where rows can be marked, the mark `*` has
+    the second one.
+    """
 
     DEFAULT_CSS = """
     LineTable { height: 1fr; scrollbar-size-vertical: 1; overflow-x: hidden; }
@@ -114,7 +122,8 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         self._columns, self._key, self._lone = tuple(columns), key, lone
         self._rows: Sequence[T] = ()
         self._cursor = 0
-        self._marked: Container[Hashable] = frozenset()
+        self._marked: Container[Hashable] | None = None
+        """The keys of marked rows; None: rows of this table are never marked."""
         self._layout: tuple[tuple[LineColumn[T], int], ...] = ()
         self._needed: dict[str, int] = {}
         """How wide each column would like to be."""
@@ -153,7 +162,9 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     def set_marked(self, marked: Container[Hashable]) -> None:
         """Mark the rows whose keys are in *marked*, and no others."""
-        self._marked = marked
+        first, self._marked = self._marked is None, marked
+        if first:
+            self._arrange()
         self.refresh()
 
     def set_empty(self, text: str) -> None:
@@ -228,15 +239,18 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         if y == 0:
             return self._header(width)
         number = y - 1 + self.scroll_offset.y
-        if not self._rows and y == 1:
-            return _line([Segment(inert(self._empty), self._style(Role.MUTED))], width)
+        if not self._rows:
+            told = wrap(inert(self._empty), max(width - 2, 1))[y - 1 : y]
+            return _line(
+                [Segment(f" {one}", self._style(Role.MUTED)) for one in told], width, plain
+            )
         if number >= len(self._rows):
             return Strip.blank(width, plain)
         return self._row(number, width, plain)
 
     def _header(self, width: int) -> Strip:
         style = self._style(Role.HEADING)
-        segments = [Segment(" ", style)]
+        segments = [Segment(" " * self._signs, style)]
         for column, wide in self._layout:
             segments.append(Segment(_fitted(column.title, wide, right=column.right), style))
             segments.append(Segment(" " * GAP, style))
@@ -245,18 +259,23 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
     def _row(self, number: int, width: int, plain: Style) -> Strip:
         row = self._rows[number]
         here = number == self._cursor and (self._lone or self.has_focus)
-        marked = self._key(row) in self._marked
+        marked = self._marked is not None and self._key(row) in self._marked
         plain += self._style(Role.MARKED) if marked else Style.null()
         cursor = self._style(Role.CURSOR) if here else Style.null()
         base = plain + cursor
-        sign = "*" if marked and not here else ">" if here and not marked else "+" if here else " "
-        segments = [Segment(sign, base)]
+        signs = f"{'>' if here else ' '}{'*' if marked else ' '}"
+        segments = [Segment(signs[: self._signs], base)]
         for column, wide in self._layout:
             cell = column.cell(row)
             style = base if cell.role is None else plain + self._style(cell.role) + cursor
             segments.append(Segment(_fitted(inert(cell.text), wide, right=column.right), style))
             segments.append(Segment(" " * GAP, base))
         return _line(segments, width, base)
+
+    @property
+    def _signs(self) -> int:
+        """Characters before the first column: for the cursor, and for the mark."""
+        return 1 if self._marked is None else 2
 
     def _style(self, role: Role) -> Style:
         return role_style(self.app, role)
@@ -306,17 +325,38 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         """Which columns are shown, and how wide each is."""
-        width = self.size.width - 1
+        width = self.size.width - self._signs
         shown = [one for one in self._columns if width >= one.least_width]
-        needed = [self._needed.get(one.title, len(one.title)) for one in shown]
-        wide = _shrunk(shown, needed, sum(needed) + GAP * len(needed) - width)
+        for turn in sorted({one.yields for one in shown if one.yields}):
+            if self._over(shown, width, narrow=True) <= 0:
+                break
+            shown = [one for one in shown if one.yields != turn]
+        needed = [self._width_of(one) for one in shown]
+        wide = _shrunk(shown, needed, self._over(shown, width))
         self._layout = tuple(zip(shown, wide, strict=True))
+
+    def _over(self, shown: Sequence[LineColumn[T]], width: int, *, narrow: bool = False) -> int:
+        """By how many characters *shown* are wider than *width*; *narrow*: after shrinking."""
+        wide = [self._width_of(one) for one in shown]
+        if narrow:
+            wide = [
+                min(needed, _least(one)) if one.shrinks else needed
+                for one, needed in zip(shown, wide, strict=True)
+            ]
+        return sum(wide) + GAP * len(wide) - width
+
+    def _width_of(self, column: LineColumn[T]) -> int:
+        return self._needed.get(column.title, len(column.title))
+
+
+def _least(column: LineColumn[Any]) -> int:
+    return max(len(column.title), LEAST_WIDTH)
 
 
 def _shrunk(columns: Sequence[LineColumn[Any]], wide: Sequence[int], over: int) -> list[int]:
     """Widths that together are *over* less, as far as columns shrink: the widest ones first."""
     wide = list(wide)
-    least = [max(len(one.title), LEAST_WIDTH) if one.shrinks else MOST_WIDTH for one in columns]
+    least = [_least(one) if one.shrinks else MOST_WIDTH for one in columns]
     for _ in range(over):
         spare = [place for place, least_here in enumerate(least) if wide[place] > least_here]
         if not spare:

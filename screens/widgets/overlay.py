@@ -17,6 +17,7 @@ class Overlay(ModalScreen[None]):
     Overlay > VerticalScroll {
         width: 76; max-width: 100%; height: auto; max-height: 100%;
         border: round $primary; padding: 0 1; background: $surface;
+        scrollbar-size-vertical: 1;
     }
     """
 

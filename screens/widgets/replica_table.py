@@ -17,6 +17,8 @@ from services.incident.against import against, parting_text, unread_reason
 from services.model import ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.judgement.loss import Loss
+from services.recovery.judgement.readable import contents_read
+from services.words.contents import contents_text
 from services.words.figures import count, epochs_text
 from services.words.inert import bounded, inert
 from services.words.moments import moment_text
@@ -25,6 +27,8 @@ from themes.roles import Role, role_style
 LONGEST_REASON = 600
 """Characters of one reason; a broker's own words are in some."""
 LEAST_AGAINST = 14
+MOST_AGAINST = 40
+"""Cells for which the time of the newest record gives way."""
 LEAST_WIDTH = 20
 GAP = "  "
 
@@ -109,7 +113,16 @@ def partition_lines(assessment: Assessment, width: int) -> list[Line]:
         *_title(assessment, loss, width),
         *replica_lines(assessment, loss, width),
         *reason_lines(assessment.reasons, width),
+        *reason_lines(_contents(assessment), width),
     ]
+
+
+def _contents(assessment: Assessment) -> Iterator[str]:
+    """How far the contents of replicas were read, of those that were read at all."""
+    replicas = [one.replica for one in assessment.ranking.candidates]
+    told = [f"b{one.broker} {contents_text(one)}" for one in replicas if contents_read(one)]
+    if told:
+        yield f"contents: {', '.join(told)}"
 
 
 def reason_lines(reasons: Iterable[str], width: int) -> Iterator[Line]:
@@ -149,7 +162,8 @@ def replica_lines(assessment: Assessment, loss: Loss | None, width: int) -> list
 TITLES = ("  Broker", "Role", "Start", "HW", "LEO", "Epochs", "Newest", "against")
 RIGHT = frozenset((2, 3, 4))
 AGAINST = len(TITLES) - 1
-GIVE_WAY = (6, 5, 2, 3)
+NEWEST = 6
+GIVE_WAY = (NEWEST, 5, 2, 3)
 """Columns that are left out where there is no room for all, in that order."""
 
 
@@ -198,9 +212,10 @@ def _figure(text: str) -> Piece:
 def _fitting(titles: Sequence[str], rows: Sequence[Sequence[Piece]], width: int) -> list[int]:
     """The columns there is room for."""
     columns = list(range(len(titles)))
+    wanted = min(_width(AGAINST, titles, rows), MOST_AGAINST)
     for one in GIVE_WAY:
         others = sum(_width(held, titles, rows) + len(GAP) for held in columns if held != AGAINST)
-        if others + LEAST_AGAINST <= width:
+        if others + (wanted if one == NEWEST else LEAST_AGAINST) <= width:
             break
         columns.remove(one)
     return columns

@@ -17,6 +17,8 @@ from textual.widget import Widget
 
 from screens.context import Context, Known
 from screens.widgets.line_table import CUT
+from services.incident.election_words import alarm_lines
+from services.incident.observations import unacknowledged
 from services.model import Unknown
 from services.recovery.judgement.circumstances import quorum_lost
 from services.words.inert import bounded, inert
@@ -27,7 +29,10 @@ if TYPE_CHECKING:
 
 SENTENCE_LENGTH = 320
 NAME_LEAST = 8
-MOST_LINES = 5
+ALARM_LENGTH = 640
+MOST_LINES = 8
+LINES_PER_ALARM_LINE = 6
+"""Of the screen's lines, for each that the sentence of an alarm may take."""
 
 
 class Part(NamedTuple):
@@ -67,8 +72,8 @@ class StatusBar(Widget):
         self.tell()
 
     def _lines(self, width: int) -> list[Text]:
-        lines = [self._first(width)]
-        for sentences in _told(self.context.known, self.context.clock()):
+        lines = [self._first(width), *self._alarms(width)]
+        for sentences in _told(self.context.known):
             text = Text("   ").join(
                 [
                     Text(inert(bounded(one.text, SENTENCE_LENGTH)), self._style(one.role))
@@ -78,6 +83,24 @@ class StatusBar(Widget):
             wrapped = text.wrap(self.app.console, max(width - 2, 20))
             lines += [Text(" ").append_text(line) for line in wrapped]
         return lines
+
+    def _alarms(self, width: int) -> Iterator[Text]:
+        """What was seen and not acknowledged: the first sentence, and how many more there are."""
+        told = _alarmed(self.context.known)
+        if not told:
+            return
+        most = max(self.app.size.height // LINES_PER_ALARM_LINE, 2)
+        style = self._style(Role.BOMB)
+        text = Text(inert(bounded(told[0], ALARM_LENGTH)), style)
+        more = f" And {len(told) - 1:,} more: 4 shows all." if told[1:] else ""
+        wrapped = [*text.wrap(self.app.console, max(width - 2, 20))]
+        if len(wrapped) > most:
+            wrapped = wrapped[:most]
+            wrapped[-1] = wrapped[-1][:-1].append(CUT, style)
+        for line in wrapped:
+            yield Text(" ").append_text(line)
+        if more:
+            yield Text(more, style)
 
     def _first(self, width: int) -> Text:
         parts = _fitting(list(_parts(self.context, self.context.clock())), width)
@@ -168,7 +191,16 @@ def age_text(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
-def _told(known: Known, now: float) -> Iterator[tuple[Part, ...]]:
+def _alarmed(known: Known) -> tuple[str, ...]:
+    """Sentences of elections that cost records, until somebody has taken note of them."""
+    if not known.alarming:
+        return ()
+    told = alarm_lines(unacknowledged(known.observations))
+    unwritten = f" (not in the journal: {known.unwritten})" if known.unwritten else ""
+    return (f"{told[0]}.{unwritten}", *told[1:])
+
+
+def _told(known: Known) -> Iterator[tuple[Part, ...]]:
     """Line by line: what must be stopped, what helps most; why there is no newer truth."""
     incident = known.incident
     if incident is None:
@@ -178,8 +210,7 @@ def _told(known: Known, now: float) -> Iterator[tuple[Part, ...]]:
         reading = f"Reading the replicas of {len(incident.rows):,} offline partitions."
         yield (Part(reading, Role.MUTED),)
     elif incident.summary.alarm:
-        alarm = incident.alarm(known.age(now) or 0.0)
-        yield (Part(alarm, Role.BOMB), Part(incident.summary.headline))
+        yield (Part(incident.summary.alarm, Role.BOMB), Part(incident.summary.headline))
     else:
         yield (Part(incident.summary.headline),)
     if known.failure:

@@ -23,6 +23,8 @@ from services.clock import now_ms
 from services.cluster_lock import operator, private_folder
 from services.errors import StorageError
 from services.lag import Behind, CaughtUpAgain
+from services.regular_file import open_regular
+from services.rights import open_new
 from services.state_folder import state_folder
 from services.words.inert import bounded
 
@@ -153,7 +155,8 @@ class Announcement:
         content = json.dumps({"schema": SCHEMA, **asdict(job)}).encode()
         new = self._path.with_suffix(".new")
         with suppress(OSError):
-            new.write_bytes(content)
+            with open(new, "wb", opener=open_new) as file:
+                file.write(content)
             new.replace(self._path)
 
 
@@ -202,7 +205,7 @@ def read_jobs(now_ms: int, folder: Path | None = None) -> list[SeenJob]:
 
 def _seen(path: Path, now_ms: int) -> SeenJob | None:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             said = json.loads(file.read(MAX_BYTES))
         if said.pop("schema") != SCHEMA:
             return None

@@ -15,7 +15,7 @@ class State(StrEnum):
     UNREADABLE = "unreadable"
     """Its manifest cannot be read."""
     DAMAGED = "damaged"
-    """The last verification found damage or differences."""
+    """Files are gone or too short, or the last verification found damage or differences."""
     LOST = "lost"
     """Offsets are missing that were not removed by compaction or transactions."""
     RUNNING = "running"
@@ -32,8 +32,7 @@ def state_of(held: TopicHeld, running: Collection[str] = ()) -> State:
     status = held.status
     if status is None:
         return State.UNREADABLE
-    verified = status.verified
-    if verified is not None and not verified.whole:
+    if status.damaged:
         return State.DAMAGED
     if held.lost:
         return State.LOST

@@ -23,6 +23,7 @@ from services.divergence.align import Pair
 from services.divergence.content import Content
 from services.divergence.entry import Entry, Item
 from services.errors import UsageError
+from services.extras import missing
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -65,14 +66,13 @@ class Schemas:
         """Ask *url*, when something is to be decoded.
 
         Raises:
-            UsageError: what asks is not installed, or the URL is none.
+            MissingExtra: what asks is not installed.
+            UsageError: the URL is none.
         """
         try:
             from confluent_kafka.schema_registry import SchemaRegistryClient
-        except ImportError:
-            raise UsageError(
-                "schemas need more than is installed: run `pip install breakglass[schemas]`."
-            ) from None
+        except ModuleNotFoundError as error:
+            raise missing("schemas", str(error.name)) from None
         try:
             settings = {"url": url, "timeout": ASK_SECONDS, "max.retries": 1}
             self._client: SchemaRegistryClient = SchemaRegistryClient(settings)

@@ -82,7 +82,7 @@ def load_profile(name: str, folder: Path) -> Profile:
     """
     found = {path: table for path, names in _tables(folder) for key, table in names if key == name}
     if not found:
-        names = sorted({key for _, tables in _tables(folder) for key, _ in tables})
+        names = profile_names(folder)
         raise BadConnectionSettings(
             f"there is no profile {name!r} in {folder}; "
             + (f"choose one of {', '.join(names)}." if names else f"write it into {FILE} there.")
@@ -91,6 +91,11 @@ def load_profile(name: str, folder: Path) -> Profile:
         files = " and ".join(path.name for path in found)
         raise BadConnectionSettings(f"profile {name!r} is in both {files}; leave it in one.")
     return _profile(name, *next(iter(found.items())))
+
+
+def profile_names(folder: Path) -> list[str]:
+    """The names of all profiles. Raises BadConnectionSettings when a file cannot be read."""
+    return sorted({key for _, tables in _tables(folder) for key, _ in tables})
 
 
 def _tables(folder: Path) -> Iterator[tuple[Path, list[tuple[str, Any]]]]:

@@ -16,10 +16,10 @@ from services.topic_backup.extent import Extent as Stretch
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import listing, records_name
 from services.topic_backup.manifest import read_manifest
-from services.topic_backup.reader import PartitionReader
+from services.topic_backup.reader import PartitionReader, SegmentAt, pieces_of
+from services.topic_backup.salvage.finding import Found
 from services.topic_backup.segment_index import open_index
-from services.topic_backup.segment_reader import read_segment
-from services.topic_backup.summary import EpochStart, PartitionSummary, SegmentSummary
+from services.topic_backup.summary import EpochStart, PartitionSummary
 
 
 def open_backup(name: str, folder: Folder, partition: int) -> BackupSource:
@@ -36,33 +36,24 @@ def open_backup(name: str, folder: Folder, partition: int) -> BackupSource:
     committed = manifest.partition(partition) if manifest else None
     if committed is None and (manifest is not None or partition not in listing(folder.names())):
         raise UsageError(f"{folder.where()} holds nothing of partition {partition}.")
-    gone = _gone(folder, partition, committed) if committed else ()
-    left = [one for one in committed.segments if one not in gone] if committed else ()
-    held = replace(committed, segments=tuple(left)) if committed else None
-    reader = PartitionReader(folder, partition, held)
-    lost = [Stretch(one.prefix, one.start_offset, one.records_bytes) for one in gone]
-    stretches = tuple(sorted([*reader.extents, *lost], key=lambda one: one.start_offset))
+    reader = PartitionReader(folder, partition, committed)
+    stretches = tuple(_stretch(folder, one) for one in reader.segments)
     epochs = _epochs(committed) if committed else ()
-    extent = _extent(folder, stretches, committed)
+    extent = _extent(folder, stretches, committed, reader)
+    gone = frozenset(one.extent.prefix for one in reader.segments if one.missing)
+    segments = {one.extent.start_offset: one for one in reader.segments}
     left_out = tuple(reader.left_out)
-    prefixes = frozenset(one.prefix for one in gone)
-    return BackupSource(name, folder, partition, stretches, extent, epochs, left_out, prefixes)
+    return BackupSource(
+        name, folder, partition, stretches, extent, epochs, left_out, gone, segments
+    )
 
 
-def _gone(
-    folder: Folder, partition: int, committed: PartitionSummary
-) -> tuple[SegmentSummary, ...]:
-    """The segments that are missing behind the first that is there; before it they were pruned."""
-    names = frozenset(folder.names())
-    files = listing(names).get(partition)
-    starts = {one.start_offset for one in files.segments if one.has_records} if files else set()
-    there = [
-        records_name(one.prefix) in names or ("/" not in one.prefix and one.start_offset in starts)
-        for one in committed.segments
-    ]
-    first = there.index(True) if True in there else len(there)
-    behind = zip(committed.segments[first:], there[first:], strict=True)
-    return tuple(one for one, held in behind if not held)
+def _stretch(folder: Folder, segment: SegmentAt) -> Stretch:
+    """How far a segment is to be read; of one without a manifest that is there, its file."""
+    extent = segment.extent
+    if extent.end is not None or segment.missing:
+        return replace(extent, end=extent.end or 0)
+    return replace(extent, end=folder.size(records_name(extent.prefix)) or 0)
 
 
 def _epochs(committed: PartitionSummary) -> tuple[EpochStart, ...]:
@@ -73,18 +64,19 @@ def _epochs(committed: PartitionSummary) -> tuple[EpochStart, ...]:
 
 
 def _extent(
-    folder: Folder, stretches: Sequence[Stretch], committed: PartitionSummary | None
+    folder: Folder,
+    stretches: Sequence[Stretch],
+    committed: PartitionSummary | None,
+    reader: PartitionReader,
 ) -> Extent:
     if not stretches:
         end = (committed.next_offset if committed else None) or 0
         return Extent(end, end)
     if committed is not None:
-        there = {one.prefix for one in stretches}
-        held = [one for one in committed.segments if one.prefix in there]
-        firsts = [one.first_offset for one in held if one.first_offset is not None]
+        firsts = [one.first_offset for one in committed.segments if one.first_offset is not None]
         start = firsts[0] if firsts else stretches[0].start_offset
         return Extent(start, max(start, committed.next_offset or 0))
-    return Extent(_first(folder, stretches[0]), _end(folder, stretches))
+    return Extent(_first(folder, stretches[0]), _end(folder, reader.segments))
 
 
 def _first(folder: Folder, stretch: Stretch) -> int:
@@ -95,25 +87,30 @@ def _first(folder: Folder, stretch: Stretch) -> int:
         return index[0].offset if len(index) else stretch.start_offset
 
 
-def _end(folder: Folder, stretches: Sequence[Stretch]) -> int:
-    """One past the last record: by the last index there is, else by reading that segment."""
-    for stretch in reversed(stretches):
-        end = _stretch_end(folder, stretch)
+def _end(folder: Folder, segments: Sequence[SegmentAt]) -> int:
+    """One past the last record that is named or there."""
+    for segment in reversed(segments):
+        end = segment.next_offset if segment.missing else _segment_end(folder, segment)
         if end is not None:
             return end
-    return stretches[0].start_offset
+    return segments[0].extent.start_offset
 
 
-def _stretch_end(folder: Folder, stretch: Stretch) -> int | None:
-    index = open_index(folder, stretch.prefix) if stretch.end is not None else None
+def _segment_end(folder: Folder, segment: SegmentAt) -> int | None:
+    """By an index whose last entry ends where the records do, else by reading the segment."""
+    index = open_index(folder, segment.extent.prefix)
     if index is not None:
         with index:
-            held = index.count_within(stretch.end or 0)
-            return index[held - 1].offset + 1 if held else None
-    last = None
+            last, size = index.last, folder.size(records_name(segment.extent.prefix))
+        if last is not None and last.end == size:
+            return last.offset + 1
+    end = None
     try:
-        for placed in read_segment(folder, records_name(stretch.prefix), end=stretch.end):
-            last = placed.record.offset
+        for piece in pieces_of(folder, segment):
+            if isinstance(piece, Found):
+                end = piece.placed.record.offset + 1
+            elif piece.end_offset is not None:
+                end = max(end or 0, piece.end_offset)
     except READ_ERRORS:
         pass
-    return None if last is None else last + 1
+    return end

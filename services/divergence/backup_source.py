@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
 
@@ -14,20 +14,16 @@ from services.divergence.entry import Entry, Item, Unreadable
 from services.divergence.source import Extent, Reading
 from services.errors import DamagedBackup, StorageError, UnsupportedSchema
 from services.topic_backup.extent import Extent as Stretch
-from services.topic_backup.extent import seek
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import records_name
-from services.topic_backup.reader import LeftOut
-from services.topic_backup.record import MAX_RECORD_BYTES, Record
-from services.topic_backup.segment_index import Entry as IndexEntry
-from services.topic_backup.segment_index import open_index
-from services.topic_backup.segment_reader import Placed, read_segment
+from services.topic_backup.reader import IN_DOUBT, LeftOut, SegmentAt, pieces_of, summary_at
+from services.topic_backup.record import Record
+from services.topic_backup.salvage.finding import Found
+from services.topic_backup.soundness import OTHER_BYTES, altered
 from services.topic_backup.summary import EpochStart
 
 LOOK_EVERY = 64
 """Records between two questions whether to go on."""
-MOST_TRIES = 64
-"""Places behind damage at which whole records are looked for, further and further away."""
 GONE = "the manifest has this segment, the folder has not; take the file from another copy"
 READ_ERRORS = (DamagedBackup, StorageError, UnsupportedSchema)
 
@@ -47,13 +43,11 @@ class BackupSource:
     """Bytes of its files that are no part of the backup."""
     gone: frozenset[str] = frozenset()
     """Prefixes of segments that the manifest has and the folder has not."""
+    segments: Mapping[int, SegmentAt] = field(default_factory=dict)
+    """By start offset."""
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
-        """The records in ``[start, end)``.
-
-        What is damaged is `Unreadable` up to where the index finds whole records again, or to
-        the next segment.
-        """
+        """The records in ``[start, end)``; what cannot be proved is `Unreadable`."""
         asked = self.extent.within(start, end)
         return _Walk(self, asked.start, asked.end, reading).items()
 
@@ -64,25 +58,28 @@ class BackupSource:
         stretches = tuple(takewhile(lambda one: one.prefix not in self.gone, needed))
         return BackupTape(self.folder, stretches, asked, reading, self.epochs)
 
-    def records(self, start: int, reading: Reading) -> Iterator[Record]:
-        """Whole records from *start* on; ends at damage. Raises READ_ERRORS."""
-        for place in range(self.first_needed(start), len(self.stretches)):
-            stretch = self.stretches[place]
-            position = seek(self.folder, stretch, start, MAX_RECORD_BYTES)
-            for number, placed in enumerate(self.placed(stretch, position)):
-                if number % LOOK_EVERY == 0:
-                    reading.go_on()
-                if placed.record.offset >= start:
-                    yield placed.record
+    def pieces(self, stretch: Stretch, start: int) -> Iterator[Found | LeftOut]:
+        """The records of one segment from offset *start* on, and what of it cannot be read.
 
-    def placed(self, stretch: Stretch, position: int) -> Iterator[Placed]:
-        """The records of one segment from that byte on; a torn one at an open end is left out."""
-        name = records_name(stretch.prefix)
-        try:
-            yield from read_segment(self.folder, name, start=position, end=stretch.end)
-        except DamagedBackup as damage:
-            if not (damage.torn and stretch.end is None):
-                raise
+        Raises: READ_ERRORS.
+        """
+        segment = self.segments[stretch.start_offset]
+        yield from pieces_of(self.folder, segment, start)
+
+    def changed_unseen(self, stretch: Stretch) -> str:
+        """Why none of its records can be believed, where all of them have the right form.
+
+        Then nobody can tell which of them was changed.
+        """
+        segment = self.segments[stretch.start_offset]
+        if segment.summary is None or segment.missing:
+            return ""
+        wrong = altered(self.folder, summary_at(segment.summary, segment.extent))
+        if wrong != OTHER_BYTES:
+            return ""
+        pieces = pieces_of(self.folder, segment)
+        reasons = (one.reason for one in pieces if isinstance(one, LeftOut) and one.damage)
+        return next((one for one in reasons if one.endswith(IN_DOUBT)), "")
 
     def first_needed(self, start: int) -> int:
         """The segment that *start* lies in, or behind."""
@@ -138,37 +135,44 @@ class _Walk:
     def _segment(self, place: int) -> Iterator[Item]:
         source = self._source
         stretch = source.stretches[place]
+        end = source.next_start(place)
+        where = source.folder.where(records_name(stretch.prefix))
         if stretch.prefix in source.gone:
-            where = source.folder.where(records_name(stretch.prefix))
-            yield from self._unreadable(source.next_start(place), f"{where}: {GONE}")
+            yield from self._unreadable(end, f"{where}: {GONE}")
             return
         try:
-            position = seek(source.folder, stretch, self._at, MAX_RECORD_BYTES)
-        except READ_ERRORS:
-            position = 1
-        while position:
-            try:
-                yield from self._entries(stretch, position)
-                return
-            except READ_ERRORS as error:
-                at = error.position if isinstance(error, DamagedBackup) else position
-                found = self._behind(stretch, at)
-                end = found.offset if found else source.next_start(place)
-                yield from self._unreadable(end, str(error))
-                position = found.position if found else 0
+            if (reason := source.changed_unseen(stretch)) != "":
+                yield from self._unreadable(end, f"{where}: {reason}")
+            else:
+                yield from self._pieces(stretch, end)
+        except READ_ERRORS as error:
+            yield from self._unreadable(end, str(error))
 
-    def _entries(self, stretch: Stretch, position: int) -> Iterator[Item]:
-        source, keep = self._source, self._reading.keep
-        for number, placed in enumerate(source.placed(stretch, position)):
+    def _pieces(self, stretch: Stretch, end: int) -> Iterator[Item]:
+        """Records, and for what may be missing between them the reason.
+
+        Damage is told once the offset of the next record is known.
+        """
+        lost: LeftOut | None = None
+        for number, piece in enumerate(self._source.pieces(stretch, self._at)):
             if number % LOOK_EVERY == 0:
                 self._reading.go_on()
-            record = placed.record
+            if isinstance(piece, LeftOut):
+                lost = piece if piece.damage else lost
+                continue
+            record = piece.placed.record
+            if lost is not None:
+                yield from self._unreadable(record.offset, str(lost))
+                lost = None
             if record.offset >= self._end:
                 self._at = self._end
                 return
             if record.offset >= self._at:
                 self._at = record.offset + 1
-                yield stored_entry(record, source.epoch_at(record.offset), keep)
+                source = self._source
+                yield stored_entry(record, source.epoch_at(record.offset), self._reading.keep)
+        if lost is not None and lost.start_offset is not None:
+            yield from self._unreadable(_end_of(lost, end), str(lost))
 
     def _unreadable(self, end: int, reason: str) -> Iterator[Unreadable]:
         end = min(end, self._end)
@@ -176,31 +180,6 @@ class _Walk:
             yield Unreadable(self._at, end, reason)
             self._at = end
 
-    def _behind(self, stretch: Stretch, position: int) -> IndexEntry | None:
-        """Where the index finds a whole record behind that byte."""
-        index = open_index(self._source.folder, stretch.prefix)
-        if index is None:
-            return None
-        with index:
-            number = bisect_right(index, position, key=lambda entry: entry.position)
-            for step in range(MOST_TRIES):
-                if number >= len(index):
-                    return None
-                self._reading.go_on()
-                entry = index[number]
-                if self._true(stretch, entry):
-                    return entry
-                number += 1 + step // 8
-        return None
 
-    def _true(self, stretch: Stretch, entry: IndexEntry) -> bool:
-        """Whether the record that *entry* speaks of is there, and not before `_at`."""
-        if entry.offset < self._at or (stretch.end is not None and entry.end > stretch.end):
-            return False
-        name = records_name(stretch.prefix)
-        try:
-            records = read_segment(self._source.folder, name, start=entry.position, end=entry.end)
-            placed = next(records, None)
-        except READ_ERRORS:
-            return False
-        return placed is not None and IndexEntry.of(placed) == entry
+def _end_of(lost: LeftOut, end: int) -> int:
+    return end if lost.end_offset is None else min(end, lost.end_offset)

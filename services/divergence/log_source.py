@@ -9,19 +9,21 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Generic, TypeVar
 
 from services.divergence.batch_tape import Batches, BatchTape, first_reaching, whole_batches
-from services.divergence.entry import Item, Unreadable
+from services.divergence.entry import Entry, Item, Unreadable
 from services.divergence.log_index import LogIndex
 from services.divergence.replica_source import entries_of
 from services.divergence.source import Extent, Reading
 from services.errors import MalformedMessage, StorageError, UsageError
+from services.regular_file import open_regular
 from services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
+from services.topic_backup.batches import Batch, decode_batch
 from services.topic_backup.folder import storage_errors
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
@@ -60,7 +62,31 @@ class LogSource:
         up to where the index knows of one, or to the next segment.
         """
         asked = self.extent.within(start, end)
-        return _Walk(self, asked.start, asked.end, reading).items()
+        return _Walk(self, asked, reading, partial(_entries, reading), _address).items()
+
+    def whole_batches(self, start: int, reading: Reading) -> Iterator[Batch | Unreadable]:
+        """All that can be read from *start* on, batch by batch, with its damage as `read` has it.
+
+        The first batch may begin before.
+        """
+        asked = self.extent.within(start, self.extent.end)
+        return _Walk(self, asked, reading, _batch_alone, _last_offset).items()
+
+    def damaged_end(self) -> str:
+        """What is wrong with the bytes behind the last batch; empty where there are none.
+
+        A broker that was killed leaves a torn batch there, and cuts it off when it starts.
+        """
+        segment = self.segments[-1]
+        last = segment.index().last
+        position = last.position if last else 0
+        try:
+            with storage_errors(str(segment.path)), segment.path.open("rb") as file:
+                while (header := _header_at(file, position, segment.path)) is not None:
+                    position += header.size
+        except READ_ERRORS as error:
+            return str(error)
+        return ""
 
     def tape(self, start: int, end: int, reading: Reading) -> BatchTape:
         """Its files from the batch that holds *start* on."""
@@ -74,7 +100,7 @@ class LogSource:
             if segment.base_offset >= asked.end:
                 return
             try:
-                with storage_errors(str(segment.path)), segment.path.open("rb") as file:
+                with storage_errors(str(segment.path)), open_regular(segment.path) as file:
                     yield from _batches(file, segment.index(), asked.start, reading)
             except StorageError:
                 return
@@ -139,7 +165,7 @@ def _end(segments: tuple[LogSegment, ...]) -> int:
         last = segment.index().last
         position = last.position if last else 0
         try:
-            with storage_errors(str(segment.path)), segment.path.open("rb") as file:
+            with storage_errors(str(segment.path)), open_regular(segment.path) as file:
                 while (header := _header_at(file, position, segment.path)) is not None:
                     end = max(end, header.next_offset)
                     position += header.size
@@ -179,28 +205,43 @@ def _claimed(head: bytes) -> int:
     return int(length) + 12
 
 
-class _Walk:
+T = TypeVar("T", Entry, Batch)
+Decode = Callable[[bytes, BatchHeader, str], Sequence[T]]
+"""What is told of one batch, whose bytes and header are given. Raises MalformedMessage."""
+
+
+class _Walk(Generic[T]):
     """One pass over a stretch of a log; `_at` is the next offset to be told of."""
 
-    def __init__(self, source: LogSource, start: int, end: int, reading: Reading) -> None:
-        self._source, self._at, self._end, self._reading = source, start, end, reading
+    def __init__(
+        self,
+        source: LogSource,
+        asked: Extent,
+        reading: Reading,
+        decode: Decode[T],
+        address: Callable[[T], int],
+    ) -> None:
+        self._source, self._reading = source, reading
+        self._at, self._end = asked.start, asked.end
+        self._decode: Decode[T] = decode
+        self._address: Callable[[T], int] = address
         self._lowest = 0
         """No batch that follows may begin before it."""
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[T | Unreadable]:
         place = self._source.first_needed(self._at)
         while place < len(self._source.segments) and self._at < self._end:
             segment = self._source.segments[place]
             if segment.base_offset >= self._end:
                 return
             try:
-                with storage_errors(str(segment.path)), segment.path.open("rb") as file:
+                with storage_errors(str(segment.path)), open_regular(segment.path) as file:
                     yield from self._segment(file, segment, place)
             except StorageError as error:
                 yield from self._unreadable(self._source.next_start(place), str(error))
             place += 1
 
-    def _segment(self, file: BinaryIO, segment: LogSegment, place: int) -> Iterator[Item]:
+    def _segment(self, file: BinaryIO, segment: LogSegment, place: int) -> Iterator[T | Unreadable]:
         known = segment.index()
         position = self._begin(file, known, segment)
         while self._at < self._end:
@@ -268,7 +309,7 @@ class _Walk:
 
     def _batch(
         self, file: BinaryIO, header: BatchHeader, position: int, segment: LogSegment
-    ) -> Iterator[Item]:
+    ) -> Iterator[T | Unreadable]:
         file.seek(position)
         data = file.read(header.size)
         where = str(segment.path)
@@ -276,15 +317,16 @@ class _Walk:
             (whole,) = read_headers(data, where).headers or (None,)
             if whole is None:
                 raise MalformedMessage(f"{where}, byte {position}: the batch is torn.")
-            entries = entries_of(data, whole, where, self._reading.keep)
+            told = self._decode(data, whole, where)
         except MalformedMessage as error:
             end = max(header.next_offset, self._at + 1)
             yield from self._unreadable(end, str(error))
             return
-        for entry in entries:
-            if self._at <= entry.offset < self._end:
-                self._at = entry.offset + 1
-                yield entry
+        for one in told:
+            address = self._address(one)
+            if self._at <= address < self._end:
+                self._at = address + 1
+                yield one
         self._at = max(self._at, min(header.next_offset, self._end))
 
     def _unreadable(self, end: int, reason: str) -> Iterator[Unreadable]:
@@ -292,3 +334,19 @@ class _Walk:
         if self._at < end:
             yield Unreadable(self._at, end, reason)
             self._at = end
+
+
+def _entries(reading: Reading, data: bytes, header: BatchHeader, where: str) -> Sequence[Entry]:
+    return entries_of(data, header, where, reading.keep)
+
+
+def _address(entry: Entry) -> int:
+    return entry.offset
+
+
+def _batch_alone(data: bytes, header: BatchHeader, where: str) -> Sequence[Batch]:
+    return (decode_batch(data, header, where),)
+
+
+def _last_offset(batch: Batch) -> int:
+    return batch.header.last_offset

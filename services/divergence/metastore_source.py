@@ -15,6 +15,7 @@ from services.divergence.entry import Entry
 from services.divergence.source import Extent, Reading
 from services.errors import UsageError
 from services.metastore.lines import BackupLine, LineProblem, read_lines
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 from services.topic_backup.record import TimestampType
 
@@ -51,7 +52,7 @@ class MetastoreSource:
             return
         mark = self.marks[(asked.start - 1) // MARK_EVERY]
         position = mark.position
-        with storage_errors(str(self.path)), self.path.open("rb") as file:
+        with storage_errors(str(self.path)), open_regular(self.path) as file:
             file.seek(mark.byte)
             for number, line in enumerate(read_lines(file, mark.line, mark.byte)):
                 if number % LOOK_EVERY == 0:
@@ -92,7 +93,7 @@ def open_metastore(name: str, path: Path) -> MetastoreSource:
     marks: list[Mark] = []
     notes: list[str] = []
     count = 0
-    with storage_errors(str(path)), path.open("rb") as file:
+    with storage_errors(str(path)), open_regular(path) as file:
         for line in read_lines(file):
             if line.usable:
                 if count % MARK_EVERY == 0:

@@ -1,25 +1,32 @@
-"""What a replica would lose if the best one led, in words that stand beside its figures. Pure."""
+"""What a replica holds that the best one lacks, in words that stand beside its figures. Pure.
+
+A reader takes "loses" for the loss of the replica whose line it is: each text names the best
+one, or says what its replica adds to it.
+"""
 
 from __future__ import annotations
 
 from services.model import ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.judgement.loss import Loss, ReplicaLoss
+from services.words.contents import contents_text
 from services.words.figures import count
 
 
 def against(assessment: Assessment, loss: Loss, replica: ReplicaLog) -> str:
-    """``designee``, ``50 past 100, uncommitted``, ``same``; the reason if it cannot be told."""
+    """``adds 50 past 100, uncommitted``, ``adds nothing to b1``; the reason if it was not read."""
     broker = replica.broker
     if broker == loss.candidate:
-        return "designee" if broker == assessment.designee else "ranks first"
+        place = "would be elected" if broker == assessment.designee else "ranks first"
+        return place if replica.corrupt_at is None else f"{place}, {contents_text(replica)}"
     lost = loss.of(broker)
     if lost is None:
         return unread_reason(replica)
-    parts = [part for part in (_tail(lost, replica), _head(lost)) if part]
+    best = f"b{loss.candidate}"
+    parts = [part for part in (_tail(lost, replica, best), _head(lost, best)) if part]
     candidate = assessment.ranking.candidate(broker)
     remark = "" if candidate is None else candidate.remark
-    return ", ".join([*parts, *([remark] if remark else [])]) or "loses nothing"
+    return ", ".join([*parts, *([remark] if remark else [])]) or f"adds nothing to {best}"
 
 
 def unread_reason(replica: ReplicaLog) -> str:
@@ -38,27 +45,29 @@ def parting_text(loss: Loss) -> str:
     )
 
 
-def _tail(lost: ReplicaLoss, replica: ReplicaLog) -> str:
+def _tail(lost: ReplicaLoss, replica: ReplicaLog, best: str) -> str:
     if lost.whole_log:
-        return "its whole log lies before the best one's start"
+        return f"ends before {best} starts: adds all it holds"
     if isinstance(lost.tail, Unknown):
-        return f"? past the divergence: {lost.tail.reason}"
+        return f"may add records to {best}: {lost.tail.reason}"
     if not lost.tail:
         return ""
-    return f"{count(lost.tail)} past {count(lost.divergence)}, {_committed(lost, replica)}"
+    return f"adds {count(lost.tail)} past {count(lost.divergence)}, {_committed(lost, replica)}"
 
 
 def _committed(lost: ReplicaLoss, replica: ReplicaLog) -> str:
     """How many of a tail are known to be committed."""
     if isinstance(lost.committed_past_divergence, Unknown):
-        return "committed?"
+        return "not known if committed"
     if lost.committed_past_divergence:
         mark = replica.high_watermark
         return f"committed up to {count(mark)}"
     return "uncommitted"
 
 
-def _head(lost: ReplicaLoss) -> str:
+def _head(lost: ReplicaLoss, best: str) -> str:
     if isinstance(lost.head, Unknown):
-        return f"? before its start: {lost.head.reason}"
-    return f"{count(lost.head)} before its start" if lost.head and not lost.whole_log else ""
+        return f"may add records before {best} starts: {lost.head.reason}"
+    return (
+        f"adds {count(lost.head)} before {best} starts" if lost.head and not lost.whole_log else ""
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.incident.groups import Group, Sum
 from services.incident.row import Row
 from services.model import Unknown
-from services.words.figures import count
+from services.words.figures import count, unread_figure
 
 Listed = Row | Group
 """What a line of a list stands for."""
@@ -17,7 +17,7 @@ def verdict_text(one: Listed) -> str:
 
 
 def action_text(one: Listed) -> str:
-    """``stop b4``."""
+    """``stop b4 NOW``."""
     return "" if one.action is None else str(one.action)
 
 
@@ -54,27 +54,21 @@ def loses_text(one: Listed) -> str:
 
 
 def unread_text(one: Listed) -> str:
-    """What only unread replicas may hold: ``0``, ``>= 25``, ``?``."""
+    """Which replicas are unread, and what only they may hold: ``0``, ``b3``, ``b3 >= 25``."""
     if one.verdict is None:
         return "-"
     if isinstance(one, Group):
-        value, unread = one.unread.at_least, one.unread_replicas
-    else:
-        value, unread = one.unread_at_least, bool(one.unread)
-    if isinstance(value, Unknown):
-        return "?"
-    return f">= {value:,}" if unread or value else "0"
+        return _unread(one.unread_brokers, one.unread.at_least)
+    return _unread(one.unread, one.unread_at_least)
+
+
+def _unread(brokers: tuple[int, ...], at_least: int | Unknown | None) -> str:
+    return "-" if at_least is None else unread_figure(brokers, at_least)
 
 
 def heard_text(one: Listed) -> str:
     """``2 of 3`` replicas have answered."""
     return "-" if one.heard is None else f"{one.heard[0]} of {one.heard[1]}"
-
-
-def countdown_text(seconds: float) -> str:
-    """``4:51`` until it happens; ``any moment`` when its time has come."""
-    left = int(seconds)
-    return f"{left // 60}:{left % 60:02}" if left > 0 else "any moment"
 
 
 def _sum_text(total: Sum, *, about: bool) -> str:

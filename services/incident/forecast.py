@@ -23,14 +23,6 @@ class Outlook:
     whole: bool
     """That brings everything back."""
     rows: tuple[Row, ...]
-    within_s: int | None
-    """Seconds until then at most, counted from when it was read."""
-
-    @property
-    def deadline_ms(self) -> int | None:
-        """Of time bombs: by when at the latest, in milliseconds of the epoch."""
-        deadlines = [one.deadline_ms for one in self.rows if one.deadline_ms is not None]
-        return min(deadlines, default=None)
 
     @property
     def topics(self) -> tuple[Group, ...]:
@@ -68,24 +60,24 @@ def forecast_of(rows: Sequence[Row]) -> Forecast:
 
     They are sorted by partition.
     """
-    held: dict[tuple[bool, bool, int | None, int | None], list[Row]] = {}
+    held: dict[tuple[bool, bool, int | None], list[Row]] = {}
     for row in ordered(rows):
         if row.judged is not None:
             held.setdefault(_outcome(row), []).append(row)
     outlooks = [
-        Outlook(successor, harmful, whole, tuple(together), within_s)
-        for (harmful, whole, successor, within_s), together in held.items()
+        Outlook(successor, harmful, whole, tuple(together))
+        for (harmful, whole, successor), together in held.items()
     ]
     outlooks.sort(key=lambda one: (not one.harmful, one.successor is None, -len(one.rows)))
     judged = sum(len(one.rows) for one in outlooks)
     return Forecast(tuple(outlooks), _restores(rows), len(rows) - judged)
 
 
-def _outcome(row: Row) -> tuple[bool, bool, int | None, int | None]:
+def _outcome(row: Row) -> tuple[bool, bool, int | None]:
     judged = row.judged
     assert judged is not None
     whole = judged.action.verb is Verb.AWAIT
-    return judged.verdict is Verdict.BOMB, whole, judged.successor, judged.within_s
+    return judged.verdict is Verdict.BOMB, whole, judged.successor
 
 
 def _restores(rows: Iterable[Row]) -> tuple[Restorer, ...]:

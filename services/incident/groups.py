@@ -51,12 +51,10 @@ class Group:
     approximate: bool
     unread: Sum
     """Records known to be in none but unread logs."""
-    unread_replicas: bool
-    """Some log could not be read."""
+    unread_brokers: tuple[int, ...]
+    """Whose log could not be read, of any of the partitions."""
     heard: tuple[int, int] | None
     """Of the partition of which fewest replicas have answered."""
-    deadline_ms: int | None
-    """The nearest, of time bombs."""
     numbers: str
     """``0..2`` where they are consecutive, else ``*``."""
 
@@ -90,7 +88,6 @@ def group_of(rows: Sequence[Row]) -> Group:
     conclusions = {id(one.judged): one.judged for one in rows}.values()
     judged = [one for one in conclusions if one is not None]
     designees = {one.designee for one in judged}
-    deadlines = [one.deadline_ms for one in rows if one.deadline_ms is not None]
     return Group(
         verdict=first.verdict,
         action=first.action,
@@ -101,14 +98,14 @@ def group_of(rows: Sequence[Row]) -> Group:
         loss=_sum([one.loss for one in rows]),
         approximate=any(one.approximate for one in judged),
         unread=_sum([one.unread_at_least for one in rows]),
-        unread_replicas=any(one.unread for one in judged),
+        unread_brokers=tuple(sorted({broker for one in judged for broker in one.unread})),
         heard=min((one.heard for one in judged), key=lambda heard: heard[0], default=None),
-        deadline_ms=min(deadlines, default=None),
-        numbers=_numbers([one.state.partition.partition for one in rows]),
+        numbers=numbers_text([one.state.partition.partition for one in rows]),
     )
 
 
-def _numbers(numbers: Sequence[int]) -> str:
+def numbers_text(numbers: Sequence[int]) -> str:
+    """``0..2`` where *numbers* are consecutive, ``3`` for a single one, else ``*``."""
     first, last = min(numbers), max(numbers)
     if last - first + 1 != len(numbers):
         return "*"

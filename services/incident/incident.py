@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from services.incident.cells import countdown_text
+from services.incident.observations import Observation
 from services.incident.row import Row, judged_rows
 from services.incident.tally import Tally, tally_of
 from services.kafka.wire.native_rpc import STOCK, NativeRpc
@@ -36,6 +36,10 @@ class Incident:
     missing_acls: tuple[str, ...] = ()
     """What this user would need to be told the rest: ``READ on topic orders``."""
     native: NativeRpc = STOCK
+    observations: tuple[Observation, ...] = ()
+    """Elections that were seen to cost records, the newest first, acknowledged ones included."""
+    unwritten: str = ""
+    """Why they could not be written down; empty when they were."""
     carried: Tally | None = None
     """Of these very rows, where it has been worked out before."""
 
@@ -75,26 +79,9 @@ class Incident:
         return self.tally.judged
 
     @property
-    def bombs(self) -> tuple[Row, ...]:
-        """Rows with a deadline, the nearest first."""
-        return self.tally.bombs
-
-    @property
     def evidence_at_ms(self) -> int | None:
         """When the oldest evidence was read, in milliseconds of the epoch; None: there is none."""
         return self.tally.evidence_at_ms
-
-    def alarm(self, age: float = 0.0) -> str:
-        """What must be stopped at once, *age* seconds after this was read; empty if nothing.
-
-        ``BOMB on 3: stop b4 within 4:51.``
-        """
-        if not self.bombs:
-            return self.summary.alarm
-        deadline_ms = self.bombs[0].deadline_ms or self.read_at_ms
-        left = countdown_text((deadline_ms - self.read_at_ms) / 1000 - age)
-        within = "" if left.startswith("any") else "within "
-        return f"{self.summary.danger} {within}{left}."
 
     @property
     def complete(self) -> bool:

@@ -14,7 +14,6 @@ from services.recovery.judgement.assessment import Verdict
 _URGENCY = {verdict: place for place, verdict in enumerate(Verdict)}
 _NOT_JUDGED = len(_URGENCY)
 _INTERNAL = {topic: place for place, topic in enumerate(INTERNAL_TOPICS)}
-_NO_DEADLINE = 1 << 62
 _UNKNOWN = 1 << 62
 """More than any number: what is not known may be the worst."""
 
@@ -44,20 +43,20 @@ def ordered(rows: Sequence[Row], order: Order = Order.URGENCY) -> list[Row]:
     return listed
 
 
-Kind = tuple[int, int, int, str]
-"""Deadline, place of an internal topic, place of the verdict, action: what comes first."""
+Kind = tuple[bool, int, int, str]
+"""If it is no time bomb, place of an internal topic and of the verdict, action: what is first."""
 
 
 def _by_urgency(rows: Sequence[Row]) -> list[Row]:
-    """Time bombs by their deadline, internal topics, then verdict, action and name.
+    """Time bombs, internal topics, then verdict, action and name.
 
     There are few kinds of rows: each is compared once, and of a row nothing is kept but its kind.
     """
     rows_of: dict[Kind, list[Row]] = {}
-    kinds: dict[tuple[int | None, int, int], Kind] = {}
+    kinds: dict[tuple[int, int], Kind] = {}
     for row in rows:
         internal = _INTERNAL.get(row.state.partition.topic, len(_INTERNAL))
-        alike = (row.deadline_ms, internal, id(row.judged))
+        alike = (internal, id(row.judged))
         kind = kinds.get(alike)
         if kind is None:
             kind = kinds[alike] = _kind(row, internal)
@@ -66,10 +65,10 @@ def _by_urgency(rows: Sequence[Row]) -> list[Row]:
 
 
 def _kind(row: Row, internal: int) -> Kind:
-    deadline = _NO_DEADLINE if row.deadline_ms is None else row.deadline_ms
     if row.judged is None:
-        return deadline, internal, _NOT_JUDGED, ""
-    return deadline, internal, _URGENCY[row.judged.verdict], str(row.judged.action)
+        return True, internal, _NOT_JUDGED, ""
+    verdict = row.judged.verdict
+    return verdict is not Verdict.BOMB, internal, _URGENCY[verdict], str(row.judged.action)
 
 
 def _most_first(value: int | Unknown | None) -> int:

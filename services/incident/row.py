@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from services.incident.cold import Chunk, chunks_of
 from services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verdict
 from services.recovery.judgement.circumstances import Circumstances
+from services.recovery.judgement.heard_before import remembering
 from services.recovery.judgement.judged import Judged
 from services.recovery.judgement.verdict import assess
-
-MILLISECONDS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,9 +24,6 @@ class Row:
     """None: its replicas have not been read yet."""
     log_end: int | Unknown | None = None
     """Of the designee; None without one."""
-    deadline_ms: int | None = None
-    """A time bomb's: by when the controller elects the wrong replica, at the latest, in
-    milliseconds of the epoch."""
     chunk: Chunk | None = None
     place: int = 0
     """Where in the chunk its evidence lies."""
@@ -107,14 +103,9 @@ def judged_rows(
     evidence: Sequence[PartitionEvidence],
     circumstances: Circumstances,
     read_at_ms: int,
-    before: Iterable[Row] = (),
     turn: int = 0,
 ) -> Iterator[Row]:
-    """Judge *evidence*, read at that time in that turn, and freeze it: a row each, in its order.
-
-    What is a time bomb in *before* already keeps the deadline it has there.
-    """
-    deadlines = {one.partition: one.deadline_ms for one in before if one.deadline_ms is not None}
+    """Judge *evidence*, read at that time in that turn, and freeze it: a row each, in its order."""
     alike: dict[Judged, Judged] = {}
     for chunk, together in chunks_of(evidence, read_at_ms, turn):
         for place, one in enumerate(together):
@@ -124,38 +115,37 @@ def judged_rows(
                 state=one.state,
                 judged=alike.setdefault(judged, judged),
                 log_end=_log_end(assessment),
-                deadline_ms=_deadline(judged, read_at_ms, deadlines.get(one.partition)),
                 chunk=chunk,
                 place=place,
             )
 
 
-def bare_row(assessment: Assessment, now_ms: int) -> Row:
+def bare_row(assessment: Assessment) -> Row:
     """The row of an *assessment* that is at hand, without evidence of its own."""
-    judged = Judged.of(assessment)
-    return Row(
-        assessment.evidence.state, judged, _log_end(assessment), _deadline(judged, now_ms, None)
-    )
+    return Row(assessment.evidence.state, Judged.of(assessment), _log_end(assessment))
 
 
-def judged_again(row: Row, circumstances: Circumstances, now_ms: int) -> Row:
+def remembered(before: Row, evidence: PartitionEvidence) -> PartitionEvidence:
+    """*evidence*, just read, with what unread replicas told when the row *before* was made."""
+    unread = {one.broker for one in evidence.replicas if isinstance(one.log_end, Unknown)}
+    judged = before.judged
+    if not unread or judged is None:
+        return evidence
+    never_told = set(judged.unread) - set(judged.remembered)
+    # Thawing takes time, and tells nothing of those that were as silent before.
+    return evidence if unread <= never_told else remembering(before.evidence, evidence)
+
+
+def judged_again(row: Row, circumstances: Circumstances) -> Row:
     """*row* under other *circumstances*, its evidence unread."""
     evidence = row.evidence
     if evidence is None:
         return row
     judged = Judged.of(assess(evidence, circumstances))
-    deadline = _deadline(judged, now_ms, row.deadline_ms)
-    return Row(row.state, judged, row.log_end, deadline, row.chunk, row.place)
+    return Row(row.state, judged, row.log_end, row.chunk, row.place)
 
 
 def _log_end(assessment: Assessment) -> int | Unknown | None:
     designee = assessment.designee
     best = None if designee is None else assessment.evidence.replica(designee)
     return None if best is None else best.log_end
-
-
-def _deadline(judged: Judged, now_ms: int, before: int | None) -> int | None:
-    """When a time bomb goes off at the latest; the first deadline told stands."""
-    if judged.verdict is not Verdict.BOMB or judged.within_s is None:
-        return None
-    return now_ms + judged.within_s * MILLISECONDS if before is None else before

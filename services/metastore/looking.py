@@ -23,6 +23,7 @@ from services.metastore.records import CommandRecord
 from services.metastore.topic_reader import LogCut, TopicReader
 from services.metastore.topic_state import read_topic_state
 from services.model import Unknown
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 
 LOOK_SECONDS = 20.0
@@ -160,7 +161,7 @@ class ServiceWatch:
             none = f"there is none in {self._folder}: `breakglass metastore backup`"
             return Unknown(none), tuple(pairs(self._records, ()))
         file = found[0]
-        with file.open("rb") as data:
+        with open_regular(file) as data:
             lines = tuple(read_lines(data))
         both = tuple(pairs(self._records, lines))
         return Held(file, lines, counted(both)), both

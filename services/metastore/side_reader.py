@@ -19,6 +19,7 @@ from services.metastore.side_file import (
     read_header,
     unseal,
 )
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 
 
@@ -36,7 +37,7 @@ class SideExtent:
 def side_header(path: Path) -> SideHeader | None:
     """The first line of the side file at *path*; None where there is none that can be read."""
     try:
-        with storage_errors(str(path)), path.open("rb") as file:
+        with storage_errors(str(path)), open_regular(path) as file:
             return read_header(file.readline(), str(path))
     except BreakglassError:
         return None
@@ -45,7 +46,7 @@ def side_header(path: Path) -> SideHeader | None:
 def side_extent(path: Path) -> SideExtent | None:
     """What the side file at *path* holds; None where there is none that can be read."""
     try:
-        with storage_errors(str(path)), path.open("rb") as file:
+        with storage_errors(str(path)), open_regular(path) as file:
             header = read_header(file.readline(), str(path))
             entries = covered = 0
             for line in file:

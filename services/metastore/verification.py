@@ -23,6 +23,7 @@ from services.metastore.side_file import (
     unseal,
 )
 from services.metastore.validation import Finding, LineFinding, checked
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 
 MOST_TOLD = 1_000
@@ -70,7 +71,7 @@ def verify_backup(path: Path) -> Verified:
     Raises: StorageError.
     """
     verified = Verified(str(path))
-    with storage_errors(str(path)), path.open("rb") as data:
+    with storage_errors(str(path)), open_regular(path) as data:
         _verify_lines(data, verified)
         verified.bytes = data.tell()
         _verify_chain(data, path.with_name(path.name + SUFFIX), verified)
@@ -89,7 +90,7 @@ def _verify_lines(data: BinaryIO, verified: Verified) -> None:
 
 def _verify_chain(data: BinaryIO, side: Path, verified: Verified) -> None:
     try:
-        with storage_errors(str(side)), side.open("rb") as file:
+        with storage_errors(str(side)), open_regular(side) as file:
             first = file.readline()
             verified.header = read_header(first, str(side))
             _verify_entries(data, file, first, verified)

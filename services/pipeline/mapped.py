@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from services.pipeline.segment_files import FIELDS, Bytes, Longs, Run, SegmentFiles
+from services.pipeline.segment_files import FIELDS, Bytes, Longs, Run, SegmentFiles, together
 from services.topic_backup.folder import storage_errors
 from services.topic_backup.layout import records_name, segment_index_name
 from services.topic_backup.segment_reader import FIRST_POSITION
@@ -29,9 +29,14 @@ class MappedSegment:
     def runs(self, start: int, end: int) -> Iterator[Run]:
         """The records with offsets in ``[start, end)``: one run, or none.
 
+        Of a salvaged segment there are more where bytes between records are left out.
+
         Raises:
             DamagedBackup, StorageError: they cannot be read.
         """
+        if self._segment.salvaged:
+            yield from self._salvaged(start, end)
+            return
         found = self._cut(start, end)
         if isinstance(found, _Unfit):
             # Only an index can be unfit, so the second time there is none.
@@ -40,6 +45,12 @@ class MappedSegment:
         assert not isinstance(found, _Unfit)
         if found is not None:
             yield found
+
+    def _salvaged(self, start: int, end: int) -> Iterator[Run]:
+        low, high = np.searchsorted(self._entries[:, 0], [start, end])
+        for some in together(self._entries[low:high]) if low < high else ():
+            begin, stop = int(some[0, 1]), int(some[-1, 1] + some[-1, 2])
+            yield Run(some[:, 0], np.append(some[:, 1], stop) - begin, self._data[begin:stop])
 
     def _cut(self, start: int, end: int) -> Run | None | _Unfit:
         entries = self._entries
@@ -68,6 +79,8 @@ class MappedSegment:
 
     def _indexed(self) -> Longs | None:
         segment = self._segment
+        if segment.salvaged:
+            return None
         path = self._folder / segment_index_name(segment.prefix)
         try:
             entries = np.memmap(path, ">i8", "r", FIRST_POSITION, (segment.count, FIELDS))

@@ -13,11 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from platformdirs import user_state_path
-
 from services.errors import PipelineError
+from services.extras import missing
 from services.pipeline.jars import kafka_jars
 from services.pipeline.java import NICENESS, java_home
+from services.rights import make_folders, open_new
+from services.state_folder import state_folder
 from services.topic_backup.folder import storage_errors
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
 }
+KEPT_LOGS = 20
+"""Runs whose logs stay."""
 LOGGING = """\
 status = off
 rootLogger.level = warn
@@ -143,10 +146,8 @@ def _start(master: str, settings: Mapping[str, str], log: Path, niceness: int) -
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
-    except ImportError:
-        raise PipelineError(
-            "Spark is not installed: run `pip install breakglass[pipeline]`."
-        ) from None
+    except ModuleNotFoundError as error:
+        raise missing("pipeline", str(error.name)) from None
     builder = SparkSession.builder.master(master).appName("breakglass")
     given = {**SETTINGS, **_here_or_elsewhere(master)}
     given["spark.driver.extraJavaOptions"] = _java_options(log)
@@ -192,16 +193,29 @@ def _stop(session: SparkSession) -> None:
 
 
 def log_file() -> Path:
-    """Where Spark's driver logs: the last session's, warnings and worse."""
-    return user_state_path("breakglass") / "spark.log"
+    """Where Spark's driver of this run logs, warnings and worse: no two runs share a file."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return state_folder() / "spark" / f"{stamp}-{os.getpid()}.log"
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the logs of old runs."""
+    with suppress(OSError):
+        old = sorted(folder.glob("*.log"))[: -KEPT_LOGS + 1]
+        for log in old:
+            for suffix in (".log", ".err", ".properties"):
+                log.with_suffix(suffix).unlink(missing_ok=True)
 
 
 def _java_options(log: Path) -> str:
     """Options of the driver's JVM, which otherwise logs to stderr."""
     configuration = log.with_suffix(".properties")
     with storage_errors(str(log.parent)):
-        log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        configuration.write_text(LOGGING.format(log=log), encoding="utf-8")
+        make_folders(log.parent)
+        _make_room(log.parent)
+        for path, content in ((configuration, LOGGING.format(log=log)), (log, "")):
+            with open(path, "w", encoding="utf-8", opener=open_new) as file:
+                file.write(content)
     return f'-XX:+UseParallelGC "-Dlog4j2.configurationFile=file:{configuration}"'
 
 
@@ -232,7 +246,7 @@ def _stderr_to(path: Path) -> Iterator[None]:
     sys.stderr.flush()
     ours = os.dup(STDERR)
     try:
-        with path.open("wb") as file:
+        with open(path, "wb", opener=open_new) as file:
             os.dup2(file.fileno(), STDERR)
         yield
     finally:

@@ -51,6 +51,7 @@ def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[
             one.count,
             one.first_offset,
             one.last_offset,
+            not one.sha256,
         )
         for one in segments
         if one.first_offset is not None

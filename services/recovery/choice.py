@@ -38,9 +38,9 @@ def recommended(found: Triage, without: Collection[TopicPartition] = ()) -> Choi
     """Elect the recommended replica of every partition whose evidence is complete (R15).
 
     Partitions of *without* have been dealt with. While brokers may still answer, partitions
-    with replicas on them are in neither list.
+    with replicas on them are in neither list, nor are those whose contents are still to be read.
     """
-    complete = {one.partition for one in found.evidence.complete}
+    complete = {one.partition for one in found.evidence.complete} - found.contents_due
     ready = [
         one
         for one in found.assessments

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from services.errors import StorageError
 from services.journal import Journal
 from services.kafka.cluster.open_transactions import OpenTransaction, read_open_transactions
 from services.kafka.election_client import ElectionClient
@@ -13,10 +14,13 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.confirm import Observer
+from services.recovery.execution.course import Course
+from services.recovery.execution.journal_space import journal_bytes
 from services.recovery.execution.limits import Limits
+from services.recovery.execution.others import others_at_work
 from services.recovery.execution.record import Record
 from services.recovery.execution.routes import RouteChoice
-from services.recovery.execution.run import Execution, why_to_halt
+from services.recovery.execution.run import Execution
 from services.recovery.execution.target import Outcome, Result, Target
 
 AFTER_SECONDS = 5.0
@@ -46,26 +50,32 @@ class Recovery:
     begin: Callable[[Sequence[Target]], None] = lambda _: None
     """Told of each batch before anything is sent for it."""
 
-    def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
+    def run(
+        self, targets: Sequence[Target], course: Course | None = None
+    ) -> Iterator[tuple[Outcome, ...]]:
         """Rescue and elect *targets*; yields the outcomes of each batch as it ends.
 
         Partitions that lose nothing do not wait until others are rescued, except for internal
-        topics, which come first in any case (R17).
+        topics, which come first in any case (R17). *course* is what was found out before.
+        Space for what the journal will say is reserved before anything is sent.
+
+        Raises:
+            StorageError: the journal's disk has no room for it; nothing was sent.
         """
-        rescue = self.rescue
+        rescue, course = self.rescue, course or Course()
+        space = journal_bytes(targets, rescued=rescue is not None, limits=self.limits)
+        self.journal.reserve(space)
         first = [t for t in targets if t.internal or rescue is None or not rescue.needed(t)]
         early = {one.partition for one in first}
-        halted = ""
         for wave in (first, [one for one in targets if one.partition not in early]):
-            if halted and wave:
-                yield tuple(Outcome(one, Result.NOT_ATTEMPTED, halted) for one in wave)
-            elif wave:
-                for batch in self._rescue_and_elect(wave):
-                    yield batch
-                    halted = halted or _why_halted(batch)
+            if wave:
+                yield from self._rescue_and_elect(wave, course)
 
-    def _rescue_and_elect(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
-        lost = {} if self.rescue is None else self.rescue.save(targets, self.journal)
+    def _rescue_and_elect(
+        self, targets: Sequence[Target], course: Course
+    ) -> Iterator[tuple[Outcome, ...]]:
+        ready = [target for target in targets if not course.why_not(target)]
+        lost = self._save(ready, course)
         stopped = self.stop()
         held = tuple(
             _held(one, lost[one.partition], stopped=stopped)
@@ -82,8 +92,25 @@ class Recovery:
             self.limits,
             self.stop,
             begin=self.begin,
+            course=course,
+            others=lambda partition: others_at_work(
+                self.journal.path, self.journal.cluster_id, partition
+            ),
         )
         yield from execution.run([one for one in targets if one.partition not in lost])
+
+    def _save(self, targets: Sequence[Target], course: Course) -> Mapping[TopicPartition, str]:
+        """Rescue what electing *targets* cuts off; why partitions were not saved whole.
+
+        What cannot be journalled must not be sent: then nothing more is elected.
+        """
+        if self.rescue is None or not targets:
+            return {}
+        try:
+            return self.rescue.save(targets, self.journal)
+        except StorageError as error:
+            course.halt(f"stopped because every other election would fail alike: {error}")
+            return {}
 
 
 def _held(target: Target, reason: str, *, stopped: bool) -> Outcome:
@@ -92,12 +119,6 @@ def _held(target: Target, reason: str, *, stopped: bool) -> Outcome:
         return Outcome(target, Result.NOT_ATTEMPTED, f"not rescued: {reason}")
     told = f"not rescued: {reason}; put that right, or accept the loss with --without-rescue"
     return Outcome(target, Result.REFUSED, told)
-
-
-def _why_halted(batch: Sequence[Outcome]) -> str:
-    """Why nothing may be elected after *batch*; empty if nothing forbids it."""
-    unattempted = (one.reason for one in batch if one.result is Result.NOT_ATTEMPTED)
-    return next(unattempted, "") or why_to_halt(batch)
 
 
 def open_transactions_after(

@@ -24,6 +24,7 @@ from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
 from services.recovery.execution.target import Outcome, Result, Target
 from services.recovery.execution.undo_order import UNDO
 from services.recovery.judgement.loss import loss_of
+from services.recovery.plan.check import more_unread
 from services.recovery.rescue.journalled import SAVED
 from services.recovery.rescue.journalled import STEP as RESCUE
 
@@ -37,6 +38,12 @@ class Part:
     target: Target
     price: str
     """What was agreed to be lost; empty in a plan that does not say."""
+    abandons: tuple[int, ...]
+    """Brokers whose unread logs it was agreed to give up."""
+    unread_at_least: int | Unknown
+    """What those held at least, as far as was known."""
+    gone: tuple[int, ...]
+    """Brokers that were declared gone."""
     reordered: bool
     """An order was announced: it may have been written."""
     elected: bool
@@ -133,6 +140,12 @@ def consented(view: JournalView) -> bool:
     return len(given) >= int(view.plan.payload.get("consents", 1))
 
 
+def abandons_of(view: JournalView) -> dict[TopicPartition, tuple[int, ...]]:
+    """Brokers whose unread logs the plan of *view* gives up, by partition."""
+    items = {} if view.plan is None else view.plan.items
+    return {partition: _brokers(item, "abandons") for partition, item in items.items()}
+
+
 Settlement = tuple[int, dict[TopicPartition, Details]]
 """The number of a request, and items for its `Journal.outcome`."""
 
@@ -180,7 +193,7 @@ def _parts(view: JournalView) -> tuple[tuple[Part, ...], tuple[Left, ...]]:
             reason = "the journal does not say how it was to be elected: plan again"
             left.append(Left(partition, reason))
         else:
-            parts.append(_part(target, str(item.get("price", "")), steps))
+            parts.append(_part(target, item, steps))
     return tuple(parts), tuple(left)
 
 
@@ -190,19 +203,30 @@ def _target(partition: TopicPartition, items: Collection[Details]) -> Target | N
     return next((one for one in read if one is not None), None)
 
 
-def _part(target: Target, price: str, steps: Collection[Step]) -> Part:
+def _part(target: Target, item: Details, steps: Collection[Step]) -> Part:
     ended = {
         (step.name, step.outcomes[target.partition].result)
         for step in steps
         if target.partition in step.outcomes
     }
+    bound = item.get("unread_at_least", 0)
     return Part(
         target,
-        price,
+        str(item.get("price", "")),
+        _brokers(item, "abandons"),
+        bound if isinstance(bound, int) else Unknown("not known when it was agreed to"),
+        _brokers(item, "gone"),
         reordered=any(step.name == REORDER for step in steps),
         elected=any((name, str(Result.ELECTED)) in ended for name in _ELECTIONS),
         rescued=(RESCUE, SAVED) in ended,
     )
+
+
+def _brokers(item: Details, name: str) -> tuple[int, ...]:
+    listed = item.get(name, ())
+    if not isinstance(listed, list | tuple):
+        return ()
+    return tuple([one for one in listed if isinstance(one, int)])
 
 
 def _unsettled_preferred(
@@ -269,18 +293,19 @@ def _seen_again(part: Part, evidence: PartitionEvidence | None) -> Part:
 
 def _dearer(part: Part, evidence: PartitionEvidence | None) -> str:
     """Why *part* may not be elected on the old consent; empty where it may."""
-    if not _priced(part):
+    if not part.price:
         return ""
     if evidence is None:
         return "its evidence could not be read again: resume once brokers answer"
     loss = loss_of(evidence, part.target.designee)
     now = str(Price(loss.total, loss.approximate))
-    if now == part.price:
-        return ""
-    return (
-        f"electing b{part.target.designee} was agreed to at the price of {part.price} records and "
-        f"would now lose {now}: plan again"
-    )
+    if _priced(part) and now != part.price:
+        return (
+            f"electing b{part.target.designee} was agreed to at the price of {part.price} records "
+            f"and would now lose {now}: plan again"
+        )
+    more = more_unread(part.abandons, part.unread_at_least, evidence, part.target.designee)
+    return f"{more}: plan again" if more else ""
 
 
 def _priced(part: Part) -> bool:

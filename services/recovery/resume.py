@@ -17,11 +17,11 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
 from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
 from services.recovery.execution.confirm import Observer
+from services.recovery.execution.course import Course
 from services.recovery.execution.ladder import climb
 from services.recovery.execution.record import Record
 from services.recovery.execution.restore_order import restore_orders
-from services.recovery.execution.run import why_to_halt
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import Outcome, Result, Target, order_left
 from services.recovery.execution.undo_order import undo_orders
 from services.recovery.recover import Recovery, Rescue
 from services.recovery.remains import (
@@ -73,7 +73,15 @@ def survey(
     offline = [one for one in snapshot.offline if one.partition in wanted]
     if not offline:
         return Survey(view, snapshot, left, {}, STOCK)
-    *_, found = judge(client, snapshot, offline, duration, native_choice)
+    designees = {one.partition: one.designee for one in left.targets}
+    *_, found = judge(
+        client,
+        snapshot,
+        offline,
+        duration,
+        native_choice,
+        chosen=lambda evidence: designees.get(evidence.partition),
+    )
     evidence = {one.partition: one.evidence for one in found.assessments}
     return Survey(view, snapshot, left, evidence, found.native)
 
@@ -114,7 +122,7 @@ class Resume:
         whole, stopped = not found.left, False
         for batch in batches:
             yield batch
-            whole = whole and all(one.succeeded for one in batch)
+            whole = whole and all(one.complete for one in batch)
             stopped = stopped or any(one.result is Result.NOT_ATTEMPTED for one in batch)
         if not stopped:
             self.recovery.journal.finish(word if whole else PARTLY_FAILED)
@@ -153,23 +161,31 @@ class Resume:
     def _finish(self, found: Remains) -> Iterator[tuple[Outcome, ...]]:
         if found.done:
             yield found.done
-        halted = ""
+        course = Course()
         if found.led:
             led = self._confirm(found.led)
+            course.learn(led)
             yield led
-            halted = why_to_halt(led)
-        if halted and found.targets:
-            yield _not_attempted(found.targets, halted)
-        elif found.targets:
-            yield from self._elect(found)
+        if found.targets:
+            yield from self._elect(found, course)
 
-    def _elect(self, found: Remains) -> Iterator[tuple[Outcome, ...]]:
+    def _elect(self, found: Remains, course: Course) -> Iterator[tuple[Outcome, ...]]:
         rescue = self.recovery.rescue
         if rescue is not None:
             rescue = _WithoutRescued(rescue, found.rescued)
-        for batch in replace(self.recovery, rescue=rescue).run(found.targets):
+        for batch in replace(self.recovery, rescue=rescue).run(found.targets, course):
             # Where leaders are designated, an order written before them is still to be put back.
-            yield self._restore(batch, found.offline)
+            yield self._still_written(self._restore(batch, found.offline), found.offline)
+
+    def _still_written(
+        self, batch: tuple[Outcome, ...], parts: Sequence[Part]
+    ) -> tuple[Outcome, ...]:
+        """*batch*, saying of which the order stands that was written before this was resumed."""
+        ours = {part.target.partition for part in parts if part.ours}
+        return tuple(
+            order_left(one) if one.partition in ours and one.order_restored is None else one
+            for one in batch
+        )
 
     def _undo(self, found: Remains) -> Iterator[tuple[Outcome, ...]]:
         online = [one.target for one in found.led] + [one.target for one in found.done]
@@ -211,10 +227,6 @@ class _WithoutRescued:
     def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
         unsaved = [one for one in targets if one.partition not in self.rescued]
         return self.rescue.save(unsaved, journal)
-
-
-def _not_attempted(targets: Sequence[Target], reason: str) -> tuple[Outcome, ...]:
-    return tuple(Outcome(one, Result.NOT_ATTEMPTED, reason) for one in targets)
 
 
 def topics_of(view: JournalView) -> list[str]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
+from services.contents_effort import Effort
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
-from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc, find_native_rpc
+from services.kafka.wire.native_rpc import (
+    AUTO,
+    STOCK,
+    SWITCHED_OFF,
+    NativeRpc,
+    find_native_rpc,
+    native_key,
+)
 from services.model import ClusterSnapshot, PartitionState, TopicPartition
+from services.recovery.evidence.contents import Chosen, ContentsReading, nobody
 from services.recovery.evidence.gather import Evidence, gather
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.judgement.circumstances import Circumstances
@@ -27,6 +36,8 @@ class Triage:
     evidence: Evidence
     circumstances: Circumstances
     native: NativeRpc
+    contents_due: frozenset[TopicPartition] = frozenset()
+    """Partitions whose replicas have all been heard and whose contents are about to be read."""
 
     @cached_property
     def assessments(self) -> tuple[Assessment, ...]:
@@ -55,19 +66,20 @@ def triage(
     topics: Sequence[str] = (),
     native_choice: str = AUTO,
     gone: Collection[int] = (),
+    contents: Effort = Effort.BUDGET,
 ) -> Iterator[Triage]:
     """Judge the offline partitions of *topics* (all by default) that are *wanted*.
 
     Yields as `services.recovery.evidence.gather.gather` does; the last one is final. Brokers have
     *duration* seconds to answer. Brokers of *gone* are not worth waiting for: their disks are
-    lost, or came back EMPTY.
+    lost, or came back EMPTY. With *contents* the replicas that would be elected are read.
 
     Raises:
         Unreachable: no broker serves the cluster's metadata.
     """
     snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), topics)
     partitions = [one for one in snapshot.offline if wanted(one)]
-    yield from judge(client, snapshot, partitions, duration, native_choice, gone)
+    yield from judge(client, snapshot, partitions, duration, native_choice, gone, contents=contents)
 
 
 def judge(
@@ -78,24 +90,43 @@ def judge(
     native_choice: str = AUTO,
     gone: Collection[int] = (),
     stop: Callable[[], bool] = lambda: False,
+    *,
+    contents: Effort | None = Effort.BUDGET,
+    chosen: Chosen = nobody,
 ) -> Iterator[Triage]:
-    """Judge *partitions* of a snapshot already taken; otherwise as `triage`."""
+    """Judge *partitions* of a snapshot already taken; otherwise as `triage`.
+
+    *chosen* names replicas whose contents are read whatever their rank; without *contents* none
+    are, because they were read before. While brokers are awaited,
+    what the others said is yielded before the contents are read, and again after.
+    """
     deadline = Deadline.after(duration)
     native = _native_rpc(client, partitions, native_choice, deadline)
+    reading = ContentsReading(client, contents, chosen, stop)
     for evidence in gather(client, snapshot, partitions, deadline, native, stop):
         circumstances = Circumstances(
             snapshot.quorum,
             deadline_passed=not evidence.awaited,
             ruled_out=dict.fromkeys(gone, "declared gone"),
         )
-        yield Triage(evidence, circumstances, native)
+        found = replace(evidence, partitions=reading.applied(evidence.partitions))
+        if evidence.awaited:
+            due = frozenset(reading.due(found.complete))
+            yield Triage(found, circumstances, native, due)
+            if not due:
+                continue
+            reading.read(found.complete)
+            found = replace(found, partitions=reading.applied(found.partitions))
+        else:
+            found = replace(found, partitions=reading.read(found.partitions))
+        yield Triage(found, circumstances, native)
 
 
 def _native_rpc(
     client: ReadClient, partitions: Sequence[PartitionState], choice: str, deadline: Deadline
 ) -> NativeRpc:
     if not partitions:
-        return STOCK
+        return SWITCHED_OFF if native_key(choice) is None else STOCK
     first = partitions[0]
     return find_native_rpc(
         client.sender, choice, first.topic_id, first.partition.partition, deadline

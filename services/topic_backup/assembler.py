@@ -33,7 +33,7 @@ from services.topic_backup.manifest import (
 )
 from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
 from services.topic_backup.reindex import write_partition_index
-from services.topic_backup.resume import resume
+from services.topic_backup.resume import oldest_missing, resume
 from services.topic_backup.segment_reader import MAGIC
 from services.topic_backup.small_segment import appended, fits
 from services.topic_backup.summary import (
@@ -173,7 +173,8 @@ class TopicAssembler:
         if committed is not None and self._untouched(committed, files):
             return committed
         found = resume(self.folder, number, committed, files.segments)
-        segments = _as_known(found.segments, committed) or (_empty(number),)
+        gone = oldest_missing(committed, found.segments)
+        segments = gone + _as_known(found.segments, committed) or (_empty(number),)
         known = [one for one in (found.next_offset, _next(committed)) if one is not None]
         log = committed.batch_log if committed else None
         next_offset = max(known, default=None)
@@ -216,7 +217,12 @@ class TopicAssembler:
 
     def _index(self, number: int, summary: PartitionSummary) -> None:
         """Bring the partition index up to date, where it is not."""
-        wanted = [partition_index.Entry(one.prefix, one.start_offset) for one in summary.segments]
+        there = [
+            one
+            for one in summary.segments
+            if self.folder.size(records_name(one.prefix)) is not None
+        ]
+        wanted = [partition_index.Entry(one.prefix, one.start_offset) for one in there]
         size = len(partition_index.encode(wanted))
         before = self.committed.partition(number) if self.committed else None
         name = partition_index_name(number)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from services.errors import MalformedInput
-from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.folder import Folder, read_whole
 from services.topic_backup.layout import consumer_offsets_name
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -62,16 +62,12 @@ def read(folder: Folder, partition: int) -> dict[str, int]:
 
     Raises:
         MalformedInput: as `decode`.
+        StorageError: it cannot be read, or is larger than any.
     """
     name = consumer_offsets_name(partition)
-    where = folder.where(name)
     if folder.size(name) is None:
         return {}
-    with folder.open(name) as file, storage_errors(where):
-        content = file.read(MAX_FILE_BYTES + 1)
-    if len(content) > MAX_FILE_BYTES:
-        raise MalformedInput(f"{where}: over {MAX_FILE_BYTES} bytes; {_REPLACE}")
-    return decode(content, where)
+    return decode(read_whole(folder, name, MAX_FILE_BYTES), folder.where(name))
 
 
 def update(folder: Folder, partition: int, offsets: Mapping[str, int]) -> None:

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import BinaryIO, ClassVar, Protocol
 
 from services.errors import AlreadyRunning, DiskFull, StorageError
+from services.regular_file import open_regular
+from services.rights import make_folders, open_new
 from services.topic_backup.layout import MANIFEST
 
 TEMPORARY = (".breakglass-", ".tmp")
@@ -31,6 +33,8 @@ _NEXT_STEPS = {
     errno.EACCES: "check the owner and the permissions",
     errno.EPERM: "check the owner and the permissions",
     errno.EROFS: "choose a folder on a writable file system",
+    errno.EFBIG: "take the file from another copy",
+    errno.EINVAL: "take the file from another copy",
     errno.ENOENT: "check the path",
     errno.ENOTDIR: "check the path",
     errno.EMFILE: "raise the limit of open files (ulimit -n)",
@@ -49,6 +53,21 @@ def storage_errors(where: str) -> Iterator[None]:
         raise kind(f"{where}: {reason}; {step}.") from error
 
 
+def inside(folder: Path, name: str) -> Path:
+    """The path of *name*, which a document may have told, below *folder*.
+
+    Raises:
+        StorageError: it leads elsewhere.
+    """
+    parts = name.split("/")
+    if not name or "\0" in name or any(one in ("", ".", "..") for one in parts):
+        raise StorageError(
+            f"{folder}: a document names the file {name!r}, which leads elsewhere: do not trust "
+            "this backup, and take it from another copy."
+        )
+    return folder / name
+
+
 def file_size(path: Path) -> int | None:
     """The bytes of the file at *path*; None where there is none. Raises StorageError."""
     with storage_errors(str(path)):
@@ -56,6 +75,29 @@ def file_size(path: Path) -> int | None:
             return path.stat().st_size
         except FileNotFoundError:
             return None
+
+
+def read_whole(folder: Folder, name: str, most: int) -> bytes:
+    """All of a file that may have *most* bytes; not even its size is allocated before.
+
+    Raises:
+        StorageError: it cannot be read, or is larger.
+    """
+    with folder.open(name) as file:
+        return read_bounded(file, folder.where(name), most)
+
+
+def read_bounded(file: BinaryIO, where: str, most: int) -> bytes:
+    """All of an open file. Raises as `read_whole`."""
+    with storage_errors(where):
+        size = file.seek(0, os.SEEK_END)
+        if size > most:
+            raise StorageError(
+                f"{where} has {size:,} bytes, and no such file has more than {most:,}: take it "
+                "from another copy."
+            )
+        file.seek(0)
+        return file.read(size)
 
 
 class AppendFile(Protocol):
@@ -149,7 +191,7 @@ class LocalFolder:
         """The folder at *path*, made durably with its parents where they are missing."""
         with storage_errors(str(path)):
             missing = [one for one in (path, *path.parents) if not one.exists()]
-            path.mkdir(parents=True, exist_ok=True)
+            make_folders(path)
             for one in missing:
                 _sync_directory(one.parent)
         return cls(path)
@@ -162,11 +204,23 @@ class LocalFolder:
             return [entry.name for entry in os.scandir(self.path) if entry.is_file()]
 
     def size(self, name: str) -> int | None:
-        return file_size(self.path / name)
+        return file_size(self._at(name))
+
+    def _at(self, name: str) -> Path:
+        return inside(self.path, name)
+
+    def state(self, name: str) -> tuple[int, ...] | None:
+        """What changes whenever the file does; None where there is none."""
+        with storage_errors(self.where(name)):
+            try:
+                found = (self.path / name).stat()
+            except FileNotFoundError:
+                return None
+        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def open(self, name: str) -> BinaryIO:
         with storage_errors(self.where(name)):
-            return (self.path / name).open("rb")
+            return open_regular(self._at(name))
 
     def append(self, name: str, at: int) -> AppendFile:
         return LocalAppendFile(self.path / name, at)
@@ -237,7 +291,7 @@ class LocalAppendFile:
         self._end = at
         self._sync_failed = False
         with storage_errors(str(path)):
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = open_new(path, os.O_WRONLY | os.O_CREAT)
             try:
                 os.ftruncate(self._descriptor, at)
             except OSError:
@@ -278,7 +332,7 @@ class LocalNewFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         # Unbuffered: what comes are whole buffers of megabytes.
-        self._file = FileIO(path, "x")
+        self._file = FileIO(path, "x", opener=open_new)
 
     def write(self, data: memoryview) -> None:
         while data:
@@ -305,7 +359,7 @@ def _take(descriptor: int, where: str) -> None:
 
 
 def _write_new(path: Path, chunks: Iterable[bytes]) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    descriptor = open_new(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(descriptor, "wb") as file:
         file.writelines(chunks)
         file.flush()

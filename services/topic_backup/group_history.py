@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from services.clock import now_ms
 from services.errors import MalformedInput
 from services.topic_backup import consumer_offsets
-from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.folder import Folder, read_whole
 
 PREFIX = "breakglass_groups_"
+MOST_BYTES = 256 * 1024 * 1024
 KEPT = 1000
 """States that are kept of one topic; older ones are removed."""
 
@@ -37,8 +38,7 @@ def read_state(folder: Folder, at_ms: int) -> dict[int, dict[str, int]]:
         MalformedInput: the file is no such state.
     """
     name = _name(at_ms)
-    with folder.open(name) as file, storage_errors(folder.where(name)):
-        content = file.read()
+    content = read_whole(folder, name, MOST_BYTES)
     try:
         found = json.loads(content)
         return {

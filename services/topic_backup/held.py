@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from services.errors import UsageError
-from services.topic_backup.extent import Extent
 from services.topic_backup.folder import Folder
-from services.topic_backup.layout import listing, records_name
+from services.topic_backup.layout import listing
+from services.topic_backup.lost import Lost, lost_of
 from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
-from services.topic_backup.reader import PartitionReader
-from services.topic_backup.segment_reader import FIRST_POSITION, read_segment
+from services.topic_backup.reader import LeftOut, PartitionReader, SegmentAt
+from services.topic_backup.segment_reader import FIRST_POSITION
 from services.topic_backup.summary import PartitionSummary, SegmentSummary, Tally
 
 
@@ -23,6 +24,10 @@ class Held:
     partitions: tuple[PartitionSummary, ...]
     manifest: TopicManifest | None
     """None: a backup of the original's, without settings, ids and hashes."""
+    lost: tuple[Lost, ...] = ()
+    """What should be there and is not, or is not what was written; as far as it was looked at."""
+    salvaged: bool = False
+    """Without a manifest: records had to be found again, or stray bytes passed over."""
 
     @property
     def partition_count(self) -> int:
@@ -39,7 +44,6 @@ def read_held(folder: Folder, topic: str) -> Held:
     Raises:
         UsageError: it holds nothing.
         MalformedInput, UnsupportedSchema: the manifest cannot be read.
-        DamagedBackup: a segment of a backup without a manifest cannot be read.
     """
     manifest = read_manifest(folder)
     if manifest is not None:
@@ -47,20 +51,52 @@ def read_held(folder: Folder, topic: str) -> Held:
     found = listing(folder.names())
     if not found:
         raise UsageError(f"{folder.where()} holds no segments: name the folder of a topic.")
-    partitions = tuple(_partition(folder, number) for number in found)
-    return Held(folder, TopicIdentity(topic), partitions, None)
+    readers = [PartitionReader(folder, number, None) for number in found]
+    partitions = tuple(map(_partition, found, readers))
+    return Held(
+        folder,
+        TopicIdentity(topic),
+        partitions,
+        None,
+        tuple(Lost(*one) for pair in zip(found, readers, strict=True) for one in _damages(*pair)),
+        salvaged=any(one.salvaged for one in readers),
+    )
 
 
-def _partition(folder: Folder, number: int) -> PartitionSummary:
-    reader = PartitionReader(folder, number, None)
-    segments = tuple(_segment(folder, one) for one in reader.extents)
+def read_sound(held: Held, partitions: Collection[int]) -> Held:
+    """*held* without the segments of *partitions* that are not what was committed.
+
+    Every byte of those partitions is read; what is wrong is in `Held.lost`.
+    """
+    if held.manifest is None:
+        return held
+    lost: list[Lost] = []
+    kept = []
+    for part in held.partitions:
+        wrong = lost_of(held.folder, part) if part.partition in partitions else ()
+        prefixes = {one.prefix for one in wrong}
+        lost += wrong
+        whole = tuple(one for one in part.segments if one.prefix not in prefixes)
+        kept.append(replace(part, segments=whole))
+    return replace(held, partitions=tuple(kept), lost=tuple(lost))
+
+
+def _damages(number: int, reader: PartitionReader) -> Iterator[tuple[int, LeftOut]]:
+    yield from ((number, one) for one in reader.damages)
+
+
+def _partition(number: int, reader: PartitionReader) -> PartitionSummary:
+    segments = tuple(_segment(reader, one) for one in reader.segments if not one.missing)
+    missing = [one for one in reader.segments if one.missing]
+    for one in missing:
+        list(reader.of_segment(one))
     last = [one.last_offset for one in segments if one.last_offset is not None]
     return PartitionSummary(number, last[-1] + 1 if last else None, segments)
 
 
-def _segment(folder: Folder, extent: Extent) -> SegmentSummary:
+def _segment(reader: PartitionReader, segment: SegmentAt) -> SegmentSummary:
     tally, end = Tally(), FIRST_POSITION
-    for placed in read_segment(folder, records_name(extent.prefix), end=extent.end):
-        tally.add(placed.record)
-        end = placed.end
-    return tally.summary(extent.prefix, extent.start_offset, end, "")
+    for found in reader.of_segment(segment):
+        tally.add(found.placed.record)
+        end = found.placed.end
+    return tally.summary(segment.extent.prefix, segment.extent.start_offset, end, "")

@@ -23,6 +23,12 @@ MAX_INT64 = 2**63 - 1
 _SEGMENT_FILE = re.compile(
     r"(segment_partition_([0-9]{1,20})_from_offset_([0-9]{1,20}))_(records|index)", re.ASCII
 )
+_PREFIX = re.compile(
+    r"(?:run-[0-9]{10,19}-[A-Za-z0-9_-]{1,100}/)?"
+    r"segment_partition_([0-9]{1,20})_from_offset_([0-9]{1,20})",
+    re.ASCII,
+)
+"""As manifests name segments: beside them, or in the folder of the run that wrote them."""
 _PARTITION_INDEX = re.compile(r"index_partition_([0-9]{1,20})", re.ASCII)
 _CONSUMER_OFFSETS = re.compile(r"consumer_offsets_partition_([0-9]{1,20})", re.ASCII)
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}(~[1-9][0-9]{0,8})?", re.ASCII)
@@ -88,6 +94,12 @@ def segment_of(name: str) -> tuple[int, int, str] | None:
     """Partition, start offset and kind (records, index) of a segment's file; None for others."""
     match = _SEGMENT_FILE.fullmatch(name)
     return (int(match[2]), int(match[3]), match[4]) if match else None
+
+
+def segment_place(prefix: str) -> tuple[int, int] | None:
+    """Partition and start offset of the segment called *prefix*, in a run's folder perhaps."""
+    match = _PREFIX.fullmatch(prefix)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ last and atomically: what it does not name was not backed up.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -16,14 +16,17 @@ from uuid import UUID
 
 from services.clock import now_ms
 from services.errors import MalformedInput, UnsupportedSchema
-from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.summary import PartitionSummary
+from services.topic_backup.folder import Folder, read_whole
+from services.topic_backup.layout import MAX_INT64, segment_place
+from services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 SCHEMA = 1
-MAX_MANIFEST_BYTES = 1024 * 1024 * 1024
+MAX_PARTITIONS = 1_000_000
+"""Of a topic: more than any cluster carries."""
+MAX_MANIFEST_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +78,13 @@ def read_manifest(folder: Folder) -> TopicManifest | None:
 
     Raises:
         UnsupportedSchema: a newer release wrote it.
-        MalformedInput: it is no manifest.
+        MalformedInput: it is no manifest, or says what cannot be.
+        StorageError: it cannot be read, or is larger than any.
     """
     name = folder.manifest()
     if name is None:
         return None
-    where = folder.where(name)
-    with folder.open(name) as file, storage_errors(where):
-        content = file.read(MAX_MANIFEST_BYTES + 1)
-    if len(content) > MAX_MANIFEST_BYTES:
-        raise MalformedInput(f"{where}: over {MAX_MANIFEST_BYTES} bytes; {_MOVE_AWAY}")
-    return decode(content, where)
+    return decode(read_whole(folder, name, MAX_MANIFEST_BYTES), folder.where(name))
 
 
 _MOVE_AWAY = "restore it from another copy, or move it away to read every record that is there."
@@ -101,11 +100,60 @@ def decode(content: bytes, where: str) -> TopicManifest:
 
     _check_schema(content, where)
     try:
-        return _adapter().validate_json(content, strict=True)
+        found = _adapter().validate_json(content, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         raise MalformedInput(f"{where}: {path}: {first['msg']}; {_MOVE_AWAY}") from None
+    for reason in implausible(found):
+        raise MalformedInput(f"{where}: {reason}; {_MOVE_AWAY}")
+    return found
+
+
+def implausible(manifest: TopicManifest) -> Iterator[str]:
+    """What *manifest* says that cannot be: names that lead elsewhere, numbers Kafka does not have.
+
+    A manifest may be made to mislead; what it says is believed nowhere before this.
+    """
+    count = manifest.identity.partition_count
+    if count is not None and not 0 <= count <= MAX_PARTITIONS:
+        yield f"no topic has {count:,} partitions"
+    numbers = [one.partition for one in manifest.partitions]
+    if len(set(numbers)) < len(numbers):
+        yield "a partition stands there twice"
+    for part in manifest.partitions:
+        yield from _implausible(part)
+
+
+def _implausible(part: PartitionSummary) -> Iterator[str]:
+    if not 0 <= part.partition < MAX_PARTITIONS:
+        yield f"no topic has a partition {part.partition:,}"
+    if part.next_offset is not None and not 0 <= part.next_offset <= MAX_INT64:
+        yield f"an offset cannot be {part.next_offset}"
+    latest = -1
+    for one in part.segments:
+        if segment_place(one.prefix) != (part.partition, one.start_offset):
+            yield f"{one.prefix!r} is no name of a segment of partition {part.partition}"
+        if not all(0 <= number <= MAX_INT64 for number in _numbers(one)):
+            yield f"{one.prefix} has a number that cannot be an offset, a size or a count"
+        if (one.first_offset is None) != (one.count == 0) or not _rises(one, latest):
+            yield f"the offsets of {one.prefix} do not rise"
+        latest = one.start_offset if one.last_offset is None else one.last_offset
+
+
+def _numbers(one: SegmentSummary) -> Iterator[int]:
+    yield from (one.start_offset, one.records_bytes, one.count)
+    yield from (number for number in (one.first_offset, one.last_offset) if number is not None)
+    for gap in one.gaps:
+        yield from (gap.start, gap.end)
+    yield from one.missing.values()
+
+
+def _rises(one: SegmentSummary, latest: int) -> bool:
+    if one.first_offset is None or one.last_offset is None:
+        return True
+    fits = one.count <= one.last_offset - one.first_offset + 1
+    return fits and latest < one.first_offset <= one.last_offset
 
 
 def _check_schema(content: bytes, where: str) -> None:

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from services.errors import DamagedBackup
-from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.layout import partition_index_name
+from services.topic_backup.folder import Folder, read_whole
+from services.topic_backup.layout import partition_index_name, segment_place
 from services.topic_backup.record import LENGTH
 from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, check_magic
 
@@ -61,11 +61,7 @@ def read(folder: Folder, partition: int) -> tuple[Entry, ...]:
     where = folder.where(name)
     with folder.open(name) as file:
         check_magic(file, where)
-        with storage_errors(where):
-            content = file.read(MAX_INDEX_BYTES + 1)
-    if len(content) > MAX_INDEX_BYTES:
-        raise DamagedBackup(where, MAX_INDEX_BYTES, "no partition index is this large")
-    return decode(content, where)
+    return decode(read_whole(folder, name, MAX_INDEX_BYTES)[FIRST_POSITION:], where)
 
 
 def decode(content: bytes, where: str) -> tuple[Entry, ...]:
@@ -98,7 +94,10 @@ def _decode_entry(content: bytes, at: int, where: str) -> tuple[Entry, int]:
     if after > len(content):
         raise DamagedBackup(where, FIRST_POSITION + at, "the last entry is cut", torn=True)
     (start_offset,) = START_OFFSET.unpack_from(content, offset_at)
-    return Entry(_text(content[name_at:offset_at], name_at, where), start_offset), after
+    name = _text(content[name_at:offset_at], name_at, where)
+    if "/" in name or segment_place(name) is None:
+        raise DamagedBackup(where, FIRST_POSITION + at, "the name is none of a segment")
+    return Entry(name, start_offset), after
 
 
 def _text(name: bytes, at: int, where: str) -> str:

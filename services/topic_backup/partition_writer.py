@@ -25,7 +25,7 @@ from services.topic_backup.layout import (
 )
 from services.topic_backup.reader import read_extents
 from services.topic_backup.record import Record
-from services.topic_backup.resume import Cut, resume
+from services.topic_backup.resume import Cut, oldest_missing, resume
 from services.topic_backup.segment_reader import MAGIC
 from services.topic_backup.segment_writer import SegmentWriter
 from services.topic_backup.summary import Gap, GapReason, PartitionSummary, SegmentSummary
@@ -70,7 +70,8 @@ class PartitionWriter:
         self._next_offset = _later(found.next_offset, committed.next_offset if committed else None)
         self._index_size = folder.size(partition_index_name(partition.partition)) or 0
         self._index_waiting = bytearray()
-        self._closed = list(found.segments[:-1])
+        gone = oldest_missing(committed, found.segments)
+        self._closed = [*gone, *found.segments[:-1]]
         self._segment = self._begin(found.segments[-1] if found.segments else None, found.digest)
         self._log = self._existing_log(committed)
         self._replay: Iterator[Record] = iter(())

@@ -12,10 +12,12 @@ import json
 from collections.abc import Mapping
 
 from services.errors import MalformedInput
-from services.topic_backup.folder import LocalFolder, storage_errors
+from services.topic_backup.folder import LocalFolder, read_whole
+from services.topic_backup.layout import MAX_INT64, segment_of
 
 PENDING = "breakglass_pending.json"
 SCHEMA = 1
+MOST_BYTES = 256 * 1024 * 1024
 
 Sizes = Mapping[str, int | None]
 """Bytes of each file before the change, by name; None: it was not there."""
@@ -86,20 +88,23 @@ def _restore(folder: LocalFolder, name: str, size: int | None) -> None:
 
 def _read(folder: LocalFolder) -> tuple[int, Sizes]:
     where = folder.where(PENDING)
-    with folder.open(PENDING) as file, storage_errors(where):
-        content = file.read()
+    content = read_whole(folder, PENDING, MOST_BYTES)
     try:
         found = json.loads(content)
         if found["schema"] != SCHEMA:
             raise ValueError(f"schema {found['schema']}")
         before = {str(name): size for name, size in found["before"].items()}
-        if not all(size is None or type(size) is int for size in before.values()):
-            raise ValueError("a size is no number")
-        if any("/" in name for name in before):
-            raise ValueError("a name leads elsewhere")
+        if not all(size is None or _is_size(size) for size in before.values()):
+            raise ValueError("a size is none")
+        if any(segment_of(name) is None for name in before):
+            raise ValueError("a name is none of a segment")
         return int(found["commit"]), before
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise MalformedInput(
             f"{where}: no note of a commit ({error}); move it away, then what a killed run left "
             "is taken up."
         ) from None
+
+
+def _is_size(found: object) -> bool:
+    return type(found) is int and 0 <= found <= MAX_INT64

@@ -2,21 +2,32 @@
 
 How far a segment is read: to where the manifest committed it; without a manifest (a backup of
 the original's) to its last indexed record, as the original's readers do; without an index that
-fits, to its last whole record.
+fits, to its last whole record. A segment that is not what was committed, and every one without a
+manifest, is read by the salvaging reader: what it cannot prove is left out, as damage.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from services.errors import DamagedBackup
-from services.topic_backup.extent import Extent, indexed_end, seek
+from services.errors import BreakglassError
+from services.topic_backup import partition_index
+from services.topic_backup.extent import Extent, seek
 from services.topic_backup.folder import Folder
-from services.topic_backup.layout import Segment, listing, records_name
+from services.topic_backup.layout import PartitionFiles, listing, records_name
 from services.topic_backup.record import MAX_RECORD_BYTES, Record
-from services.topic_backup.segment_reader import Placed, read_segment
-from services.topic_backup.summary import PartitionSummary
+from services.topic_backup.salvage.finding import Cause, Found, Proof, Stretch, Unread
+from services.topic_backup.salvage.salvage import salvaged
+from services.topic_backup.segment_reader import read_segment
+from services.topic_backup.soundness import OTHER_BYTES, altered
+from services.topic_backup.summary import PartitionSummary, SegmentSummary
+
+MOST_STRETCHES = 10_000
+"""Stretches of records with one proof that are kept."""
+IN_DOUBT = "; which record was changed cannot be told"
+MISSING = "the manifest has this segment, the folder has not"
+MISSING_IN_INDEX = "the partition's index has this segment, the folder has not"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +40,40 @@ class LeftOut:
     size: int
     """Bytes."""
     reason: str
+    damage: bool = False
+    """They are part of the backup, and are not what was written."""
+    start_offset: int | None = None
+    """The first offset that may be missing for it; None: none is."""
+    end_offset: int | None = None
+    """One past the last; None: nobody knows."""
+
+    @property
+    def offsets(self) -> str:
+        """The offsets that may be missing: ``36..99``; ``36..`` where the end is not known."""
+        if self.start_offset is None:
+            return ""
+        last = "" if self.end_offset is None else str(self.end_offset - 1)
+        return f"{self.start_offset}..{last}"
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.size} bytes from byte {self.position} left out: {self.reason}"
+        lost = f", offsets {self.offsets}" if self.offsets else ""
+        return (
+            f"{self.file}: {self.size} bytes from byte {self.position} left out{lost}: "
+            f"{self.reason}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentAt:
+    """One segment of a partition, there or not."""
+
+    extent: Extent
+    next_offset: int | None
+    """Its offsets are below; None: no segment follows."""
+    summary: SegmentSummary | None = None
+    """As it was committed; None without a manifest."""
+    missing: str = ""
+    """Why it cannot be read; empty: it is there."""
 
 
 class PartitionReader:
@@ -50,129 +92,237 @@ class PartitionReader:
         *committed* is the partition's entry of the manifest, None where there is no manifest.
         """
         self.left_out: list[LeftOut] = []
+        self.stretches: list[Stretch] = []
+        """How records were proved where the salvaging reader read them."""
         self._folder = folder
         self._max_record_bytes = max_record_bytes
         names = folder.names()
-        files = listing(names).get(partition)
-        found = files.segments if files else []
+        files = listing(names).get(partition) or PartitionFiles()
         if committed is None:
-            self._extents = [self._indexed(one) for one in found if one.has_records]
+            self.segments = list(_found(folder, partition, files))
         else:
-            self._extents = list(self._committed(names, found, committed))
+            self.segments = list(self._committed(names, files, committed))
 
     @property
     def extents(self) -> Sequence[Extent]:
-        """How far each segment is read, by offset."""
-        return self._extents
+        """How far each segment that is there is read, by offset."""
+        return [one.extent for one in self.segments if not one.missing]
+
+    @property
+    def damages(self) -> list[LeftOut]:
+        """What is left out, and should not be."""
+        return [one for one in self.left_out if one.damage]
+
+    @property
+    def salvaged(self) -> bool:
+        """Whether anything was not simply there: left out as damage, stray, or proved otherwise."""
+        other = any(one.proof not in (Proof.INDEX, Proof.COMMITTED) for one in self.stretches)
+        return other or any(one.damage or one.reason in _STRAY for one in self.left_out)
 
     def records(self, start: int = 0, end: int | None = None) -> Iterator[Record]:
-        """The records with offsets in ``[start, end)``.
+        """The records with offsets in ``[start, end)`` that are whole, by offset."""
+        for found in self.found(start, end):
+            yield found.placed.record
 
-        Raises:
-            DamagedBackup: with everything before the damage yielded.
-        """
-        read = read_extents(
-            self._folder,
-            self._extents,
-            start,
-            note=self.left_out.append,
-            max_record_bytes=self._max_record_bytes,
-        )
-        for record in read:
-            if end is not None and record.offset >= end:
+    def found(self, start: int = 0, end: int | None = None) -> Iterator[Found]:
+        """The same with their places and proofs."""
+        for segment in self.segments[self._first_needed(start) :]:
+            if end is not None and segment.extent.start_offset >= end:
                 return
-            yield record
+            for found in self.of_segment(segment, start):
+                offset = found.placed.record.offset
+                if end is not None and offset >= end:
+                    return
+                if offset >= start:
+                    yield found
+
+    def of_segment(self, segment: SegmentAt, start: int = 0) -> Iterator[Found]:
+        """The records of one segment, from offset *start* on."""
+        for piece in pieces_of(self._folder, segment, start, self._max_record_bytes):
+            if isinstance(piece, Found):
+                self._prove(piece)
+                yield piece
+            else:
+                self._leave_out(piece)
+
+    def _prove(self, found: Found) -> None:
+        last = self.stretches[-1] if self.stretches else None
+        offset = found.placed.record.offset
+        if last is not None and last.proof is found.proof and last.last < offset:
+            last.last, last.records = offset, last.records + 1
+        elif len(self.stretches) < MOST_STRETCHES:
+            self.stretches.append(Stretch(found.proof, offset, offset))
+
+    def _leave_out(self, one: LeftOut) -> None:
+        if one not in self.left_out:
+            self.left_out.append(one)
+
+    def _first_needed(self, start: int) -> int:
+        held = enumerate(self.segments)
+        later = [number for number, one in held if one.extent.start_offset <= start]
+        return later[-1] if later else 0
 
     def _committed(
-        self, names: Collection[str], found: Sequence[Segment], committed: PartitionSummary
-    ) -> Iterator[Extent]:
+        self, names: Collection[str], files: PartitionFiles, committed: PartitionSummary
+    ) -> Iterator[SegmentAt]:
         there = set(names)
-        flat = {one.start_offset: one.prefix for one in found if one.has_records}
-        begun = False
+        flat = {one.start_offset: one.prefix for one in files.segments if one.has_records}
         for segment in committed.segments:
             if "/" in segment.prefix:
                 prefix = segment.prefix if records_name(segment.prefix) in there else None
             else:
                 prefix = flat.pop(segment.start_offset, None)
             if prefix is not None:
-                self._note_tail(prefix, segment.records_bytes, "not committed")
-                yield Extent(prefix, segment.start_offset, segment.records_bytes)
-                begun = True
-            elif begun:
-                where = self._folder.where(records_name(segment.prefix))
-                raise DamagedBackup(where, 0, "the manifest has this segment, the folder has not")
-            else:
-                self._note(segment.prefix, 0, segment.records_bytes, "deleted")
+                self._note_tail(prefix, segment.records_bytes)
+            last = segment.last_offset
+            yield SegmentAt(
+                Extent(prefix or segment.prefix, segment.start_offset, segment.records_bytes),
+                None if last is None else last + 1,
+                segment,
+                "" if prefix is not None else MISSING,
+            )
         for prefix in flat.values():
-            self._note_tail(prefix, 0, "not committed")
+            self._note_tail(prefix, 0)
 
-    def _indexed(self, segment: Segment) -> Extent:
-        size = self._folder.size(records_name(segment.prefix)) or 0
-        end, named = indexed_end(self._folder, segment.prefix, size, self._max_record_bytes)
-        if end is not None and named > size:
-            self._note(segment.prefix, size, named - size, "named by the index and not there")
-        if end is not None:
-            self._note_tail(segment.prefix, end, "behind the last indexed record")
-        return Extent(segment.prefix, segment.start_offset, end)
-
-    def _note_tail(self, prefix: str, end: int, reason: str) -> None:
-        size = self._folder.size(records_name(prefix)) or 0
+    def _note_tail(self, prefix: str, end: int) -> None:
+        name = records_name(prefix)
+        size = self._folder.size(name) or 0
         if size > end:
-            self._note(prefix, end, size - end, reason)
-
-    def _note(self, prefix: str, position: int, size: int, reason: str) -> None:
-        where = self._folder.where(records_name(prefix))
-        self.left_out.append(LeftOut(where, position, size, reason))
+            where = self._folder.where(name)
+            self._leave_out(LeftOut(where, end, size - end, "not committed"))
 
 
-def read_extents(
-    folder: Folder,
-    extents: Sequence[Extent],
-    start: int,
-    *,
-    note: Callable[[LeftOut], None] = lambda _: None,
-    max_record_bytes: int = MAX_RECORD_BYTES,
-) -> Iterator[Record]:
-    """The records of *extents* from offset *start* on.
+def _found(folder: Folder, partition: int, files: PartitionFiles) -> Iterator[SegmentAt]:
+    """The segments of a backup of the original's, with those that its index names and are gone."""
+    there = {one.start_offset: one.prefix for one in files.segments if one.has_records}
+    named = _named(folder, partition)
+    starts = sorted(there.keys() | named.keys())
+    for number, start in enumerate(starts):
+        following = starts[number + 1] if number + 1 < len(starts) else None
+        missing = "" if start in there else MISSING_IN_INDEX
+        prefix = there.get(start) or named[start]
+        yield SegmentAt(Extent(prefix, start, None), following, None, missing)
 
-    A record torn at the end of a segment whose extent is open is told to *note*.
+
+def _named(folder: Folder, partition: int) -> dict[int, str]:
+    if not folder.original:
+        return {}
+    try:
+        return {one.start_offset: one.prefix for one in partition_index.read(folder, partition)}
+    except BreakglassError:
+        # It only saves a listing; `verify` tells that it cannot be read.
+        return {}
+
+
+def pieces_of(
+    folder: Folder, segment: SegmentAt, start: int = 0, max_record_bytes: int = MAX_RECORD_BYTES
+) -> Iterator[Found | LeftOut]:
+    """The records of one segment from offset *start* on, and what of it cannot be read."""
+    summary, extent = segment.summary, segment.extent
+    if segment.missing:
+        yield _gone(folder, segment)
+    elif summary is None:
+        yield from _salvaged(folder, segment, start, max_record_bytes)
+    elif wrong := altered(folder, summary_at(summary, extent)):
+        yield from _changed(folder, segment, start, max_record_bytes, wrong)
+    else:
+        position = seek(folder, extent, start, max_record_bytes)
+        name = records_name(extent.prefix)
+        for placed in read_segment(
+            folder, name, start=position, end=extent.end, max_record_bytes=max_record_bytes
+        ):
+            yield Found(placed, Proof.COMMITTED)
+
+
+def summary_at(summary: SegmentSummary, extent: Extent) -> SegmentSummary:
+    """The segment by the name that its file has: any number of digits stands for an offset."""
+    return summary if summary.prefix == extent.prefix else replace(summary, prefix=extent.prefix)
+
+
+def _gone(folder: Folder, segment: SegmentAt) -> LeftOut:
+    summary = segment.summary
+    where = folder.where(records_name(segment.extent.prefix))
+    if summary is None:
+        start, end = segment.extent.start_offset, segment.next_offset
+        return LeftOut(where, 0, 0, segment.missing, True, start, end)
+    end = None if summary.last_offset is None else summary.last_offset + 1
+    size = summary.records_bytes
+    return LeftOut(where, 0, size, segment.missing, True, summary.first_offset, end)
+
+
+def _changed(
+    folder: Folder, segment: SegmentAt, start: int, max_record_bytes: int, wrong: str
+) -> Iterator[Found | LeftOut]:
+    """What can be proved of a segment that is not what was committed."""
+    summary = segment.summary
+    assert summary is not None
+    where = folder.where(records_name(segment.extent.prefix))
+    last = start - 1 if summary.first_offset is None else max(start, summary.first_offset) - 1
+    whole = True
+    for piece in _salvaged(folder, segment, start, max_record_bytes):
+        if isinstance(piece, Found):
+            last = max(last, piece.placed.record.offset)
+        else:
+            whole = whole and not piece.damage
+        yield piece
+    end = None if summary.last_offset is None else summary.last_offset + 1
+    if end is not None and last + 1 < end:
+        size = folder.size(records_name(segment.extent.prefix)) or 0
+        yield LeftOut(where, size, summary.records_bytes - size, wrong, True, last + 1, end)
+    elif whole and (end is not None or wrong != OTHER_BYTES):
+        # Every record has the right form, and no one can tell which of them was changed.
+        wrong = f"{wrong}{IN_DOUBT}"
+        yield LeftOut(where, 0, summary.records_bytes, wrong, True, summary.first_offset, end)
+
+
+def _salvaged(
+    folder: Folder, segment: SegmentAt, start: int, max_record_bytes: int
+) -> Iterator[Found | LeftOut]:
+    extent, summary = segment.extent, segment.summary
+    first = extent.start_offset
+    if summary is not None and summary.first_offset is not None:
+        first = summary.first_offset
+    where = folder.where(records_name(extent.prefix))
+    for piece in salvaged(
+        folder,
+        extent.prefix,
+        start_offset=first,
+        next_offset=segment.next_offset,
+        end=extent.end,
+        start=start,
+        max_record_bytes=max_record_bytes,
+        committed=summary is not None,
+    ):
+        yield piece if isinstance(piece, Found) else _left_out(where, piece)
+
+
+def _left_out(where: str, one: Unread) -> LeftOut:
+    damage = one.loses or one.whole_record
+    lost = damage and (one.end_offset is None or one.start_offset < one.end_offset)
+    return LeftOut(
+        where,
+        one.position,
+        one.size,
+        str(one.cause),
+        damage,
+        one.start_offset if lost else None,
+        one.end_offset if lost else None,
+    )
+
+
+_STRAY = frozenset({str(Cause.DOUBLE), str(Cause.STRAY)})
+
+
+def read_extents(folder: Folder, extents: Sequence[Extent], start: int) -> Iterator[Record]:
+    """The records of *extents*, which are whole, from offset *start* on.
 
     Raises:
-        DamagedBackup: as `read_segment`, and when offsets do not rise from segment to segment.
+        DamagedBackup: they are not.
     """
-    last_offset = -1
-    for extent in extents[_first_needed(extents, start) :]:
-        for placed in _read_extent(folder, extent, start, note, max_record_bytes):
-            record = placed.record
-            if record.offset <= last_offset:
-                where = folder.where(records_name(extent.prefix))
-                reason = f"offset {record.offset} follows offset {last_offset}"
-                raise DamagedBackup(where, placed.position, reason)
-            last_offset = record.offset
-            if record.offset >= start:
-                yield record
-
-
-def _first_needed(extents: Sequence[Extent], start: int) -> int:
     later = [number for number, extent in enumerate(extents) if extent.start_offset <= start]
-    return later[-1] if later else 0
-
-
-def _read_extent(
-    folder: Folder,
-    extent: Extent,
-    start: int,
-    note: Callable[[LeftOut], None],
-    max_record_bytes: int,
-) -> Iterator[Placed]:
-    name = records_name(extent.prefix)
-    position = seek(folder, extent, start, max_record_bytes)
-    try:
-        yield from read_segment(
-            folder, name, start=position, end=extent.end, max_record_bytes=max_record_bytes
-        )
-    except DamagedBackup as damage:
-        if not damage.torn or extent.end is not None:
-            raise
-        size = (folder.size(name) or 0) - damage.position
-        note(LeftOut(damage.file, damage.position, size, damage.reason))
+    for extent in extents[later[-1] if later else 0 :]:
+        position = seek(folder, extent, start, MAX_RECORD_BYTES)
+        name = records_name(extent.prefix)
+        for placed in read_segment(folder, name, start=position, end=extent.end):
+            if placed.record.offset >= start:
+                yield placed.record

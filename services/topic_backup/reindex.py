@@ -42,8 +42,8 @@ def reindex(
 ) -> tuple[Reindexed, ...]:
     """Write the segment indexes and then the partition index of *partition* anew.
 
-    Each covers every whole record up to the first damage. Old indexes are replaced one by one,
-    atomically; records are not touched.
+    Each covers every whole record. Old indexes are replaced one by one, atomically; records are
+    not touched, nor is the index of a segment that is damaged before its end: `mending` reads both.
 
     Raises:
         DamagedBackup: a records file is empty or its segment has two names.
@@ -97,7 +97,12 @@ def _index_chunks(placed: Iterable[Placed]) -> Iterator[bytes]:
 
 def _rebuild(folder: Folder, partition: int, prefix: str, max_record_bytes: int) -> Reindexed:
     walk = _Walk(folder, prefix, max_record_bytes)
-    write_segment_index(folder, prefix, walk)
+    for _ in walk:
+        pass
+    if walk.damage is None or walk.damage.torn:
+        # What is damaged keeps its index: it is the second witness of what the records were.
+        walk = _Walk(folder, prefix, max_record_bytes)
+        write_segment_index(folder, prefix, walk)
     size = folder.size(records_name(prefix)) or 0
     return Reindexed(
         partition=partition,

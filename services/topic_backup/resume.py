@@ -49,6 +49,18 @@ class Cut:
     """Bytes that were taken off."""
 
 
+def oldest_missing(
+    committed: PartitionSummary | None, there: Sequence[SegmentSummary]
+) -> tuple[SegmentSummary, ...]:
+    """The committed segments before those that are *there*: a backup goes on without them.
+
+    They stay in the manifest, so that every reader says that they are missing.
+    """
+    first = min((one.start_offset for one in there), default=None)
+    held = committed.segments if committed and first is not None else ()
+    return tuple(one for one in held if first is not None and one.start_offset < first)
+
+
 @dataclass(frozen=True, slots=True)
 class Resumed:
     """A partition that can be written on."""
@@ -113,11 +125,12 @@ class _Resume:
                 self._folder.remove(segment_index_name(segment.prefix))
 
     def _check_all_there(self, segments: Sequence[Segment]) -> None:
-        """Committed segments may be deleted from the oldest on, and only so."""
+        """Only the oldest committed segments may be missing; the backup goes on behind them."""
         there = {one.start_offset for one in segments}
         oldest = min(there, default=0)
         for done in self._committed.segments if self._committed else ():
-            if done.start_offset not in there and done.start_offset >= oldest:
+            gone = done.start_offset not in there and (done.count or not there)
+            if gone and (done.start_offset >= oldest or not there):
                 where = self._folder.where(records_name(done.prefix))
                 raise DamagedBackup(where, 0, "it was committed and is not there")
 

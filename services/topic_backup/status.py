@@ -8,10 +8,12 @@ from uuid import UUID
 
 from services.topic_backup import group_history, verified
 from services.topic_backup.catalog import HeldTopic, held_topics
-from services.topic_backup.layout import records_name
+from services.topic_backup.folder import Folder, LocalFolder
+from services.topic_backup.lost import missing_of
 from services.topic_backup.manifest import read_manifest
 from services.topic_backup.store.store import Store
 from services.topic_backup.summary import GapReason, PartitionSummary
+from services.topic_backup.verification import has_lost_manifest
 from services.topic_backup.verified import Verified
 
 EXPECTED = frozenset({GapReason.COMPACTION, GapReason.CONTROL, GapReason.ABORTED})
@@ -30,8 +32,9 @@ class PartitionStatus:
     records: int
     bytes: int
     segments: int
-    pruned: int
-    """Segments that were removed from the oldest on."""
+    damage: tuple[str, ...]
+    """Segments that are gone or too short, each with its offsets; whether bytes were changed is
+    for `verify` to find."""
     gaps: dict[str, int]
     """Offsets without a record, by reason."""
 
@@ -58,12 +61,23 @@ class TopicStatus:
     cluster_id: str | None = None
     topic_id: UUID | None = None
     """Of the topic that was backed up; None where nobody noted it."""
+    lost_manifest: bool = False
+    """Side files tell that there was a manifest, which is gone."""
+    changed: bool = False
+    """Files were changed since the last verification."""
+
+    @property
+    def damaged(self) -> bool:
+        """Whether files are gone or too short, or the last verification found damage."""
+        found = self.verified is not None and not self.verified.whole
+        return found or self.lost_manifest or any(one.damage for one in self.partitions)
 
     @property
     def verified_now(self) -> bool:
-        """Whether the last commit was verified and found whole."""
+        """Whether the last commit was verified and found whole, and is still there as it was."""
         held = self.verified
-        return held is not None and held.whole and held.commit == self.commit
+        whole = held is not None and held.whole and held.commit == self.commit
+        return whole and not self.changed and not self.damaged
 
 
 def read_status(store: Store, topics: Collection[str] = ()) -> list[TopicStatus]:
@@ -86,29 +100,34 @@ def topic_status(held: HeldTopic) -> TopicStatus:
     folder = held.folder
     manifest = read_manifest(folder)
     names = folder.names()
-    there = set(names)
+    last = verified.read(folder)
+    parts = manifest.partitions if manifest else ()
     return TopicStatus(
         topic=held.topic,
         generation=held.generation,
         folder=held.where,
         commit=manifest.commit if manifest else None,
         committed_at_ms=manifest.committed_at_ms if manifest else None,
-        verified=verified.read(folder),
-        partitions=tuple(_partition(one, there) for one in manifest.partitions) if manifest else (),
+        verified=last,
+        partitions=tuple(_partition(folder, one, set(names)) for one in parts),
         group_states=len(group_history.times(names)),
         cluster_id=manifest.identity.cluster_id if manifest else None,
         topic_id=manifest.identity.topic_id if manifest else None,
+        lost_manifest=manifest is None and has_lost_manifest(names),
+        changed=last is not None and verified.is_changed(folder, last),
     )
 
 
-def _partition(held: PartitionSummary, there: Collection[str]) -> PartitionStatus:
-    kept = [one for one in held.segments if records_name(one.prefix) in there]
+def _partition(folder: Folder, held: PartitionSummary, names: Collection[str]) -> PartitionStatus:
+    lost = missing_of(names, folder, held, sizes=isinstance(folder, LocalFolder))
+    wrong = {one.prefix for one in lost}
+    kept = [one for one in held.segments if one.prefix not in wrong]
     gaps: dict[str, int] = {}
-    for segment in kept:
+    for segment in held.segments:
         for reason, count in segment.missing.items():
             gaps[reason] = gaps.get(reason, 0) + count
-    firsts = [one.first_offset for one in kept if one.first_offset is not None]
-    lasts = [one.last_offset for one in kept if one.last_offset is not None]
+    firsts = [one.first_offset for one in held.segments if one.first_offset is not None]
+    lasts = [one.last_offset for one in held.segments if one.last_offset is not None]
     return PartitionStatus(
         partition=held.partition,
         first_offset=firsts[0] if firsts else None,
@@ -117,6 +136,6 @@ def _partition(held: PartitionSummary, there: Collection[str]) -> PartitionStatu
         records=sum(one.count for one in kept),
         bytes=sum(one.records_bytes for one in kept),
         segments=len(kept),
-        pruned=len(held.segments) - len(kept),
+        damage=tuple(str(one.what) for one in lost),
         gaps=gaps,
     )

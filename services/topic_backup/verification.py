@@ -11,13 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from services.errors import BreakglassError
-from services.topic_backup import partition_index
+from services.topic_backup import group_history, partition_index, verified
 from services.topic_backup.folder import Folder
-from services.topic_backup.layout import listing, records_name
+from services.topic_backup.layout import MANIFEST, listing, records_name
 from services.topic_backup.manifest import TopicManifest, read_manifest
 from services.topic_backup.reader import PartitionReader
-from services.topic_backup.segment_bytes import sha256
-from services.topic_backup.segment_index import open_index
+from services.topic_backup.segment_index import SegmentIndex, open_index
+from services.topic_backup.segment_reader import FIRST_POSITION
+from services.topic_backup.soundness import OTHER_BYTES, judged
 from services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 
@@ -42,12 +43,14 @@ class FilesVerified:
     manifest: bool = True
     """False: a backup of the original's, of which only the format could be checked."""
     damages: list[Damage] = field(default_factory=list)
-    pruned: int = 0
-    """Committed segments that were removed from the oldest on."""
+    salvaged: bool = False
+    """Records had to be found again among damage, or what a killed writer left."""
+    stretches: list[str] = field(default_factory=list)
+    """How records were proved then."""
 
     @property
     def whole(self) -> bool:
-        return not self.damages
+        return not self.damages and not self.salvaged
 
 
 def verify_files(
@@ -71,8 +74,7 @@ def _committed(
     folder: Folder, manifest: TopicManifest, workers: int, count: Callable[[int], None]
 ) -> FilesVerified:
     found = FilesVerified(folder.where())
-    names = set(folder.names())
-    todo = [one for part in manifest.partitions for one in _there(names, part, found)]
+    todo = [one for part in manifest.partitions for one in part.segments]
     with ThreadPoolExecutor(workers, "verify") as pool:
         for segment, damages in zip(
             todo, pool.map(lambda one: list(_segment(folder, one, count)), todo), strict=True
@@ -86,37 +88,47 @@ def _committed(
     return found
 
 
-def _there(
-    names: Collection[str], partition: PartitionSummary, found: FilesVerified
-) -> list[SegmentSummary]:
-    """The segments that should be there; those removed from the oldest on are counted apart."""
-    there = [records_name(one.prefix) in names for one in partition.segments]
-    first = there.index(True) if True in there else len(there)
-    found.pruned += first if first < len(there) else 0
-    return list(partition.segments[first if first < len(there) else 0 :])
-
-
 def _segment(
     folder: Folder, segment: SegmentSummary, count: Callable[[int], None]
 ) -> Iterator[Damage]:
     name = records_name(segment.prefix)
+    wrong = judged(folder, segment, count)
+    if wrong:
+        yield Damage(folder.where(name), wrong + _offsets(segment))
+        if wrong != OTHER_BYTES:
+            return
     try:
-        digest = sha256(folder, name, segment.records_bytes, count)
+        fits = _index_fits(folder, segment)
     except BreakglassError as error:
-        yield Damage(folder.where(name), str(error))
+        yield Damage(folder.where(name), str(error), repairable=True)
         return
-    if digest != segment.sha256:
-        yield Damage(folder.where(name), "its bytes are not those that were committed (SHA-256)")
+    if fits is None:
+        yield Damage(folder.where(name), "its index is missing or no index", repairable=True)
+    elif not fits:
+        yield Damage(folder.where(name), "its index does not fit its records", repairable=True)
+
+
+def _index_fits(folder: Folder, segment: SegmentSummary) -> bool | None:
+    """Whether the index of *segment* fits it; None where there is none."""
     index = open_index(folder, segment.prefix)
     if index is None:
-        yield Damage(folder.where(name), "its index is missing or no index", repairable=True)
-        return
+        return None
     with index:
-        fits = len(index) >= segment.count and (
-            segment.count == 0 or index[segment.count - 1].end == segment.records_bytes
-        )
-    if not fits:
-        yield Damage(folder.where(name), "its index does not fit its records", repairable=True)
+        return segment.count == 0 or (len(index) >= segment.count and _names(index, segment))
+
+
+def _names(index: SegmentIndex, segment: SegmentSummary) -> bool:
+    """Whether an index names the first and the last record of *segment*."""
+    first, last = index[0], index[segment.count - 1]
+    begins = (first.offset, first.position) == (segment.first_offset, FIRST_POSITION)
+    return begins and (last.offset, last.end) == (segment.last_offset, segment.records_bytes)
+
+
+def _offsets(segment: SegmentSummary) -> str:
+    """Those that are in doubt then."""
+    if segment.first_offset is None or segment.last_offset is None:
+        return ""
+    return f"; offsets {segment.first_offset}..{segment.last_offset}"
 
 
 def _index(folder: Folder, partition: PartitionSummary) -> Iterator[Damage]:
@@ -135,12 +147,26 @@ def _index(folder: Folder, partition: PartitionSummary) -> Iterator[Damage]:
 def _format_only(folder: Folder) -> FilesVerified:
     """Read every record there is, which is all that can be checked without a manifest."""
     found = FilesVerified(folder.where(), manifest=False)
-    for number, files in listing(folder.names()).items():
+    names = folder.names()
+    for number, files in listing(names).items():
         found.segments += sum(1 for one in files.segments if one.has_records)
         reader = PartitionReader(folder, number, None)
         try:
             found.records += sum(1 for _ in reader.records())
+            partition_index.read(folder, number)
         except BreakglassError as error:
             found.damages.append(Damage(folder.where(), str(error)))
         found.damages += [Damage(one.file, str(one)) for one in reader.left_out]
+        found.salvaged = found.salvaged or reader.salvaged
+        found.stretches += [f"partition {number}: {one}" for one in reader.stretches]
+    if has_lost_manifest(names):
+        found.damages.append(Damage(folder.where(MANIFEST), NO_MANIFEST))
     return found
+
+
+NO_MANIFEST = "the manifest is gone: side files tell that there was one"
+
+
+def has_lost_manifest(names: Collection[str]) -> bool:
+    """Whether *names*, without a manifest among them, hold what only a commit leaves."""
+    return verified.NAME in names or bool(group_history.times(list(names)))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 
 from services.clock import now_ms
 from services.errors import MalformedInput
-from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.folder import Folder, LocalFolder, read_whole
+from services.topic_backup.layout import segment_of
 
 NAME = "breakglass_verified.json"
+MOST_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,23 @@ class Verified:
     """``files``, or ``content`` for files and every record against a topic."""
     against: str | None
     whole: bool
+    state: str = ""
+    """Of the segments' files then: sizes and times of change; empty where they are not told."""
+
+
+def state_of(folder: Folder) -> str:
+    """What the sizes and times of the segments' files in *folder* come to."""
+    if not isinstance(folder, LocalFolder):
+        return ""
+    digest = sha256()
+    for name in sorted(one for one in folder.names() if segment_of(one)):
+        digest.update(f"{name} {folder.state(name)}\n".encode())
+    return digest.hexdigest()
+
+
+def is_changed(folder: Folder, last: Verified) -> bool:
+    """Whether a segment's file was touched since *last*."""
+    return bool(last.state) and last.state != state_of(folder)
 
 
 def note(folder: Folder, commit: int, how: str, against: str | None, *, whole: bool) -> Verified:
@@ -31,7 +51,7 @@ def note(folder: Folder, commit: int, how: str, against: str | None, *, whole: b
     Raises:
         StorageError: the folder cannot be written.
     """
-    verified = Verified(now_ms(), commit, how, against, whole)
+    verified = Verified(now_ms(), commit, how, against, whole, state_of(folder))
     folder.replace(NAME, [json.dumps(asdict(verified)).encode(), b"\n"])
     return verified
 
@@ -44,8 +64,7 @@ def read(folder: Folder) -> Verified | None:
     """
     if folder.size(NAME) is None:
         return None
-    with folder.open(NAME) as file, storage_errors(folder.where(NAME)):
-        content = file.read()
+    content = read_whole(folder, NAME, MOST_BYTES)
     try:
         return Verified(**json.loads(content))
     except (ValueError, TypeError) as error:

@@ -41,12 +41,31 @@ def loss_text(loss: Loss | RecordedLoss | None) -> str:
 
 
 def unread_text(unread: Unread) -> str:
-    """What only unread replicas may hold: ``0``, ``>= 25``, ``?``."""
-    if isinstance(unread.at_least, Unknown):
-        return "?"
-    if not unread.replicas and not unread.at_least:
-        return "0"
-    return f">= {unread.at_least:,}"
+    """Which replicas are unread, and what only they may hold: ``0``, ``b3``, ``b3 >= 25``."""
+    return unread_figure(unread.replicas, unread.at_least)
+
+
+def unread_figure(brokers: Sequence[int], at_least: int | Unknown) -> str:
+    """Who is unread as a column has it; a bound only where it says something.
+
+    ``>= 25`` alone: every replica was read, and at least so many records are in none.
+    """
+    names = broker_names(brokers, NAMED_IN_COLUMN)
+    if isinstance(at_least, Unknown):
+        return names or "?"
+    least = f">= {at_least:,}" if at_least else ""
+    return " ".join([part for part in (names, least) if part]) or "0"
+
+
+def broker_names(brokers: Sequence[int], most: int) -> str:
+    """``b2,b3``; their number where there are more than *most*; empty for none."""
+    if len(brokers) > most:
+        return f"{len(brokers):,} brokers"
+    return ",".join([f"b{broker}" for broker in brokers])
+
+
+NAMED_IN_COLUMN = 2
+NAMED_IN_SENTENCE = 5
 
 
 def epochs_text(epochs: EpochHistory | Unknown) -> str:
@@ -71,13 +90,28 @@ def total_text(values: Iterable[int | Unknown]) -> str:
 
 
 def unread_total(bounds: Sequence[Unread]) -> str:
-    """What all *bounds* together say: ``0``, ``>= 25``, ``?``."""
-    if len(bounds) == 1:
-        return unread_text(bounds[0])
-    if not any(one.replicas or one.at_least for one in bounds):
-        return "0"
-    at_least = total_text(one.at_least for one in bounds)
-    return at_least if at_least.startswith((">=", "?")) else f">= {at_least}"
+    """What all *bounds* together say: ``0``, ``b3``, ``b3 >= 25``."""
+    return unread_figure(*_unread_of_all(bounds))
+
+
+def unread_told(bounds: Sequence[Unread]) -> str:
+    """The same in a sentence: ``b3 unread``, ``b3 unread (at least 25)``, ``nothing unread``."""
+    brokers, at_least = _unread_of_all(bounds)
+    least = f"at least {at_least:,}" if isinstance(at_least, int) and at_least else ""
+    if not brokers:
+        return f"{least} in no replica" if least else "nothing unread"
+    told = f"{broker_names(brokers, NAMED_IN_SENTENCE)} unread"
+    return f"{told} ({least})" if least else told
+
+
+def _unread_of_all(bounds: Sequence[Unread]) -> tuple[tuple[int, ...], int | Unknown]:
+    """Who is unread in any of *bounds*; the sum of what is known, which is a lower bound."""
+    brokers = {broker for bound in bounds for broker in bound.replicas}
+    unknown = [bound.at_least for bound in bounds if isinstance(bound.at_least, Unknown)]
+    if unknown and len(unknown) == len(bounds):
+        return tuple(sorted(brokers)), unknown[0]
+    known = sum(bound.at_least for bound in bounds if isinstance(bound.at_least, int))
+    return tuple(sorted(brokers)), known
 
 
 def partitions_text(number: int) -> str:

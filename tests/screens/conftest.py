@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+
 import pytest
 
 import console.app
@@ -10,6 +13,13 @@ pytest.register_assert_rewrite("tests.screens.drawing")
 from tests.screens.drawing import drawn_as_before  # noqa: E402 - after its asserts are known
 
 __all__ = ["drawn_as_before"]
+
+
+@pytest.fixture(autouse=True)
+async def tasks_as_operators_have_them() -> None:
+    """Tasks begin at once where Textual's `run_async` lets them; its `run_test` never does."""
+    if sys.version_info >= (3, 12):
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
 
 
 @pytest.fixture

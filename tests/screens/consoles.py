@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -13,6 +13,8 @@ from screens.context import Context, Known
 from screens.terminal import Terminal
 from services.errors import BreakglassError
 from services.incident.incident import Incident
+from services.incident.observations import Observation
+from services.model import TopicPartition
 from services.session import Power, ReadAccess
 
 FAR_AWAY = 3_600.0
@@ -28,6 +30,7 @@ class CannedWatch:
     """Whether everything was to be read, for each refresh."""
     closed: bool = False
     gone: tuple[int, ...] = ()
+    agreed_to: dict[TopicPartition, int] = field(default_factory=dict)
 
     def read(
         self, before: Incident | None = None, *, everything: bool = False
@@ -41,6 +44,13 @@ class CannedWatch:
 
     def declare_gone(self, brokers: Collection[int]) -> None:
         self.gone = tuple(brokers)
+
+    def agreed(self, designees: Mapping[TopicPartition, int]) -> None:
+        self.agreed_to.update(designees)
+
+    def acknowledge(self) -> tuple[Observation, ...]:
+        told = [one for one in self.readings if isinstance(one, Incident)]
+        return tuple([one.noted_by("me@here", 1) for one in told[-1].observations])
 
     def close(self) -> None:
         self.closed = True

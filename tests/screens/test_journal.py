@@ -270,8 +270,8 @@ class TestKeys:
         async with console.run_test(size=(80, 24)) as pilot:
             await until(pilot, shown(console, "orders-2"), "its partitions")
             await pilot.press("c")
-            await until(pilot, lambda: "terminal's clipboard" in notices(console), "the notice")
-            assert "the timeline of a recovery of 4 partitions" in notices(console)
+            await until(pilot, lambda: "Sent to the clipboard" in text(console), "that it was sent")
+            assert "the timeline of a recovery of 4 partitions" in text(console)
             assert console.clipboard.startswith("Recovery of 4 partitions: partly failed\n")
 
     async def test_w_writes_the_timeline_for_its_owner_alone(self, tmp_path: Path) -> None:

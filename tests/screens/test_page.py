@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from textual.app import App
+from textual.binding import Binding
 from textual.command import CommandPalette
+from textual.containers import VerticalScroll
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
 
-from screens.help import HelpScreen
+from screens.help import HelpScreen, help_lines
+from screens.legend import LegendScreen
 from screens.messages import CopyAsked, MutationBegan, MutationEnded
 from screens.screenshot import self_contained
+from screens.widgets.key_bar import KeyBar
 from services.errors import TimedOut
+from services.words.legend import LEGEND, Term
 from tests.incidents import diverged_incident, every_verdict, hostile_names, nothing_offline
+from tests.screens.bare_page import BarePage
 from tests.screens.consoles import console_on, watch_of
 from tests.screens.turns import lines, text, until
 
@@ -45,7 +56,9 @@ async def test_the_second_line_says_what_helps_most() -> None:
 async def test_a_time_bomb_is_told_before_anything_else() -> None:
     console = console_on(every_verdict(), NO_ANSWER)
     async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "BOMB on 3: stop b4" in lines(console)[1], "the alarm")
+        await until(
+            pilot, lambda: "FIRST stop b4 NOW: BOMB on 3." in lines(console)[1], "the alarm"
+        )
 
 
 async def test_before_the_first_answer_it_says_that_it_reads() -> None:
@@ -135,6 +148,79 @@ async def test_help_lists_the_keys_of_the_screen_from_its_bindings() -> None:
         await until(pilot, lambda: not isinstance(console.screen, HelpScreen), "no help")
 
 
+async def test_help_begins_with_a_line_for_each_word() -> None:
+    console = console_on(diverged_incident())
+    async with console.run_test(size=(80, 24)) as pilot:
+        await pilot.press("question_mark")
+        await until(pilot, lambda: "What the words mean" in text(console), "help")
+        shown = [line.strip("│ ").split(maxsplit=1) for line in lines(console)[2:]]
+        assert shown[: len(LEGEND)] == [[term.word, term.meaning] for term in LEGEND]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_help_has_no_words_of_textuals(size: tuple[int, int]) -> None:
+    console = console_on(diverged_incident())
+    async with console.run_test(size=size) as pilot:
+        await until(pilot, lambda: "1 offline" in lines(console)[0], "what is known")
+        told = {line.does: line.keys for line in help_lines(console.screen)}
+    textuals = {
+        words
+        for owner in (App, Screen)
+        for one in owner.BINDINGS
+        if isinstance(one, Binding)
+        for words in (one.description, one.tooltip)
+        if words
+    }
+    assert not told.keys() & textuals
+    assert told["End Breakglass; a request that was sent is finished first"] == "^q q"
+    assert told["The next list or field"] == "tab"
+
+
+async def test_what_scrolls_a_box_is_not_told_in_textuals_words() -> None:
+    class Scrolled(BarePage):
+        def body(self) -> Iterator[Widget]:
+            yield VerticalScroll(Static("much to read"))
+
+    console = console_on(diverged_incident())
+    async with console.run_test(size=(80, 24)) as pilot:
+        await console.push_screen(Scrolled(console.context))
+        await pilot.press("tab")
+        assert isinstance(console.screen.focused, VerticalScroll)
+        told = [line.does for line in help_lines(console.screen)]
+    assert told
+    assert not [one for one in told if "croll" in one]
+
+
+@pytest.mark.parametrize("term", LEGEND, ids=lambda term: term.word)
+async def test_the_palette_finds_each_word_and_shows_what_it_means(term: Term) -> None:
+    console = console_on(diverged_incident())
+    async with console.run_test(size=(80, 24)) as pilot:
+        await pilot.press("colon")
+        await until(pilot, lambda: isinstance(console.screen, CommandPalette), "the palette")
+        await pilot.press(*term.word.lower())
+        await until(pilot, lambda: term.meaning[:40] in text(console), "the word")
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: isinstance(console.screen, LegendScreen), "the words")
+        assert any(f"> {term.word}" in line and term.meaning in line for line in lines(console))
+        await pilot.press("escape")
+        await until(pilot, lambda: not isinstance(console.screen, LegendScreen), "no words")
+
+
+async def test_the_last_line_says_how_to_read_again() -> None:
+    console = console_on(diverged_incident())
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "1 offline" in lines(console)[0], "what is known")
+        assert lines(console)[-1].endswith(" ^r refresh ? help")
+
+
+async def test_ctrl_c_with_nothing_selected_says_what_quits() -> None:
+    console = console_on(diverged_incident())
+    async with console.run_test(size=(80, 24), notifications=True) as pilot:
+        await pilot.press("ctrl+c")
+        await until(pilot, lambda: "q quits" in text(console), "the hint")
+        assert "Do you want to quit" not in text(console)
+
+
 async def test_the_palette_opens_by_a_colon_and_runs_what_is_found() -> None:
     console = console_on(diverged_incident())
     async with console.run_test(size=(80, 24)) as pilot:
@@ -161,7 +247,20 @@ async def test_a_copy_claims_no_more_than_that_it_was_sent() -> None:
     async with console.run_test(size=(80, 24), notifications=True) as pilot:
         console.post_message(CopyAsked("one\ntwo", "the timeline"))
         await until(pilot, lambda: console.clipboard == "one\ntwo", "the copy")
-        await until(pilot, lambda: "receipt" in text(console), "why")
+        await until(pilot, lambda: "no receipt" in lines(console)[-1], "why")
+        assert "the timeline (2 lines)" in lines(console)[-1]
+
+
+async def test_what_was_copied_covers_nothing_but_the_keys_and_they_come_back() -> None:
+    console = console_on(diverged_incident())
+    async with console.run_test(size=(80, 24), notifications=True) as pilot:
+        await until(pilot, lambda: "1 offline" in lines(console)[0], "what is known")
+        before = lines(console)
+        console.post_message(CopyAsked("one\ntwo", "the timeline"))
+        await until(pilot, lambda: "no receipt" in lines(console)[-1], "the sentence")
+        assert lines(console)[1:-1] == before[1:-1]
+        console.screen.query_one(KeyBar)._fall_silent()
+        await until(pilot, lambda: lines(console)[-1] == before[-1], "the keys")
 
 
 async def test_a_screenshot_goes_into_a_file_of_its_owner(tmp_path: Path) -> None:

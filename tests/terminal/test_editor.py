@@ -65,9 +65,9 @@ def test_an_editor_gets_the_terminal_as_a_shell_has_it_and_gives_it_back(
 
     terminal.wait_for("edited as a text: ledger-3")
     terminal.wait_for("STALE: edited as a text")
-    assert "who leads" not in terminal.text
+    terminal.wait_gone("who leads")
     terminal.press("down")
-    terminal.wait_for(">FORK")
+    terminal.wait_for("> FORK")
     terminal.press("q")
     terminal.wait_for("again to leave all the same")
     terminal.press("q")
@@ -119,4 +119,4 @@ def test_ctrl_c_is_for_the_editor_and_does_not_end_the_console(
 
     terminal.wait_for("The text was not changed, and neither is the plan.")
     terminal.press("down")
-    terminal.wait_for(">FORK")
+    terminal.wait_for("> FORK")

@@ -18,7 +18,7 @@ def test_a_filter_that_comes_in_one_packet_is_typed_into_its_field(
 
     terminal.wait_for("filter: ledger")
     terminal.wait_gone("payments-1")
-    assert ">LOSS  elect b1" in terminal.text
+    assert "> LOSS  elect b1" in terminal.text
 
 
 def test_a_screen_that_is_asked_for_gets_the_keys_that_follow(canned_console: OpenConsole) -> None:
@@ -59,8 +59,9 @@ def test_an_arrow_in_pieces_changes_nothing_on_the_real_screens(
     terminal.wait_for("Offline partitions")
     terminal.press("escape")
     terminal.wait_gone(HELP_CORNER)
+    terminal.wait_for("> 2       stale")
 
-    marked = [line.split()[0] for line in terminal.lines if line.startswith((">", "*", "+"))]
-    assert marked == [">BOMB", ">"]
+    marked = [line[:6].rstrip() for line in terminal.lines if line.startswith((">", " *"))]
+    assert marked == ["> BOMB", "> 2"]
     assert "filter:" not in terminal.text
     assert "13 offline" in terminal.text

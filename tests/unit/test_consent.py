@@ -10,6 +10,7 @@ from services.consent import (
     Stake,
     consent_groups,
     consent_phrase,
+    implied_groups,
     require_consent,
     total_price,
 )
@@ -69,3 +70,36 @@ def test_anything_but_the_phrase_is_refused_and_the_refusal_carries_it(given: st
 
 def test_the_phrase_itself_is_enough() -> None:
     require_consent("orders-3 lose 50", "orders-3 lose 50")
+
+
+def test_a_phrase_names_the_brokers_whose_unread_logs_are_given_up() -> None:
+    assert (
+        consent_phrase([TopicPartition("pay", 1)], Price(0), (3,)) == "pay-1 lose 0 and abandon b3"
+    )
+    many = [TopicPartition("pay", number) for number in range(3)]
+    assert consent_phrase(many, Price(0), (2, 3)) == "3 partitions lose 0 and abandon b2, b3"
+
+
+def test_in_bulk_partitions_that_abandon_the_same_brokers_share_a_phrase() -> None:
+    given_up: list[tuple[int, ...]] = [(), (3,), (2, 3), (3,), ()]
+    stakes = [
+        Stake(TopicPartition("pay", number), Price(number), abandons=brokers)
+        for number, brokers in enumerate(given_up)
+    ]
+    assert [one.phrase for one in consent_groups(stakes)] == [
+        "2 partitions lose 4",
+        "pay-2 lose 2 and abandon b2, b3",
+        "2 partitions lose 4 and abandon b3",
+    ]
+
+
+def test_where_nobody_types_a_phrase_one_is_written_for_each_reason() -> None:
+    alone = [
+        Stake(TopicPartition("pay", number), Price(1), "b3 would bring it back whole", (3,))
+        for number in range(2_000)
+    ]
+    internal = Stake(TopicPartition("__consumer_offsets", 0), Price(0), "it is an internal topic")
+    assert [one.phrase for one in implied_groups(consent_groups([internal, *alone]))] == [
+        "__consumer_offsets-0 lose 0",
+        "2,000 partitions lose 2,000 and abandon b3",
+    ]

@@ -40,6 +40,7 @@ NAMES = {
     "slash": "/",
     "colon": ":",
     "asterisk": "*",
+    "exclamation_mark": "!",
     "plus": "+",
     "equals_sign": "=",
     "minus": "-",

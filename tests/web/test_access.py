@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from email import message_from_bytes
+from email.message import Message
+from typing import NamedTuple
 
 import pytest
 from aiohttp import ClientSession, CookieJar, WSServerHandshakeError
 
-from console.web.access import Access, is_loopback
+from console.web.access import Access
 from console.web.server import SESSIONS
 from services.errors import UsageError
 from tests.web.conftest import ServeDashboard
 
 ANY = "0.0.0.0"  # noqa: S104 - the address that takes a token
 TOKEN = "a-token-of-the-operators"
-ANYWHERE = Access("127.0.0.1", TOKEN)
-HERE = Access("127.0.0.1")
+HERE = Access("127.0.0.1", TOKEN)
+BEHIND_TLS = Access("127.0.0.1", TOKEN, behind_tls=True)
+KNOWN = {"Cookie": f"breakglass={TOKEN}"}
+"""Of a browser that has opened the address with the token."""
 
 
 @pytest.fixture
@@ -25,23 +31,38 @@ async def client() -> AsyncIterator[ClientSession]:
         yield session
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost", "LOCALHOST"])
-def test_this_machine_needs_no_token(host: str) -> None:
-    assert is_loopback(host)
-    assert Access.for_host(host).token is None
+class Head(NamedTuple):
+    """How a server answers."""
+
+    status: int
+    headers: Message
 
 
-@pytest.mark.parametrize("host", [ANY, "::", "10.1.2.3", "kafka.example", "localhost.evil"])
-def test_any_other_address_takes_a_token(host: str) -> None:
+async def raw(port: int, *lines: bytes) -> Head:
+    """The answer to a request of these *lines*, as they are."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    host = f"Host: 127.0.0.1:{port}".encode()
+    writer.write(b"\r\n".join((*lines, host, b"Connection: close", b"", b"")))
+    answer = await reader.read()
+    writer.close()
+    await writer.wait_closed()
+    first, _, rest = answer.partition(b"\r\n")
+    return Head(int(first.split()[1]), message_from_bytes(rest))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", ANY, "10.1.2.3"])
+def test_every_address_takes_a_token_this_machines_own_too(host: str) -> None:
     first, second = Access.for_host(host).token, Access.for_host(host).token
 
-    assert first is not None
     assert len(first) >= 32
     assert first != second
 
 
-def test_a_token_of_the_operators_own_is_taken_on_this_machine_too() -> None:
-    assert Access.for_host("127.0.0.1", TOKEN).token == TOKEN
+def test_a_token_of_the_operators_own_is_taken_and_not_told() -> None:
+    access = Access.for_host("127.0.0.1", TOKEN)
+
+    assert access.token == TOKEN
+    assert access.url(8417) == "http://127.0.0.1:8417/?token="
 
 
 def test_a_token_that_keeps_nobody_out_is_refused() -> None:
@@ -52,31 +73,77 @@ def test_a_token_that_keeps_nobody_out_is_refused() -> None:
 @pytest.mark.parametrize(
     ("access", "url"),
     [
-        (HERE, "http://127.0.0.1:8417/"),
-        (Access("::1"), "http://[::1]:8417/"),
+        (Access("::1", TOKEN), f"http://[::1]:8417/?token={TOKEN}"),
         (Access(ANY, "a/b c"), "http://0.0.0.0:8417/?token=a%2Fb+c"),
     ],
 )
-def test_the_address_to_open_holds_the_token(access: Access, url: str) -> None:
+def test_the_address_to_open_holds_a_token_that_was_made_here(access: Access, url: str) -> None:
     assert access.url(8417) == url
 
 
 @pytest.mark.parametrize("path", ["/", "/ws", "/static/js/textual.js", "/nowhere"])
-@pytest.mark.parametrize("query", ["", "?token=", "?token=a-token-of-the-operator"])
+@pytest.mark.parametrize("query", ["", "?token=", "?token=a-token-of-the-operator", "?token=%ff"])
 async def test_without_the_token_there_is_nothing(
     client: ClientSession, serve_dashboard: ServeDashboard, path: str, query: str
 ) -> None:
-    port = await serve_dashboard(ANYWHERE)
+    port = await serve_dashboard(HERE)
 
     async with client.get(f"http://127.0.0.1:{port}{path}{query}") as answer:
         assert answer.status == 403
-        assert "token included" in await answer.text()
+        assert "with the token" in await answer.text()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"Cookie: breakglass=\xff\xfe",
+        b"Cookie: breakglass=\xed\xa0\x80",
+        b"Cookie: \xff=1",
+        b"Content-Type: text/plain; charset=none-such",
+        b"Content-Type: \xff",
+        b"Cookie breakglass",
+        b"Transfer-Encoding: none-such",
+    ],
+)
+async def test_bytes_of_any_kind_are_refused_and_tell_no_version(
+    serve_dashboard: ServeDashboard, line: bytes
+) -> None:
+    port = await serve_dashboard(HERE)
+
+    head = await raw(port, b"GET / HTTP/1.1", line)
+
+    assert head.status in (400, 403)
+    assert head.headers["Server"] == "breakglass"
+
+
+@pytest.mark.parametrize(
+    "target", ["//evil.example/", "//evil.example", "/\\evil.example/", "/%2fevil.example/", "/ws"]
+)
+async def test_the_token_leads_to_no_other_place(
+    serve_dashboard: ServeDashboard, target: str
+) -> None:
+    port = await serve_dashboard(HERE)
+
+    head = await raw(port, f"GET {target}?token={TOKEN} HTTP/1.1".encode())
+
+    assert 400 <= head.status < 500
+    assert "Location" not in head.headers
+    assert "Set-Cookie" not in head.headers
+
+
+async def test_what_else_the_address_says_stays(serve_dashboard: ServeDashboard) -> None:
+    port = await serve_dashboard(HERE)
+
+    head = await raw(port, f"GET /?fontsize=20&token={TOKEN} HTTP/1.1".encode())
+
+    assert (head.status, head.headers["Location"]) == (303, "/?fontsize=20")
+    assert head.headers["Server"] == "breakglass"
 
 
 async def test_the_token_opens_the_page_and_leaves_the_address(
     client: ClientSession, serve_dashboard: ServeDashboard
 ) -> None:
-    port = await serve_dashboard(ANYWHERE)
+    port = await serve_dashboard(HERE)
 
     async with client.get(f"http://127.0.0.1:{port}/?token={TOKEN}") as answer:
         assert answer.status == 200
@@ -85,6 +152,7 @@ async def test_the_token_opens_the_page_and_leaves_the_address(
         cookie = moved.headers["Set-Cookie"]
         assert "HttpOnly" in cookie
         assert "SameSite=Strict" in cookie
+        assert "Secure" not in cookie
         assert "<title>Breakglass &lt;canned&gt;</title>" in await answer.text()
         assert answer.headers["Cache-Control"] == "no-store"
         assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
@@ -97,32 +165,39 @@ async def test_the_page_needs_nothing_from_elsewhere(
 ) -> None:
     port = await serve_dashboard(HERE)
 
-    async with client.get(f"http://127.0.0.1:{port}/") as answer:
+    async with client.get(f"http://127.0.0.1:{port}/", headers=KNOWN) as answer:
         page = await answer.text()
     assert "http://" not in page
     assert "https://" not in page
     assert f'"ws://127.0.0.1:{port}/ws"' in page
 
 
-async def test_behind_tls_the_page_asks_for_tls(
+async def test_behind_tls_cookie_page_and_socket_ask_for_tls(
+    client: ClientSession, serve_dashboard: ServeDashboard
+) -> None:
+    port = await serve_dashboard(BEHIND_TLS)
+    address = f"http://127.0.0.1:{port}"
+
+    moved = await raw(port, f"GET /?token={TOKEN} HTTP/1.1".encode())
+    assert "Secure" in moved.headers["Set-Cookie"]
+    async with client.get(f"{address}/", headers=KNOWN) as answer:
+        assert f'"wss://127.0.0.1:{port}/ws"' in await answer.text()
+    plain = KNOWN | {"Origin": address}
+    with pytest.raises(WSServerHandshakeError):
+        await client.ws_connect(f"{address}/ws", headers=plain)
+    own = KNOWN | {"Origin": f"https://127.0.0.1:{port}"}
+    async with client.ws_connect(f"{address}/ws", headers=own) as socket:
+        assert not socket.closed
+
+
+async def test_who_was_not_told_of_tls_does_not_believe_a_header(
     client: ClientSession, serve_dashboard: ServeDashboard
 ) -> None:
     port = await serve_dashboard(HERE)
 
-    headers = {"X-Forwarded-Proto": "https"}
+    headers = KNOWN | {"X-Forwarded-Proto": "https"}
     async with client.get(f"http://127.0.0.1:{port}/", headers=headers) as answer:
-        assert f'"wss://127.0.0.1:{port}/ws"' in await answer.text()
-
-
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "[", ""])
-async def test_a_name_that_was_led_here_is_not_answered(
-    client: ClientSession, serve_dashboard: ServeDashboard, host: str
-) -> None:
-    port = await serve_dashboard(HERE)
-
-    headers = {"Host": host}
-    async with client.get(f"http://127.0.0.1:{port}/", headers=headers) as answer:
-        assert answer.status in (400, 403)
+        assert f'"ws://127.0.0.1:{port}/ws"' in await answer.text()
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:1", "null", ""])
@@ -132,7 +207,7 @@ async def test_a_page_of_another_site_gets_no_console(
     port = await serve_dashboard(HERE)
 
     with pytest.raises(WSServerHandshakeError) as refused:
-        await client.ws_connect(f"http://127.0.0.1:{port}/ws", headers={"Origin": origin})
+        await client.ws_connect(f"http://127.0.0.1:{port}/ws", headers=KNOWN | {"Origin": origin})
     assert refused.value.status == 403
 
 
@@ -142,7 +217,7 @@ async def test_only_so_many_consoles_are_started(
     assert SESSIONS > 1
     monkeypatch.setattr("console.web.server.SESSIONS", 1)
     port = await serve_dashboard(HERE)
-    own = {"Origin": f"http://127.0.0.1:{port}"}
+    own = KNOWN | {"Origin": f"http://127.0.0.1:{port}"}
 
     async with client.ws_connect(f"http://127.0.0.1:{port}/ws", headers=own):
         with pytest.raises(WSServerHandshakeError) as refused:
@@ -167,7 +242,7 @@ async def test_a_browser_that_sends_nonsense_loses_its_console(
     client: ClientSession, serve_dashboard: ServeDashboard, sent: str
 ) -> None:
     port = await serve_dashboard(HERE)
-    own = {"Origin": f"http://127.0.0.1:{port}"}
+    own = KNOWN | {"Origin": f"http://127.0.0.1:{port}"}
 
     async with client.ws_connect(f"http://127.0.0.1:{port}/ws", headers=own) as socket:
         await socket.send_str(sent)

@@ -6,8 +6,7 @@ from console.web.access import Access
 from tests.web.browser import Page
 from tests.web.conftest import ServeDashboard
 
-HERE = Access("127.0.0.1")
-TOKEN = Access("127.0.0.1", "a-token-of-the-operators")
+HERE = Access("127.0.0.1", "a-token-of-the-operators")
 ENDED = "This session has ended."
 TOUCHING = ("e", "3", "ctrl+s")
 """One of each kind; `test_session` presses all of them."""
@@ -38,7 +37,7 @@ async def test_a_browser_shows_what_is_offline_and_keys_that_touch_are_answered(
 async def test_with_the_token_a_browser_may_look_filter_and_use_the_palette(
     serve_dashboard: ServeDashboard, page: Page
 ) -> None:
-    await page.open(TOKEN.url(await serve_dashboard(TOKEN)))
+    await page.open(HERE.url(await serve_dashboard(HERE)))
     await page.wait_for("13 offline")
 
     await page.press("/", *"ledger", "Enter")
@@ -68,8 +67,8 @@ async def test_a_page_says_that_its_session_has_ended(
 async def test_without_the_token_a_browser_is_told_what_to_open(
     serve_dashboard: ServeDashboard, page: Page
 ) -> None:
-    port = await serve_dashboard(TOKEN)
+    port = await serve_dashboard(HERE)
 
-    await page.open(HERE.url(port))
+    await page.open(f"http://127.0.0.1:{port}/")
 
-    await page.until_true("document.body.innerText.includes('token included')", "the advice")
+    await page.until_true("document.body.innerText.includes('with the token')", "the advice")

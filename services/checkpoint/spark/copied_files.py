@@ -17,7 +17,7 @@ from services.checkpoint.spark.records_digest import records_digest
 from services.checkpoint.store.documents import ManifestDocument, StoredFile
 from services.checkpoint.store.files import blobs_at, stored_file
 from services.errors import MalformedInput, StorageError
-from services.topic_backup.folder import Folder
+from services.topic_backup.folder import Folder, read_bounded
 from services.topic_backup.layout import records_name
 from services.topic_backup.manifest import read_manifest
 from services.topic_backup.part import Part
@@ -27,6 +27,7 @@ from services.topic_backup.summary import PartitionSummary
 
 SEGMENTS, CHANNEL = "segments", "channel"
 STATES = "snapshot/states.json"
+MOST_STATES = 1024 * 1024 * 1024
 
 
 def segments_store(where: str) -> Store:
@@ -112,7 +113,7 @@ def read_states(where: str) -> dict[str, bytes]:
     if held.size(STATES) is None:
         return {}
     with held.open(STATES) as file:
-        content = file.read()
+        content = read_bounded(file, held.where(STATES), MOST_STATES)
     try:
         return {
             str(group): base64.b64decode(state, validate=True)

@@ -6,13 +6,15 @@ Times are in milliseconds since the epoch (UTC), sizes in bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, get_args
 
 from services.errors import MalformedInput, UnsupportedSchema
+from services.topic_backup.layout import MAX_INT64
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 SCHEMA = 1
 MAX_BYTES = 64 * 1024 * 1024
 """Of a document: a manifest has a line for each file of a copy."""
+MAX_PARTITION = 1_000_000
+_PART = r"(?!\.\.?/|\.\.?$)[A-Za-z0-9._~-]{1,255}"
+_FILE = re.compile(rf"{_PART}(?:/{_PART}){{0,5}}", re.ASCII)
+"""Below the folder of a copy, and nowhere else."""
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}", re.ASCII)
 _STRICT: Mapping[str, Any] = {"extra": "forbid"}
 
 
@@ -251,7 +258,33 @@ def decode(kind: type[D], content: bytes, where: str) -> D:
         first = error.errors()[0]
         path = ".".join(str(part) for part in first["loc"])
         raise MalformedInput(f"{where}: {path}: {first['msg']}; {_ANOTHER}") from None
+    for reason in _implausible(found):
+        raise MalformedInput(f"{where}: {reason}; {_ANOTHER}")
     return found
+
+
+def _implausible(document: Document) -> Iterator[str]:
+    """What *document* says that cannot be: it may be made to mislead."""
+    if isinstance(document, ManifestDocument):
+        names = [one.name for one in document.files]
+        yield from (f"{one!r} is no file of a copy" for one in names if not _FILE.fullmatch(one))
+        numbers = [document.position, document.start, document.records]
+        yield from _no_offsets([*numbers, *(one.size for one in document.files)])
+    elif isinstance(document, CutDocument | StartedDocument):
+        yield from _no_offsets(document.positions.values())
+    elif isinstance(document, OngoingDocument | FailureDocument):
+        yield from _no_offsets([document.position or 0])
+    elif isinstance(document, TakeDocument):
+        yield from _no_offsets(document.floors.values())
+        for one in document.partitions:
+            if not _TOPIC.fullmatch(one.topic) or one.topic in (".", ".."):
+                yield f"{one.topic!r} is no topic's name"
+            if not 0 <= one.partition <= MAX_PARTITION:
+                yield f"no topic has a partition {one.partition:,}"
+
+
+def _no_offsets(numbers: Iterable[int]) -> Iterator[str]:
+    yield from (f"{one} is no offset or size" for one in numbers if not 0 <= one <= MAX_INT64)
 
 
 _ANOTHER = "take the file from another copy of the store, or delete the checkpoint."

@@ -31,7 +31,8 @@ from services.checkpoint.store.layout import (
     of_checkpoint,
     parsed,
 )
-from services.errors import MalformedInput, StorageError
+from services.errors import StorageError
+from services.topic_backup.folder import read_bounded
 from services.topic_backup.store.blobs import Blobs
 from services.topic_backup.store.fsspec_blobs import FsspecBlobs
 from services.topic_backup.store.local_blobs import LocalBlobs
@@ -111,13 +112,11 @@ class Files:
         where = self._documents.where(str(name))
         try:
             with self._documents.open(str(name)) as file:
-                content = file.read(MAX_BYTES + 1)
+                content = read_bounded(file, where, MAX_BYTES)
         except StorageError:
             if self._documents.size(str(name)) is None:
                 return None
             raise
-        if len(content) > MAX_BYTES:
-            raise MalformedInput(f"{where}: over {MAX_BYTES} bytes; delete the checkpoint.")
         return decode(KINDS[name.entry], content, where)
 
     def read_all(self, names: Iterable[Name]) -> dict[Name, Document]:

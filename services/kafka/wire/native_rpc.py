@@ -52,7 +52,8 @@ class NativeRpc:
         return f"{self.reason}; {elections}"
 
 
-STOCK = NativeRpc(None, False, "switched off by --native-rpc off")
+STOCK = NativeRpc(None, False, "the brokers were not asked for more, for nothing is offline")
+SWITCHED_OFF = NativeRpc(None, False, "switched off by --native-rpc off")
 
 
 def native_key(choice: str) -> int | None:
@@ -84,7 +85,7 @@ def find_native_rpc(
     """
     key = native_key(choice)
     if key is None:
-        return STOCK
+        return SWITCHED_OFF
     elections = sender.offers(ANY_BROKER, ELECT_LEADERS, deadline)
     designates = elections is not None and elections[1] >= DESIGNATED_SINCE
     if sender.offers(ANY_BROKER, key, deadline) is None:

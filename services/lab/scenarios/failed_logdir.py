@@ -30,12 +30,12 @@ def _script(stage: Stage) -> list[Expectation]:
     return [
         Expectation(
             on_failed,
-            Verdict.SAFE,
+            Verdict.LOSS,
             broker=2,
             designee=2,
             why=(
                 "b1 runs, but the log directory that held 25 more records is offline; b2 has "
-                "everything that can be read"
+                "everything that can be read, and loses what b1 held unless its disk is repaired"
             ),
         ),
         Expectation(

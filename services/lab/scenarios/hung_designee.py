@@ -37,7 +37,7 @@ def _script(stage: Stage) -> Script:
             broker=3,
             designee=2 if hangs else 1,
             why="b3 led last and is intact; b1 holds the most of the others, and hangs unfenced",
-            if_gone=Verdict.SAFE,
+            if_gone=Verdict.WAIT if hangs else Verdict.SAFE,
         )
     ]
 

@@ -16,6 +16,8 @@ from services.metastore.records import CommandRecord
 from services.metastore.side_file import SUFFIX, SideEntry, SideHeader
 from services.metastore.side_reader import side_extent, side_header, stored_commands
 from services.metastore.validation import Finding, LineFinding, checked
+from services.metastore.verification import verify_backup
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 
 MOST_QUOTED = 3
@@ -87,15 +89,17 @@ def read_source(
     place, and offsets that nobody told are every other one.
 
     Raises:
-        MalformedInput: a line cannot be restored; names it as ksqlDB's restore does.
+        MalformedInput: a line cannot be restored; names it as ksqlDB's restore does. Or lines were
+            changed or lost since they were written, as the side file tells.
         Refused: it would terminate the cluster again, or has no offsets.
         StorageError: it cannot be read.
     """
     entries = _entries(file)
+    _require_unchanged(file)
     good: list[tuple[BackupLine, CommandId, Command]] = []
     skipped: list[LineFinding] = []
     notes: list[LineFinding] = []
-    with storage_errors(str(file)), file.open("rb") as data:
+    with storage_errors(str(file)), open_regular(file) as data:
         for one in checked(read_lines(data), newest):
             for finding in one.findings:
                 if not (only_read and finding.finding is Finding.ENDS_CLUSTER):
@@ -120,6 +124,22 @@ def read_source(
         offsets,
         None if known is None else tuple(known),
         _header(file),
+    )
+
+
+def _require_unchanged(file: Path) -> None:
+    """Return unless the side file tells that lines were changed, or are missing at the end."""
+    found = verify_backup(file)
+    if found.changed:
+        what = f"line {found.changed[0]} is" if len(found.changed) == 1 else "lines are"
+        what = f"{what} not what was written, or the side file is not"
+    elif found.missing:
+        what = f"{found.missing:,} commands are missing at its end"
+    else:
+        return
+    raise MalformedInput(
+        f"{file}: {what} (`breakglass metastore verify` names every line): take both files from "
+        "another copy. To use the lines as they are, move the side file away."
     )
 
 
@@ -156,7 +176,7 @@ def _entries(file: Path) -> dict[int, SideEntry]:
     extent = side_extent(side)
     if extent is None:
         return {}
-    with storage_errors(str(file)), file.open("rb") as data, side.open("rb") as entries:
+    with storage_errors(str(file)), open_regular(file) as data, open_regular(side) as entries:
         return {entry.end: entry for entry, _ in stored_commands(data, entries, extent.entries)}
 
 

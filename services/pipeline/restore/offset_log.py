@@ -17,6 +17,11 @@ from typing import Any
 
 from services.pipeline.restore.offset_map import Committed
 from services.pipeline.restore.task import Hopeless
+from services.regular_file import read_regular
+from services.rights import open_new
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""No such file is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,7 @@ def read_log(path: Path) -> Told:
     A line torn by a kill counts for nothing: nobody had gone on from it.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path, MOST_BYTES)
     except FileNotFoundError:
         return Told()
     announced: dict[str, Announced] = {}
@@ -147,7 +152,7 @@ class OffsetLog:
     def _append(self, document: object, *, durable: bool) -> None:
         # A line of its own also behind one that was torn.
         line = f"{json.dumps(document)}\n".encode()
-        with self._path.open("ab") as file:
+        with open(self._path, "ab", opener=open_new) as file:
             if file.tell() and not _ends_whole(self._path):
                 line = b"\n" + line
             file.write(line)

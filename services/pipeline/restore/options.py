@@ -26,5 +26,7 @@ class RestoreOptions:
     """As they were at that time; the newest ones by default."""
     into_existing: bool = False
     """The target may hold records already."""
+    accepted_gaps: Collection[str] = ()
+    """Offsets that the backup cannot give back, as a refusal named them."""
     resume: bool = False
     """The target is that of a restore that was ended before its time."""

@@ -9,6 +9,7 @@ from services.clock import now_ms
 from services.errors import Refused
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
+from services.pipeline.restore.gap_choice import accepted_gaps, require_manifest
 from services.pipeline.restore.group_choice import groups_of, require_no_members
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.planned import (
@@ -31,7 +32,7 @@ from services.pipeline.restore.target_choice import (
 from services.pipeline.source import TopicSource
 from services.pipeline.stored import stored_segments
 from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.held import Held, read_held
+from services.topic_backup.held import Held, read_held, read_sound
 from services.topic_backup.summary import PartitionSummary
 
 ASK_SECONDS = 60.0
@@ -75,7 +76,10 @@ def _topic(
     state_folder: Path,
 ) -> TopicPlan:
     held = read_held(one.folder, one.topic)
+    require_manifest(held)
+    held = read_sound(held, {part.partition for part in chosen_partitions(held, options)})
     chosen = chosen_partitions(held, options)
+    gaps = accepted_gaps(held, one.topic, chosen, options)
     begun = begun_restore(state_folder, one, target, now, options)
     if now is not None:
         _require_partitions(now, max((part.partition + 1 for part in chosen), default=0))
@@ -101,6 +105,9 @@ def _topic(
         groups=groups_of(held, chosen, options.groups_at_ms) if options.groups else {},
         state_folder=str(state_folder.absolute()),
         resumed=options.resume,
+        stored={part.partition: stored_segments(held.folder, part.segments) for part in chosen},
+        gaps=gaps,
+        salvaged=held.salvaged,
     )
 
 

@@ -57,7 +57,11 @@ class TopicPlan:
     left_out: Mapping[str, int] = field(default_factory=dict)
     """Records of a tail that are not put back, by reason."""
     stored: Mapping[int, Sequence[StoredSegment]] | None = None
-    """The segments of each partition, where they do not lie in one folder."""
+    """The segments of each partition, where not all of one folder are restored."""
+    gaps: Sequence[str] = ()
+    """Offsets that should be in the backup and cannot be given back: ``orders-0 36..99``."""
+    salvaged: bool = False
+    """Records had to be found again among damage, or what a killed writer left."""
 
     def document(self) -> dict[str, object]:
         """As JSON has it."""

@@ -58,9 +58,18 @@ class TopicRestored:
     groups_set: dict[str, dict[int, int]] = field(default_factory=dict)
     """New offset by group and partition."""
     groups_failed: dict[str, str] = field(default_factory=dict)
+    gaps: list[str] = field(default_factory=list)
+    """Offsets that the backup could not give back, and that were accepted."""
+    salvaged: bool = False
+    """Records were found again among damage of the backup."""
     error: str = ""
     unknown: bool = False
     """The error is that no answer came: it may or may not have happened."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is there that the backup should hold."""
+        return self.whole and not self.gaps and not self.salvaged
 
     @property
     def whole(self) -> bool:
@@ -99,6 +108,7 @@ class _Topic:
         self._work = work
         self._plan = plan
         self._report = TopicRestored(plan.topic, plan.target)
+        self._report.gaps, self._report.salvaged = list(plan.gaps), plan.salvaged
         self._target = Target(
             plan, work.run.client, work.topics, work.replication_factor, work.transactional
         )
@@ -147,7 +157,8 @@ class _Topic:
         if state.proven:
             self._report.verified = state.verified
             self._end(state, maps, tasks)
-        result = "differs" if self._report.verified is False else "restored"
+        restored = "restored with gaps" if plan.gaps else "restored"
+        result = "differs" if self._report.verified is False else restored
         done = {
             one: {"result": result, "end": maps[one.partition].end}
             for one in self._items()
@@ -187,6 +198,7 @@ class _Topic:
             restore_id=state.restore_id,
             state=state.folder,
             settings=dict(state.settings),
+            gaps=list(self._plan.gaps),
         )
 
     def _tasks(self, state: RestoreState) -> list[PartitionTask]:

@@ -16,10 +16,15 @@ from typing import Self
 
 from services.errors import MalformedInput
 from services.pipeline.restore.task import Spans
+from services.regular_file import read_regular
+from services.rights import make_folders, open_new
 from services.topic_backup.folder import storage_errors
 
 FILE = "restore.json"
 LOGS = "partition-*.jsonl"
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""No such file is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ class RestoreState:
         """
         folder = Path(self.folder)
         with storage_errors(self.folder):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folders(folder)
             (folder / FILE).unlink(missing_ok=True)
             for old in folder.glob(LOGS):
                 old.unlink()
@@ -88,7 +93,10 @@ class RestoreState:
         """Write it, durably and at once."""
         path = Path(self.folder) / FILE
         partial = path.with_suffix(".partial")
-        with storage_errors(str(path)), partial.open("w", encoding="utf-8") as file:
+        with (
+            storage_errors(str(path)),
+            open(partial, "w", encoding="utf-8", opener=open_new) as file,
+        ):
             json.dump(asdict(self), file)
             file.flush()
             os.fsync(file.fileno())
@@ -110,7 +118,7 @@ def read_state(folder: Path) -> RestoreState | None:
     path = folder / FILE
     with storage_errors(str(path)):
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_regular(path, MOST_BYTES).decode()
         except (FileNotFoundError, NotADirectoryError):
             return None
     try:

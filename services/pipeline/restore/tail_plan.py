@@ -40,7 +40,7 @@ from services.recovery.plan.document import Plan
 from services.topic_backup.batch_log import read_batch_log
 from services.topic_backup.catalog import HeldTopic, held_topics
 from services.topic_backup.folder import storage_errors
-from services.topic_backup.held import Held, read_held
+from services.topic_backup.held import Held, read_held, read_sound
 from services.topic_backup.store.store import LocalStore, Store
 from services.topic_backup.summary import PartitionSummary
 
@@ -122,7 +122,21 @@ def tail_sources(store: Store) -> list[TailSource]:
         found = [(path.name, held) for path in brokers for held in held_topics(LocalStore(path))]
     else:
         found = [(held.name, held) for held in held_topics(store)]
-    return [TailSource(name, held, read_held(held.folder, held.topic)) for name, held in found]
+    return [TailSource(name, held, _whole(held)) for name, held in found]
+
+
+def _whole(one: HeldTopic) -> Held:
+    """What a folder holds. Raises Refused where it is not what was committed."""
+    held = read_held(one.folder, one.topic)
+    held = read_sound(held, {part.partition for part in held.partitions})
+    if held.lost:
+        lost = held.lost[0]
+        raise Refused(
+            f"{one.where} is damaged: offsets {lost.what.offsets or 'unknown'} of partition "
+            f"{lost.partition} ({lost.what.reason}); bring the file back from another copy, or "
+            f"restore from a copy that `breakglass backup reindex {one.where} --to DIR` makes"
+        )
+    return held
 
 
 def _brokers(root: Path) -> list[Path]:

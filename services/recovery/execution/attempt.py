@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ from services.errors import BreakglassError, OutcomeUnknown, StorageError
 from services.kafka.election_client import Reply
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
+from services.recovery.execution.cause import Clues, explained
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.limits import Limits
 from services.recovery.execution.record import Record, described
@@ -25,11 +26,17 @@ class Attempt:
     route: Route
     journal: Record
     limits: Limits
+    others: Callable[[TopicPartition], Sequence[str]] = lambda _: ()
+    """Who else acts on a partition, as far as this machine knows."""
     outcomes: dict[TopicPartition, Outcome] = field(default_factory=dict)
     transient: set[TopicPartition] = field(default_factory=set)
     """Not elected, and worth another try."""
     reordered: set[TopicPartition] = field(default_factory=set)
     """Another order may have been written."""
+    accepted: set[TopicPartition] = field(default_factory=set)
+    """Another order was written, as the controller said."""
+    common: str = ""
+    """Why nothing more was sent, where every other request would meet the same."""
     _lost: list[tuple[int, Target, str]] = field(default_factory=list)
     """Requests whose answer never came, or says nothing."""
 
@@ -44,7 +51,8 @@ class Attempt:
             try:
                 request = self._announce(step, left)
             except StorageError as error:
-                self._keep(_all(left, Result.REFUSED, str(error)))
+                self.common = str(error)
+                self._keep(_all(left, Result.REFUSED, self.common))
                 left = []
                 break
             replies = self._send(step, request, left)
@@ -72,7 +80,8 @@ class Attempt:
             self._lost += [(request, one, str(error)) for one in targets]
             return {}
         except BreakglassError as error:
-            self._settle(request, _all(targets, Result.FAILED, str(error)))
+            self.common = str(error)
+            self._settle(request, _all(targets, Result.FAILED, self.common))
             if error.retriable:
                 self.transient.update(one.partition for one in targets)
             return {}
@@ -88,12 +97,15 @@ class Attempt:
             if one not in unsettled and not _went_through(replies[one.partition])
         ]
         self._note_orders(step, [one for one in targets if one not in failed])
+        self._note_accepted(step, targets, replies)
         self._lost += [(request, one, _unsettled(replies[one.partition])) for one in unsettled]
         self._settle(
             request,
             [Outcome(one, Result.FAILED, str(replies[one.partition])) for one in failed],
         )
         self.transient.update(one.partition for one in failed if replies[one.partition].transient)
+        answers = (replies[one.partition] for one in failed)
+        self.common = next((str(reply) for reply in answers if reply.whole), "")
         if step is not self.route.steps[-1]:
             accepted = [one for one in targets if _went_through(replies[one.partition])]
             self._journal(request, {one.partition: {"result": "accepted"} for one in accepted})
@@ -103,11 +115,20 @@ class Attempt:
             changed = (one for one in targets if one.order != one.assignment)
             self.reordered.update(one.partition for one in changed)
 
+    def _note_accepted(self, step: Step, targets: Sequence[Target], replies: Replies) -> None:
+        if step.name == REORDER:
+            self.accepted.update(
+                one.partition
+                for one in targets
+                if one.order != one.assignment and replies[one.partition].accepted
+            )
+
     def _confirm(self, targets: Sequence[Target], replies: Replies) -> list[Outcome]:
         confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
-        return [
+        told = [
             self._already_led(confirmed[one.partition], replies[one.partition]) for one in targets
         ]
+        return self._explained(told, replies)
 
     def _already_led(self, outcome: Outcome, reply: Reply) -> Outcome:
         """A designated election changes nothing that is online; a reorder may have elected."""
@@ -117,14 +138,36 @@ class Attempt:
             return replace(outcome, result=Result.ALREADY_ONLINE, reason=led)
         return outcome
 
+    def _explained(self, outcomes: Sequence[Outcome], replies: Replies) -> list[Outcome]:
+        """*outcomes*, with the causes that can be proved where another replica leads."""
+        missed = [one.target for one in outcomes if one.result is Result.ELECTED_ANOTHER]
+        seen = self.observer.seen_again(missed, Deadline.after(self.limits.read)) if missed else {}
+        return [
+            explained(outcome, self._clues(seen[outcome.partition], replies))
+            if outcome.partition in seen
+            else outcome
+            for outcome in outcomes
+        ]
+
+    def _clues(self, seen: Clues, replies: Replies) -> Clues:
+        partition = seen.partition
+        reply = replies.get(partition)
+        return replace(
+            seen,
+            order_written=partition in self.accepted,
+            led_before=reply is not None and reply.already_online,
+            others=self.others(partition),
+        )
+
     def _ask_about_lost(self) -> None:
         """What the brokers say now decides about lost answers, else they stay unknown."""
         if not self._lost:
             return
         targets = [one for _, one, _ in self._lost]
         confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
+        told = {one.partition: one for one in self._explained(tuple(confirmed.values()), {})}
         for request, target, reason in self._lost:
-            one = confirmed[target.partition]
+            one = told[target.partition]
             self._settle(request, [replace(one, reason=reason) if one.leader is None else one])
 
     def _settle(self, request: int, outcomes: Sequence[Outcome]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from itertools import repeat
+from collections.abc import Callable, Generator, Sequence
+from itertools import chain, islice, repeat
 
 from services.recovery.execution.target import Target
 from services.recovery.judgement.precedence import recovery_order
@@ -15,19 +15,25 @@ LARGEST = 1000
 """KIP-966: what a broker serves of one request."""
 
 
-def batches(targets: Sequence[Target]) -> Generator[tuple[Target, ...], bool | None, None]:
+def in_order(targets: Sequence[Target]) -> list[Target]:
+    """*targets* in the order in which they are to be elected (R17)."""
+    return sorted(targets, key=lambda target: recovery_order(target.partition))
+
+
+def batches(
+    targets: Sequence[Target], waits: Callable[[Target], bool] = lambda _: False
+) -> Generator[tuple[Target, ...], bool | None, None]:
     """Split *targets* into batches, in the order in which they are to be elected.
 
     Internal topics come first and alone, in the order other recoveries need them (R17). Send
     back whether the batch proved the way by an election: as long as none did, batches stay as
-    small as the canary.
+    small as the canary. What *waits* by then is in no batch.
     """
-    ordered = sorted(targets, key=lambda one: recovery_order(one.partition))
-    yield from ((one,) for one in ordered if one.internal)
-    rest = [one for one in ordered if not one.internal]
-    sizes = iter((*CANARY_SIZES, *repeat(LARGEST, len(rest))))
-    start, size = 0, next(sizes)
-    while start < len(rest):
-        proved = yield tuple(rest[start : start + size])
-        start += size
+    ordered = in_order(targets)
+    yield from ((one,) for one in ordered if one.internal and not waits(one))
+    rest = (one for one in ordered if not one.internal and not waits(one))
+    sizes = chain(CANARY_SIZES, repeat(LARGEST))
+    size = next(sizes)
+    while batch := tuple(islice(rest, size)):
+        proved = yield batch
         size = size if proved is False else next(sizes)

@@ -18,7 +18,8 @@ from services.kafka.replicas.list_offsets import (
     list_offsets,
 )
 from services.kafka.wire.deadline import Deadline
-from services.model import PartitionState, TopicPartition, Unknown
+from services.model import PartitionState, TopicPartition, TopicSettings, Unknown
+from services.recovery.execution.cause import Clues, unknown_cause, what_to_do
 from services.recovery.execution.target import Outcome, Result, Rung, Target
 
 POLL_SECONDS = 0.02
@@ -76,6 +77,27 @@ class Observer:
             if deadline.passed or all(_led(states, one, any_leader) for one in targets):
                 return states
             self.pause(min(POLL_SECONDS, deadline.remaining()))
+
+    def seen_again(
+        self, targets: Sequence[Target], deadline: Deadline
+    ) -> dict[TopicPartition, Clues]:
+        """What may say why another replica leads *targets*; empty where no broker answers."""
+        topics = sorted({target.partition.topic for target in targets})
+        try:
+            brokers = self.client.describe(deadline)
+            states = self.states(targets, deadline)
+            settings = self.client.settings(topics, deadline)
+        except BreakglassError:
+            return {}
+        return {
+            target.partition: Clues(
+                target.partition,
+                states.get(target.partition),
+                brokers,
+                unclean=_unclean(settings.get(target.partition.topic)),
+            )
+            for target in targets
+        }
 
     def log_ends(self, targets: Sequence[Target]) -> dict[TopicPartition, int | Unknown]:
         """Where the designee's log of each of *targets* ends now; Unknown with the reason."""
@@ -151,6 +173,10 @@ def by_designee(targets: Sequence[Target]) -> dict[int, list[TopicPartition]]:
     return grouped
 
 
+def _unclean(settings: TopicSettings | None) -> bool | Unknown | None:
+    return None if settings is None else settings.unclean_election
+
+
 def _in_short(error: BreakglassError) -> str:
     return error.reason if isinstance(error, Unreachable) else str(error)
 
@@ -178,9 +204,7 @@ def _outcome(target: Target, states: States, spoken: Mapping[TopicPartition, str
         return Outcome(
             target,
             Result.ELECTED_ANOTHER,
-            f"b{state.leader} was elected: b{target.designee} was fenced meanwhile, or b"
-            f"{state.leader} came back; what b{target.designee} holds beyond it is being cut off: "
-            f"stop b{target.designee} now if it holds more",
+            f"{unknown_cause(state.leader)}; {what_to_do(target.designee, state.leader)}",
             state.leader,
             state.leader_epoch,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from services.errors import BreakglassError, NoQuorum, StorageError, WrongCluster
@@ -13,15 +13,16 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.model import ClusterSnapshot, TopicPartition, Unknown
 from services.recovery.execution.attempt import Attempt, journalled
-from services.recovery.execution.batches import batches
+from services.recovery.execution.batches import batches, in_order
 from services.recovery.execution.confirm import Observer
+from services.recovery.execution.course import Course
 from services.recovery.execution.ladder import climb
 from services.recovery.execution.limits import Limits
 from services.recovery.execution.recheck import recheck, recheck_log
 from services.recovery.execution.record import Record
 from services.recovery.execution.restore_order import restore_orders
 from services.recovery.execution.routes import Route
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import Outcome, Result, Target, order_left
 from services.recovery.judgement.circumstances import quorum_lost
 
 RETRY_SECONDS = 0.2
@@ -45,49 +46,75 @@ class Execution:
     pause: Callable[[float], None] = time.sleep
     begin: Callable[[Sequence[Target]], None] = lambda _: None
     """Told of each batch before anything is sent for it."""
+    course: Course = field(default_factory=Course)
+    """What earlier parts of the same run have found out."""
+    others: Callable[[TopicPartition], Sequence[str]] = lambda _: ()
+    """Who else acts on a partition, as far as this machine knows."""
 
     def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
         """Elect *targets*; yields the outcomes of each batch as it ends.
 
-        Stops after a batch in which another replica was elected or an outcome is unknown;
-        what was not attempted then is yielded last.
+        A partition that fails or is refused keeps no other. The run stops once another replica
+        was elected (R4), and where every other election would fail alike; partitions whose
+        designee does not speak wait. After a lost answer the look before the next batch asks
+        whether the controller is there. What was not attempted is yielded last.
         """
-        halted = ""
-        waves = batches(targets)
-        batch = next(waves, None)
+        waves = batches(targets, lambda target: bool(self.course.why_not(target)))
+        attempted: set[TopicPartition] = set()
+        batch = self._next(waves, None)
         while batch is not None:
-            halted = halted or ("stopped on request" if self.stop() else "")
-            if halted:
-                outcomes = self._noted(_not_attempted(batch, halted))
-            else:
-                outcomes = self._batch(batch)
-                halted = why_to_halt(outcomes)
+            attempted.update(target.partition for target in batch)
+            outcomes = self._batch(batch)
+            self.course.learn(outcomes)
             yield outcomes
-            batch = _after(waves, outcomes)
+            batch = self._next(waves, any(one.result is Result.ELECTED for one in outcomes))
+        left = [target for target in in_order(targets) if target.partition not in attempted]
+        if left:
+            yield self._noted(not_attempted(left, self.course))
+
+    def _next(
+        self, waves: Generator[tuple[Target, ...], bool | None, None], proved: bool | None
+    ) -> tuple[Target, ...] | None:
+        """The next batch, larger only where an election has *proved* the way; None to stop."""
+        if self.stop():
+            self.course.halt("stopped on request")
+        try:
+            return waves.send(proved)
+        except StopIteration:
+            return None
 
     def _batch(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
         """Elect *batch*, trying transient failures again, each time after a new look."""
         self.begin(batch)
         outcomes: dict[TopicPartition, Outcome] = {}
         reordered: set[TopicPartition] = set()
-        left, wait = list(batch), RETRY_SECONDS
+        unsent: set[TopicPartition] = set()
+        left, wait, common = list(batch), RETRY_SECONDS, ""
         for tries in range(self.limits.retries + 1):
             if tries:
                 if self.stop():
                     break
                 self.pause(wait)
                 wait = min(wait * 2, LONGEST_RETRY_SECONDS)
-            stopped = self._look(left)
+            stopped, common = self._look(left)
             outcomes.update(stopped)
-            attempt = Attempt(self.observer, self.route, self.journal, self.limits)
+            unsent.update(stopped)
+            attempt = self._attempt()
             attempt.make([one for one in left if one.partition not in stopped])
             outcomes.update(attempt.outcomes)
             reordered |= attempt.reordered
+            common = common or attempt.common
             left = [one for one in left if one.partition in attempt.transient]
             if not left:
                 break
-        told = tuple(outcomes[one.partition] for one in batch)
-        return self._finish(told, reordered)
+        if common:
+            self.course.halt(f"stopped because every other election would fail alike: {common}")
+        told = self._finish(tuple(outcomes[one.partition] for one in batch), reordered)
+        self._noted(tuple(one for one in told if one.partition in unsent))
+        return told
+
+    def _attempt(self) -> Attempt:
+        return Attempt(self.observer, self.route, self.journal, self.limits, self.others)
 
     def _finish(
         self, outcomes: tuple[Outcome, ...], reordered: set[TopicPartition]
@@ -97,15 +124,15 @@ class Execution:
             deadline = Deadline.after(self.limits.read)
             outcomes = restore_orders(self.client, self.observer, self.journal, outcomes, deadline)
         outcomes = tuple(
-            replace(one, order_restored=False)
-            if one.partition in reordered and one.order_restored is None
-            else one
+            order_left(one) if one.partition in reordered and one.order_restored is None else one
             for one in outcomes
         )
         return climb(self.observer, outcomes, Deadline.after(self.limits.ladder))
 
-    def _look(self, targets: Sequence[Target]) -> dict[TopicPartition, Outcome]:
+    def _look(self, targets: Sequence[Target]) -> tuple[dict[TopicPartition, Outcome], str]:
         """The last look before sending: those of *targets* that are stopped here.
+
+        With the reason why nothing can be sent at all; empty where the look could be had.
 
         The designees' logs are asked first and the metadata last, because it decides more.
         """
@@ -114,10 +141,8 @@ class Execution:
             snapshot = self._read(targets)
         except BreakglassError as error:
             refused = tuple(Outcome(one, Result.REFUSED, str(error)) for one in targets)
-            return {one.partition: one for one in self._noted(refused)}
-        found = _rechecked(targets, snapshot, ends)
-        self._noted(tuple(found.values()))
-        return found
+            return {one.partition: one for one in refused}, str(error)
+        return _rechecked(targets, snapshot, ends), ""
 
     def _read(self, targets: Sequence[Target]) -> ClusterSnapshot:
         """The cluster now, without which nothing is sent.
@@ -145,43 +170,21 @@ class Execution:
         return snapshot
 
     def _noted(self, unsent: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-        """Write down what was decided without sending anything."""
-        if unsent:
-            try:
-                self.journal.note(
-                    "nothing was sent for these", partitions=[_named(one) for one in unsent]
-                )
-            except StorageError:
-                # Nothing was sent, so nothing is owed to the journal.
-                return unsent
+        """Write down what was decided without sending anything more."""
+        untouched = [one for one in unsent if one.order_restored is None]
+        reordered = [one for one in unsent if one.order_restored is False]
+        try:
+            if untouched:
+                self._note("nothing was sent for these", untouched)
+            if reordered:
+                self._note("the order of these was written, and no election was held", reordered)
+        except StorageError:
+            # Nothing was sent, so nothing is owed to the journal.
+            return unsent
         return unsent
 
-
-def why_to_halt(outcomes: Sequence[Outcome]) -> str:
-    """The reason to stop after these *outcomes*, or nothing (R4)."""
-    for one in outcomes:
-        if one.result is Result.ELECTED_ANOTHER:
-            return (
-                f"stopped because {one.partition} elected b{one.leader}, not "
-                f"b{one.target.designee}: keep broker {one.target.designee} down, for what it "
-                f"holds beyond b{one.leader} would be cut off, then plan again"
-            )
-    for one in outcomes:
-        if one.result is Result.UNKNOWN:
-            return f"stopped because the outcome of {one.partition} is unknown"
-    if outcomes and all(one.result is Result.FAILED for one in outcomes):
-        return f"stopped because {outcomes[0].partition} failed: {outcomes[0].reason}"
-    return ""
-
-
-def _after(
-    waves: Generator[tuple[Target, ...], bool | None, None], outcomes: Sequence[Outcome]
-) -> tuple[Target, ...] | None:
-    """The next batch; larger only where an election has proved the way (R4)."""
-    try:
-        return waves.send(any(one.result is Result.ELECTED for one in outcomes))
-    except StopIteration:
-        return None
+    def _note(self, text: str, outcomes: Sequence[Outcome]) -> None:
+        self.journal.note(text, partitions=[_named(one) for one in outcomes])
 
 
 def _rechecked(
@@ -206,5 +209,6 @@ def _named(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _not_attempted(batch: Sequence[Target], reason: str) -> tuple[Outcome, ...]:
-    return tuple(Outcome(one, Result.NOT_ATTEMPTED, reason) for one in batch)
+def not_attempted(targets: Sequence[Target], course: Course) -> tuple[Outcome, ...]:
+    """Nothing is done about *targets*, for the reasons that *course* has."""
+    return tuple(Outcome(one, Result.NOT_ATTEMPTED, course.why_not(one)) for one in targets)

@@ -45,7 +45,9 @@ class Result(StrEnum):
     """It has a leader: nothing was to be done, which is a success."""
     ELECTED_ANOTHER = "elected another"
     REFUSED = "refused"
-    """A guard said no; nothing was sent for this partition."""
+    """A guard said no; nothing was changed for this partition."""
+    REORDERED = "order written, not elected"
+    """Its assignment was written in another order, and then no election was held."""
     FAILED = "failed"
     """The controller answered with an error."""
     UNKNOWN = "unknown"
@@ -87,7 +89,7 @@ class Outcome:
     leader_epoch: int | None = None
     rung: Rung | None = None
     order_restored: bool | None = None
-    """None where no other order was written, or nobody tried."""
+    """None where no other order was written; False where one may still stand."""
 
     @property
     def partition(self) -> TopicPartition:
@@ -96,6 +98,11 @@ class Outcome:
     @property
     def succeeded(self) -> bool:
         return self.result in _SUCCESSES
+
+    @property
+    def complete(self) -> bool:
+        """It succeeded, and its assignment has the order that it had."""
+        return self.succeeded and self.order_restored is not False
 
     def with_rung(self, rung: Rung) -> Outcome:
         """The same, seen to have climbed to *rung*."""
@@ -107,9 +114,27 @@ def refused(target: Target, reason: str) -> Outcome:
     return Outcome(target, Result.REFUSED, reason)
 
 
-def exit_code(outcomes: Sequence[Outcome]) -> int:
-    """`exit_code_of` their results."""
-    return exit_code_of([one.result for one in outcomes])
+NO_ELECTION = (
+    "its assignment order was changed and no election was held; `breakglass recover resume "
+    "--write` elects it, with --undo it puts the order back"
+)
+
+
+def order_left(outcome: Outcome) -> Outcome:
+    """*outcome* of a partition whose assignment may still have the order that was written.
+
+    A refusal that came after the order was written is none: something was changed.
+    """
+    left = replace(outcome, order_restored=False)
+    if outcome.result is not Result.REFUSED:
+        return left
+    return replace(left, result=Result.REORDERED, reason=f"{outcome.reason}: {NO_ELECTION}")
+
+
+def exit_code(outcomes: Sequence[Outcome], others: Collection[Result] = ()) -> int:
+    """`exit_code_of` their results and *others*; 1 where only an order is left to be put back."""
+    code = exit_code_of([*others, *(one.result for one in outcomes)])
+    return 1 if code == 0 and not all(one.complete for one in outcomes) else code
 
 
 def exit_code_of(results: Collection[Result]) -> int:
@@ -119,10 +144,11 @@ def exit_code_of(results: Collection[Result]) -> int:
         return 0
     if Result.UNKNOWN in failed:
         return 4
-    if _CHANGES.isdisjoint(results) and all(one is Result.REFUSED for one in failed):
+    if Result.REFUSED in failed and _UNCHANGED.issuperset(failed) and _CHANGES.isdisjoint(results):
         return 3
     return 1
 
 
 _SUCCESSES = (Result.ELECTED, Result.ALREADY_ONLINE, Result.UNDONE)
 _CHANGES = frozenset({Result.ELECTED, Result.UNDONE})
+_UNCHANGED = frozenset({Result.REFUSED, Result.NOT_ATTEMPTED})

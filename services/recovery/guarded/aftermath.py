@@ -12,6 +12,8 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.guarded.given_up import GivenUp, given_up
+from services.recovery.guarded.priced import Priced
 from services.recovery.recover import (
     AFTER_SECONDS,
     GroupPastEnd,
@@ -28,24 +30,29 @@ class Aftermath:
     """read_committed consumers stop there."""
     groups_past_end: tuple[GroupPastEnd, ...]
     """They meet OFFSET_OUT_OF_RANGE."""
+    given_up: tuple[GivenUp, ...] = ()
+    """Brokers whose unread logs would be cut, were they started."""
 
 
 def look_after(
-    client: ReadClient,
-    outcomes: Sequence[Outcome],
-    evidence: Mapping[TopicPartition, PartitionEvidence],
+    client: ReadClient, outcomes: Sequence[Outcome], wanted: Sequence[Priced]
 ) -> Aftermath:
-    """What the elections of *outcomes* have left behind; *evidence* is that of before.
+    """What the elections of *outcomes* have left behind; *wanted* is what was agreed to.
 
     Never raises for a broker: what it does not tell is Unknown.
     """
+    evidence = {one.partition: one.evidence for one in wanted}
     elected = [one.target for one in outcomes if one.result is Result.ELECTED]
     if elected:
         # Brokers are asked by their ids, which a new client cannot find yet.
         with contextlib.suppress(BreakglassError):
             client.describe(Deadline.after(AFTER_SECONDS))
     known = [one for one in elected if one.partition in evidence]
-    return Aftermath(open_transactions_after(client, outcomes), past_end(known, evidence))
+    return Aftermath(
+        open_transactions_after(client, outcomes),
+        past_end(known, evidence),
+        given_up(outcomes, {one.partition: one.stake.abandons for one in wanted}),
+    )
 
 
 def past_end(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.consent import ConsentGroup, require_phrases
+from services.consent import ConsentGroup, implied_groups, require_phrases
+from services.errors import StorageError
 from services.journal import Journal
 from services.kafka.election_client import ElectionClient
 from services.recovery.execution.limits import Limits
@@ -101,6 +102,8 @@ class GuardedElection:
 
     def _announce(self, journal: Journal, phrases: Sequence[str], *, implied: bool) -> None:
         items = {one.partition: planned(one) for one in self.wanted}
+        if implied:
+            phrases = [one.phrase for one in implied_groups(self.groups)]
         journal.plan(self.digest, "", items, consents=len(phrases))
         for phrase in phrases:
             journal.consent(phrase, implied=implied)
@@ -111,12 +114,19 @@ class GuardedElection:
         return rescue_for(self.rescue, rescuing, evidence, tell)
 
     def _finish(self, journal: Journal, outcomes: Sequence[Outcome]) -> str | None:
-        """Write down how it ended; a run that was stopped stays unfinished, to be resumed."""
-        whole = all(one.succeeded for one in outcomes)
+        """Write down how it ended.
+
+        A run that was stopped, or whose journal cannot be written, stays unfinished.
+        """
+        whole = all(one.complete for one in outcomes)
         if self.stop() and not whole:
             return None
         result = SUCCEEDED if whole else PARTLY_FAILED
-        journal.finish(result)
+        try:
+            journal.finish(result)
+        except StorageError:
+            # What came of each partition is told all the same; the journal can be resumed.
+            return None
         return result
 
 

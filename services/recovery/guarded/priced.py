@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from services.consent import ConsentGroup, Price, Stake, consent_groups
-from services.model import PartitionEvidence, TopicPartition
+from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.record import described
 from services.recovery.execution.target import Target
-from services.recovery.judgement.loss import loss_of
+from services.recovery.judgement.loss import loss_of, unread_bound
 from services.recovery.judgement.replica_choice import own_consent
+from services.recovery.judgement.unheard import abandoned
+from services.words.contents import contents_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +23,32 @@ class Priced:
     evidence: PartitionEvidence
     target: Target
     stake: Stake
+    gone: tuple[int, ...] = ()
+    """Brokers declared gone: nobody waits for them."""
 
     @property
     def partition(self) -> TopicPartition:
         return self.target.partition
 
 
-def priced(evidence: PartitionEvidence, target: Target) -> Priced:
-    """*target* with its price, and whether it needs a consent of its own."""
+def priced(evidence: PartitionEvidence, target: Target, gone: Collection[int] = ()) -> Priced:
+    """*target* with its price, whom it abandons, and whether it needs a consent of its own.
+
+    Brokers of *gone* are not passed over: somebody declared that they never return.
+    """
     loss = loss_of(evidence, target.designee)
-    why_alone = own_consent(evidence, target.designee)
-    price = Price(loss.total, loss.approximate)
-    return Priced(evidence, target, Stake(target.partition, price, why_alone))
+    stake = Stake(
+        target.partition,
+        Price(loss.total, loss.approximate),
+        own_consent(evidence, target.designee, gone),
+        tuple(sorted(abandoned(evidence, target.designee))),
+    )
+    return Priced(evidence, target, stake, tuple(sorted(gone)))
 
 
-def frozen(evidence: PartitionEvidence, designee: int) -> Priced:
+def frozen(evidence: PartitionEvidence, designee: int, gone: Collection[int] = ()) -> Priced:
     """The election of *designee*, frozen on *evidence*, with its price."""
-    return priced(evidence, target_of(evidence, designee))
+    return priced(evidence, target_of(evidence, designee), gone)
 
 
 def groups_of(wanted: Iterable[Priced]) -> tuple[ConsentGroup, ...]:
@@ -46,5 +57,19 @@ def groups_of(wanted: Iterable[Priced]) -> tuple[ConsentGroup, ...]:
 
 
 def planned(one: Priced) -> dict[str, object]:
-    """All that it takes to finish in another process, and the price that was agreed to."""
-    return {**described(one.target), "price": str(one.stake.price)}
+    """All that it takes to finish in another process, and what was agreed to.
+
+    That is the price, the brokers that are abandoned, and what they hold at least: None where
+    nothing is known of that. Beside it stands how far the designee's contents were verified.
+    """
+    unread = unread_bound(one.evidence)
+    designee = one.evidence.replica(one.target.designee)
+    return {
+        **described(one.target),
+        "price": str(one.stake.price),
+        "abandons": one.stake.abandons,
+        "unread_at_least": None if isinstance(unread.at_least, Unknown) else unread.at_least,
+        "unread_source": unread.source,
+        "gone": one.gone,
+        "contents": "not read" if designee is None else contents_text(designee),
+    }

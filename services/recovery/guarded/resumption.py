@@ -62,7 +62,10 @@ class GuardedResume:
         if self.undo:
             return ()
         evidence = self.found.evidence
-        return tuple(priced(evidence[one.partition], one) for one in self.remains.targets)
+        return tuple(
+            priced(evidence[one.target.partition], one.target, one.gone)
+            for one in self.remains.offline
+        )
 
     @property
     def groups(self) -> tuple[ConsentGroup, ...]:

@@ -21,6 +21,7 @@ from services.recovery.judgement.replica_choice import refusal
 
 if TYPE_CHECKING:
     from services.recovery.plan.appraisal import Appraisal
+    from services.recovery.remains import Part
     from services.recovery.resume import Survey
 
 
@@ -114,7 +115,7 @@ def subject_of(
     spared = {
         name: str(one.action)
         for name, one in judged.items()
-        if one.verdict is Verdict.WAIT and name in elected
+        if one.verdict is Verdict.WAIT and one.restorers and name in elected
     }
     return Subject(cluster_id, tuple(wanted), left=tuple(left), native=native, spared=spared)
 
@@ -128,14 +129,18 @@ def _recommended(partition: TopicPartition, found: Assessment | None) -> Priced 
     refused = refusal(found.evidence, found.designee)
     if refused:
         return Left(partition, f"{found.verdict} {found.action}: {refused}")
-    return frozen(found.evidence, found.designee)
+    return frozen(found.evidence, found.designee, found.gone)
 
 
 def subject_of_plan(appraisal: Appraisal, cluster_id: str, native: NativeRpc) -> Subject:
     """The elections of a plan, on evidence read now."""
     evidence = appraisal.evidence
-    wanted = [priced(evidence[one.partition], one) for one in appraisal.targets()]
-    records = [appraisal.plan.records[one.partition] for one in wanted]
+    held = appraisal.plan.records
+    wanted = [
+        priced(evidence[one.partition], one, held[one.partition].gone)
+        for one in appraisal.targets()
+    ]
+    records = [held[one.partition] for one in wanted]
     return Subject(
         cluster_id,
         tuple(sorted(wanted, key=lambda one: recovery_order(one.partition))),
@@ -143,7 +148,7 @@ def subject_of_plan(appraisal: Appraisal, cluster_id: str, native: NativeRpc) ->
         native=native,
         digest=appraisal.plan.digest,
         approved_by=tuple(one.by for one in appraisal.plan.approvals),
-        spared={one.partition: one.action for one in records if one.verdict == Verdict.WAIT},
+        spared={one.partition: one.action for one in records if one.comes_back_whole},
     )
 
 
@@ -156,7 +161,7 @@ def _skipped(appraisal: Appraisal) -> Iterator[Left]:
 def subject_of_journal(found: Survey, *, undo: bool = False) -> Subject:
     """What a journal leaves to be elected and confirmed; with *undo* to be put back."""
     remains = found.remains if undo else found.to_finish
-    wanted = () if undo else tuple(_priced_again(found, one) for one in remains.targets)
+    wanted = () if undo else tuple(_priced_again(found, one) for one in remains.offline)
     held = (one.target for one in (remains.offline if undo else remains.led))
     return Subject(
         found.snapshot.cluster_id,
@@ -168,8 +173,8 @@ def subject_of_journal(found: Survey, *, undo: bool = False) -> Subject:
     )
 
 
-def _priced_again(found: Survey, target: Target) -> Priced:
-    return priced(found.evidence[target.partition], target)
+def _priced_again(found: Survey, part: Part) -> Priced:
+    return priced(found.evidence[part.target.partition], part.target, part.gone)
 
 
 def _digest(found: Survey) -> str:

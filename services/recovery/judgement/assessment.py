@@ -20,13 +20,15 @@ class Verdict(StrEnum):
     BOMB = "BOMB"
     """The controller is about to elect a replica that destroys what others hold (R2)."""
     WAIT = "WAIT"
-    """A replica that is ISR, ELR or sole last known leader would bring it back whole."""
+    """A replica that is ISR, ELR or sole last known leader would bring it back whole, or one that
+    nobody has heard may hold more than the best of the others."""
     FORK = "FORK"
     """Committed records on both sides: only the operator can decide (R9)."""
     LOSS = "LOSS"
     """Electing the best replica loses records, or may."""
     SAFE = "SAFE"
-    """Electing the best replica loses nothing that is readable."""
+    """Every replica was heard, is proved to hold no more, or is declared gone; and electing the
+    best loses nothing of what the others hold."""
 
 
 class Verb(StrEnum):
@@ -36,7 +38,7 @@ class Verb(StrEnum):
     RECONNECT = "reconnect"
     """The broker runs but is fenced: its way to the controllers is broken."""
     AWAIT = "await"
-    """The controller elects this broker by itself, and rightly."""
+    """The controller elects this broker by itself, and rightly; or it may still answer."""
     ELECT = "elect"
     STOP = "stop"
     DECIDE = "decide"
@@ -55,7 +57,11 @@ class Action:
     broker: int | None = None
 
     def __str__(self) -> str:
-        return self.verb.value if self.broker is None else f"{self.verb.value} b{self.broker}"
+        if self.broker is None:
+            return self.verb.value
+        # An election may come at any moment, and nobody can say when at the latest.
+        now = " NOW" if self.verb is Verb.STOP else ""
+        return f"{self.verb.value} b{self.broker}{now}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,10 @@ class Assessment:
     """Brokers that a reorder would elect instead of the designee (R1)."""
     restorers: tuple[int, ...]
     """Brokers that would each bring the partition back whole, once started."""
+    unheard: tuple[int, ...]
+    """Other brokers that may each hold more than the best replica, once started."""
+    gone: tuple[int, ...]
+    """Brokers of the assignment that were declared gone, or ruled out."""
     heard: tuple[int, int]
     """How many replicas have answered, of how many."""
     barriers: tuple[str, ...]
@@ -93,6 +103,11 @@ class Assessment:
         """Who leads the ranking, be an election advisable or not."""
         winner = self.ranking.winner
         return None if winner is None else winner.broker
+
+    @property
+    def barred(self) -> str:
+        """The barriers as an operator reads them: none that another reason has said already."""
+        return "; ".join([one for one in self.barriers if one in self.reasons])
 
     @property
     def automatable(self) -> bool:

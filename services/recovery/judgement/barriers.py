@@ -8,17 +8,16 @@ from services.model import Forfeited, Reassignment, Unknown
 from services.recovery.judgement.case import Case, named
 from services.recovery.judgement.eligibility import Standing, answered, live
 from services.recovery.judgement.ranking import Candidate
+from services.recovery.judgement.readable import contents_read, corruption, how_far_read
 from services.recovery.judgement.succession import ROLE_WORDS, UNCLEAN_ELECTION, hazards, inheritors
+from services.recovery.judgement.unheard import proof_of_no_more
 
 
 def barriers(case: Case) -> Iterator[str]:
     """Why electing the winner of the ranking needs an operator's decision."""
     evidence = case.evidence
     for broker in hazards(evidence, case.winner):
-        yield (
-            f"the controller may elect b{broker} instead: stop b{broker}, wait until it is fenced, "
-            "read again"
-        )
+        yield hazard_text(broker)
     if case.ranking.unproven:
         yield case.ranking.unproven
     best = case.ranking.winner
@@ -34,10 +33,21 @@ def barriers(case: Case) -> Iterator[str]:
     yield from _incomplete(case)
 
 
+def hazard_text(broker: int) -> str:
+    """What to do about a member of H, R1."""
+    return (
+        f"the controller may elect b{broker} instead: stop b{broker}, wait until it is fenced, "
+        "read again"
+    )
+
+
 def _loss_barriers(case: Case) -> Iterator[str]:
     loss = case.loss
     if loss is None:
         return
+    best = case.ranking.winner
+    if best is not None and best.replica.corrupt_at is not None:
+        yield corruption(best.replica)
     committed = loss.committed_elsewhere
     if committed is True:
         losers = [r.broker for r in loss.against if r.committed_past_divergence is True]
@@ -61,10 +71,14 @@ def remarks(case: Case) -> Iterator[str]:
     """What is odd or pending, beside the verdict (R14, R20, R21)."""
     for candidate in case.ranking.candidates:
         yield from _of_replica(case, candidate)
+    best = case.ranking.winner
+    losing = case.loss is not None and case.loss.total != 0
+    if best is not None and losing and contents_read(best.replica):
+        yield f"b{best.broker}: {how_far_read(best.replica)}"
     if case.forecast.broker is not None and case.forecast.reason == UNCLEAN_ELECTION:
         yield (
-            f"{UNCLEAN_ELECTION}: the controller elects b{case.forecast.broker} by itself "
-            f"within {case.forecast.within_s} s"
+            f"{UNCLEAN_ELECTION}: the controller may elect b{case.forecast.broker} by itself "
+            "at any moment"
         )
     circumstances = case.circumstances
     if isinstance(circumstances.quorum, Unknown) and not circumstances.without_quorum:
@@ -73,7 +87,9 @@ def remarks(case: Case) -> Iterator[str]:
 
 def _of_replica(case: Case, candidate: Candidate) -> Iterator[str]:
     broker, replica = candidate.broker, candidate.replica
-    if candidate.remark:
+    if replica.corrupt_at is not None:
+        yield corruption(replica)
+    elif candidate.remark:
         yield f"b{broker} is {candidate.remark}"
     if replica.log_dir_online is False and broker in inheritors(case.evidence.state):
         yield (
@@ -82,5 +98,10 @@ def _of_replica(case: Case, candidate: Candidate) -> Iterator[str]:
         )
     if isinstance(replica.log_end, Forfeited):
         yield f"keep b{broker} down: {replica.log_end.reason}"
+    best = case.ranking.winner
+    if best is not None and replica.last_heard is not None:
+        proof = proof_of_no_more(case.evidence, replica, best.replica)
+        if proof:
+            yield proof
     if broker in case.circumstances.ruled_out:
         yield f"b{broker}: {case.circumstances.ruled_out[broker]}"

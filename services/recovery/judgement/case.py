@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services.model import PartitionEvidence
+from services.model import PartitionEvidence, ReplicaLog
 from services.recovery.judgement.circumstances import Circumstances
 from services.recovery.judgement.loss import Loss, Unread, loss_of, unread_bound
 from services.recovery.judgement.ranking import Ranking, holds_records, rank
 from services.recovery.judgement.succession import Forecast, forecast
+from services.recovery.judgement.unheard import abandoned, out_of_reach, unheard
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,26 +26,38 @@ class Case:
     """The loss of choosing the winner."""
     unread: Unread
     forecast: Forecast
+    abandoned: tuple[int, ...]
+    """Brokers that are unread and not proved to hold no more than the winner."""
+    unheard: tuple[ReplicaLog, ...]
+    """Those of them that would tell their logs, were they started or reconnected."""
+    out_of_reach: tuple[ReplicaLog, ...]
+    """Those of them that starting does not bring, though nobody declared them gone."""
 
     @property
     def empty_over_unread(self) -> bool:
         """KIP-1275's pathological example: the winner has no records, and others are unread."""
         best = self.ranking.winner
-        return best is not None and not holds_records(best.replica) and bool(self.unread.replicas)
+        return best is not None and not holds_records(best.replica) and bool(self.abandoned)
 
 
 def case_of(evidence: PartitionEvidence, circumstances: Circumstances) -> Case:
     """Work out what the judgement of *evidence* needs."""
     ranking = rank(evidence)
     best = ranking.winner
+    winner = None if best is None else best.broker
+    gone = circumstances.ruled_out
+    left = abandoned(evidence, winner)
     return Case(
         evidence,
         circumstances,
         ranking,
-        None if best is None else best.broker,
-        None if best is None else loss_of(evidence, best.broker),
+        winner,
+        None if winner is None else loss_of(evidence, winner),
         unread_bound(evidence),
         forecast(evidence, circumstances),
+        left,
+        unheard(evidence, winner, gone) if left and winner is not None else (),
+        out_of_reach(evidence, winner, gone) if left and winner is not None else (),
     )
 
 

@@ -7,10 +7,6 @@ from dataclasses import dataclass, field
 
 from services.model import Quorum, Silent, Unknown
 
-ELECTION_INTERVAL_S = 300
-"""Default of leader.imbalance.check.interval.seconds and of the unclean election check."""
-
-
 _UNASKED_QUORUM = Unknown("the controller quorum was not asked")
 
 
@@ -21,8 +17,6 @@ class Circumstances:
     quorum: Quorum | Unknown = _UNASKED_QUORUM
     deadline_passed: bool = True
     """Brokers that have not answered by now count as silent (R15, --recovery-duration-ms)."""
-    election_interval_s: int = ELECTION_INTERVAL_S
-    """Within how many seconds the controller retries leaderless partitions by itself (R2)."""
     ruled_out: Mapping[int, str] = field(default_factory=dict)
     """Brokers that are never waited for, and why: ``declared lost``, ``came back EMPTY``.
 

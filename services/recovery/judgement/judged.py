@@ -29,10 +29,12 @@ class Judged:
     """How many replicas have answered, of how many."""
     restorers: tuple[int, ...]
     """Brokers that would each bring the partition back whole, once started."""
+    unheard: tuple[int, ...]
+    """Other brokers that may each hold more than the best replica, once started."""
+    remembered: tuple[int, ...]
+    """Unread brokers that told their log earlier, while the partition was as it is now."""
     successor: int | None
     """Whom the controller elects by itself; None: nobody."""
-    within_s: int | None
-    """Seconds until then at most; None when nobody is elected."""
     automatable: bool
     """The designee may be elected on a consent given for many partitions at once."""
 
@@ -51,10 +53,16 @@ class Judged:
             unread.at_least,
             assessment.heard,
             assessment.restorers,
+            assessment.unheard,
+            _remembered(assessment),
             assessment.forecast.broker,
-            assessment.forecast.within_s,
             assessment.automatable,
         )
+
+
+def _remembered(assessment: Assessment) -> tuple[int, ...]:
+    replicas = assessment.evidence.replicas
+    return tuple([one.broker for one in replicas if one.last_heard is not None])
 
 
 def _epoch(assessment: Assessment) -> int | Unknown | None:

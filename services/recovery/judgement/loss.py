@@ -7,6 +7,9 @@ when a replica that holds it has a high watermark above it; a follower's high wa
 is checkpointed every few seconds, so "uncommitted" means: not known to be committed. What
 unread replicas hold is bounded from below only and never added to a loss.
 
+A chosen replica with a corrupt batch counts as ending there: what it holds from there on is lost
+to consumers, its own records included. As a loser its log counts in full.
+
 Records are counted as offsets, so on compacted topics the figures are approximate.
 """
 
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from services.model import PartitionEvidence, ReplicaLog, Unknown
 from services.recovery.judgement.lineage import Divergences
 from services.recovery.judgement.ranking import holds_records
+from services.recovery.judgement.readable import readable
 from services.recovery.judgement.records import (
     NO_RECORDS,
     Count,
@@ -105,10 +109,10 @@ def loss_of(evidence: PartitionEvidence, broker: int) -> Loss:
     if isinstance(chosen.log_end, Unknown):
         return Loss(broker, unknown_records(chosen.log_end), NO_RECORDS, (), approximate)
     divergences = Divergences(evidence.replicas)
-    drops = list(drops_of(evidence, chosen, chosen.log_end, divergences))
+    drops = list(drops_from(evidence, chosen, divergences))
     return Loss(
         broker,
-        _together([drop.tail for drop in drops], divergences),
+        _together([_corrupt_tail(chosen), *[drop.tail for drop in drops]], divergences),
         _together([drop.head for drop in drops], divergences),
         tuple([drop.loss for drop in drops]),
         approximate,
@@ -138,6 +142,30 @@ class Drop:
     loss: ReplicaLoss
     tail: Stretch | Unknown | None = None
     head: Stretch | Unknown | None = None
+
+
+def drops_from(
+    evidence: PartitionEvidence, chosen: ReplicaLog, divergences: Divergences
+) -> Iterator[Drop]:
+    """`drops_of` what consumers can read of *chosen*, whose log end is known.
+
+    *divergences* are those of the whole logs.
+    """
+    led = readable(chosen)
+    if led is not chosen:
+        divergences = Divergences(
+            [led if one.broker == led.broker else one for one in evidence.replicas]
+        )
+    if isinstance(led.log_end, int):
+        yield from drops_of(evidence, led, led.log_end, divergences)
+
+
+def _corrupt_tail(chosen: ReplicaLog) -> Stretch | None:
+    """Its own records that its consumers cannot read."""
+    end, limit = chosen.log_end, chosen.corrupt_at
+    if limit is None or isinstance(end, Unknown) or end <= limit:
+        return None
+    return Stretch(chosen, limit, end)
 
 
 def drops_of(

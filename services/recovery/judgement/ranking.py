@@ -1,5 +1,7 @@
 """The order in which replicas should lead: last written epoch, log end, assignment (R8).
 
+A log with a corrupt batch ranks as if it ended there, because its consumers stop there.
+
 A later epoch outranks a longer log because an epoch's leader was elected over all earlier
 ones: a longer log of an older epoch carries a tail that was already voted away. That is the
 order of Raft elections too, and no majority stands behind it here, so the module `loss` says
@@ -12,6 +14,7 @@ from dataclasses import dataclass
 
 from services.model import PartitionEvidence, ReplicaLog, Unknown
 from services.recovery.judgement.eligibility import Eligibility, Standing, replica_eligibility
+from services.recovery.judgement.readable import readable
 
 EMPTY_REMARK = "EMPTY: disk replaced?"
 
@@ -115,14 +118,16 @@ def election_order(evidence: PartitionEvidence, ranking: Ranking, designee: int)
     return (designee, *(one.broker for one in rest))
 
 
-def _place(candidate: Candidate, order: tuple[int, ...]) -> tuple[int, int, int, int]:
+def _place(candidate: Candidate, order: tuple[int, ...]) -> tuple[int, ...]:
     standing = _STANDING_ORDER[candidate.eligibility.standing]
     return (standing, *_by_content(candidate.replica, order))
 
 
-def _by_content(replica: ReplicaLog, order: tuple[int, ...]) -> tuple[int, int, int]:
-    epoch, end = log_rank(replica)
-    return (-epoch, -end, _position(replica.broker, order))
+def _by_content(replica: ReplicaLog, order: tuple[int, ...]) -> tuple[int, ...]:
+    """By what can be read of it; of logs that are corrupt from the same offset on, by the rest."""
+    epoch, end = log_rank(readable(replica))
+    whole_epoch, whole_end = log_rank(replica)
+    return (-epoch, -end, -whole_epoch, -whole_end, _position(replica.broker, order))
 
 
 _STANDING_ORDER = {
@@ -142,6 +147,8 @@ def _known_end(replica: ReplicaLog) -> int:
 
 
 def _remark(replica: ReplicaLog, longest: int) -> str:
+    if replica.corrupt_at is not None:
+        return f"corrupt at {replica.corrupt_at:,}"
     return EMPTY_REMARK if replica.log_end == 0 and longest > 0 else ""
 
 
@@ -152,7 +159,7 @@ def _unproven(candidates: list[Candidate]) -> str:
     for one in candidates:
         if not one.eligibility.recommendable or not holds_records(one.replica):
             continue
-        ends.add(one.replica.log_end)
+        ends.add(readable(one.replica).log_end)
         if unread is None and log_rank(one.replica)[0] < 0:
             unread = one.replica
     if unread is None or len(ends) < 2:

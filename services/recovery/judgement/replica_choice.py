@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from services.model import PartitionEvidence, Reassignment, Unknown
 from services.recovery.judgement.case import named
 from services.recovery.judgement.eligibility import Standing, eligibility
-from services.recovery.judgement.loss import loss_of
+from services.recovery.judgement.loss import loss_of, unread_bound
 from services.recovery.judgement.precedence import internal
 from services.recovery.judgement.ranking import Ranking, holds_records, rank
+from services.recovery.judgement.readable import corruption
 from services.recovery.judgement.succession import hazards
+from services.recovery.judgement.unheard import abandoned, passed_over
 
 
 def refusal(evidence: PartitionEvidence, broker: int) -> str:
@@ -37,17 +41,21 @@ def choices(evidence: PartitionEvidence, ranking: Ranking | None = None) -> tupl
     return tuple([broker for broker in ranked.recommendable if not refusal(evidence, broker)])
 
 
-def own_consent(evidence: PartitionEvidence, broker: int) -> str:
+def own_consent(evidence: PartitionEvidence, broker: int, gone: Collection[int]) -> str:
     """Why electing *broker* needs a consent for this partition alone; empty if it does not.
 
-    Internal topics (R17), a loss or ranking that is unknown (R8, R16), committed records on
-    another replica (R9), and a log without records where others are unread.
+    Internal topics (R17), a loss or ranking that is unknown (R8, R16), a corrupt batch, committed
+    records on another replica (R9), a broker that is passed over though nobody declared it *gone*,
+    and unread logs of which nothing at all is known, or beside a log without records (R11).
     """
     if internal(evidence.partition):
         return "it is an internal topic"
     standing = eligibility(evidence, broker)
     if standing.standing is not Standing.ELIGIBLE:
         return standing.reason
+    replica = evidence.replica(broker)
+    if replica is not None and replica.corrupt_at is not None:
+        return corruption(replica)
     loss = loss_of(evidence, broker)
     if loss.committed_elsewhere is True:
         return "committed records of other replicas are lost"
@@ -58,8 +66,19 @@ def own_consent(evidence: PartitionEvidence, broker: int) -> str:
     unproven = rank(evidence).unproven
     if unproven:
         return unproven
+    return _over_unread(evidence, broker, gone)
+
+
+def _over_unread(evidence: PartitionEvidence, broker: int, gone: Collection[int]) -> str:
+    """Why the unread logs that are given up need a look of their own."""
+    left = abandoned(evidence, broker)
     replica = evidence.replica(broker)
-    silent = any(isinstance(one.log_end, Unknown) for one in evidence.replicas)
-    if replica is not None and silent and not holds_records(replica):
+    if left and replica is not None and not holds_records(replica):
         return f"b{broker} is EMPTY and not every replica could be read"
+    waits = passed_over(evidence, broker, gone)
+    if waits or not left:
+        return waits
+    bound = unread_bound(evidence).at_least
+    if isinstance(bound, Unknown):
+        return f"nothing is known of what unread {named(left)} holds: {bound.reason}"
     return ""

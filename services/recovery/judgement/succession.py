@@ -3,8 +3,14 @@
 Source: PartitionChangeBuilder.electAnyLeader, canElectLastKnownLeader of Kafka 4.3.1: a live
 member of the ISR, or of the ELR if the ISR is empty, in the order of the assignment; if both
 are empty the last known leader, if it is one only; then, for topics that allow unclean
-election, the first live replica of the assignment. It runs when a broker is unfenced, when an
-assignment is altered, and on a timer.
+election, the first live replica of the assignment.
+
+It runs when any broker is unfenced, when an assignment is altered, and on a timer, so it may
+come at any moment, and no latest moment can be told either: the timer is the active
+controller's (PeriodicTaskControlManager). It begins again with each new active controller,
+has the controllers' own leader.imbalance.check.interval.seconds, which is not what brokers
+answer to DescribeConfigs, waits five minutes after an error, and does not run at all where the
+controllers have auto.leader.rebalance.enable=false.
 """
 
 from __future__ import annotations
@@ -24,8 +30,6 @@ class Forecast:
 
     broker: int | None
     """Whom it elects; None: nobody."""
-    within_s: int | None
-    """Seconds until then at most; None when nobody is elected."""
     reason: str
 
 
@@ -68,20 +72,19 @@ def hazards(evidence: PartitionEvidence, designee: int | None) -> tuple[int, ...
 
 
 def forecast(evidence: PartitionEvidence, circumstances: Circumstances) -> Forecast:
-    """Whom the controller elects next by itself, within what time, and why (R2, R14)."""
+    """Whom the controller elects next by itself, and why (R2, R14)."""
     if circumstances.without_quorum:
-        return Forecast(None, None, "no controller quorum, so nobody is elected")
-    within = circumstances.election_interval_s
+        return Forecast(None, "no controller quorum, so nobody is elected")
     next_leader = heir(evidence)
     if next_leader is not None:
-        return Forecast(next_leader.broker, within, f"it is {ROLE_WORDS[next_leader.role]}")
+        return Forecast(next_leader.broker, f"it is {ROLE_WORDS[next_leader.role]}")
     unclean = evidence.settings.unclean_election
     if isinstance(unclean, Unknown):
-        return Forecast(None, None, f"unknown if unclean election is on: {unclean.reason}")
+        return Forecast(None, f"unknown if unclean election is on: {unclean.reason}")
     first = first_live(evidence) if unclean else None
     if first is not None:
-        return Forecast(first, within, UNCLEAN_ELECTION)
-    return Forecast(None, None, "nobody it may elect is live")
+        return Forecast(first, UNCLEAN_ELECTION)
+    return Forecast(None, "nobody it may elect is live")
 
 
 def first_live(evidence: PartitionEvidence) -> int | None:

@@ -1,4 +1,4 @@
-"""Many assessments in two sentences: what to do first, and what must be stopped."""
+"""Many assessments in two sentences, in the order of acts: what to stop, then what helps most."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ class Summary:
     counts: Mapping[Verdict, int]
     """Partitions by verdict; verdicts that do not occur are left out."""
     headline: str
-    """What helps most, in one sentence."""
+    """What helps most, in one sentence; after an alarm it begins with ``Then``."""
     alarm: str
-    """What must be stopped at once; empty if nothing."""
-    danger: str = ""
-    """The same without its time: ``BOMB on 3: stop b4``."""
+    """What must be stopped at once, before the headline; empty if nothing."""
 
 
 def summarize(assessments: Iterable[Assessment], quorum: Quorum | Unknown | None = None) -> Summary:
@@ -38,9 +36,9 @@ def sum_up(judged: Iterable[Judged], quorum: Quorum | Unknown | None = None) -> 
     found = tuple(judged)
     counts = Counter(one.verdict for one in found)
     by_urgency = {verdict: counts[verdict] for verdict in Verdict if counts[verdict]}
-    danger = _danger(found)
-    alarm = f"{danger}{_within(found)}." if danger else ""
-    return Summary(len(found), by_urgency, _headline(found, quorum), alarm, danger)
+    alarm = _alarm(found)
+    headline = _headline(found, quorum)
+    return Summary(len(found), by_urgency, _then(headline) if alarm else headline, alarm)
 
 
 def _headline(found: tuple[Judged, ...], quorum: Quorum | Unknown | None) -> str:
@@ -50,7 +48,13 @@ def _headline(found: tuple[Judged, ...], quorum: Quorum | Unknown | None) -> str
         return f"No partition is offline{so_far}."
     if any(one.action.verb is Verb.NO_QUORUM for one in found):
         return "No controller quorum: restore it first, no election can work without it."
-    return _restoring(found) or _returning(found) or _electing(found) or _remaining(found)
+    return (
+        _restoring(found)
+        or _returning(found)
+        or _unheard(found)
+        or _electing(found)
+        or _remaining(found)
+    )
 
 
 def _doubt(quorum: Quorum | Unknown | None) -> str:
@@ -64,7 +68,8 @@ def _doubt(quorum: Quorum | Unknown | None) -> str:
 
 def _restoring(found: tuple[Judged, ...]) -> str:
     """The broker whose start brings back most."""
-    waiting = [one for one in found if one.action.verb in (Verb.START, Verb.RECONNECT)]
+    verbs = (Verb.START, Verb.RECONNECT)
+    waiting = [one for one in found if one.restorers and one.action.verb in verbs]
     if not waiting:
         return ""
     gain = Counter(broker for one in waiting for broker in one.restorers)
@@ -75,10 +80,26 @@ def _restoring(found: tuple[Judged, ...]) -> str:
 
 
 def _returning(found: tuple[Judged, ...]) -> str:
-    returning = sum(one.action.verb is Verb.AWAIT for one in found)
+    returning = sum(one.action.verb is Verb.AWAIT and bool(one.restorers) for one in found)
     if not returning:
         return ""
     return f"Wait: the controller brings back {returning:,} of {len(found):,} by itself."
+
+
+def _unheard(found: tuple[Judged, ...]) -> str:
+    """The broker that may hold more of most partitions, and brings none back by itself."""
+    waiting = [one for one in found if one.verdict is Verdict.WAIT and one.unheard]
+    if not waiting:
+        return ""
+    held = Counter(broker for one in waiting for broker in one.unheard)
+    broker, number = min(held.items(), key=lambda item: (-item[1], item[0]))
+    verbs = {one.action.verb for one in waiting if one.action.broker == broker}
+    act = _HEARING[verbs.pop()] if len(verbs) == 1 else "Start"
+    partitions = f"{number:,} partition{'' if number == 1 else 's'}"
+    return f"{act} b{broker}: it may hold more of {partitions}."
+
+
+_HEARING = {Verb.START: "Start", Verb.RECONNECT: "Reconnect", Verb.AWAIT: "Wait for"}
 
 
 def _electing(found: tuple[Judged, ...]) -> str:
@@ -113,21 +134,21 @@ def _remaining(found: tuple[Judged, ...]) -> str:
         return f"Decide {forked:,} of {len(found):,}: committed records on both sides."
     stuck = [one for one in found if one.verdict is Verdict.STUCK]
     if not stuck:
-        return "Stop the brokers of the alarm first, then read again."
+        return "Read again."
     causes = ", ".join(sorted({one.action.verb.value for one in stuck}))
     are = "is" if len(stuck) == 1 else "are"
     return f"{len(stuck):,} of {len(found):,} {are} stuck: {causes}."
 
 
-def _danger(found: tuple[Judged, ...]) -> str:
+def _alarm(found: tuple[Judged, ...]) -> str:
+    """``FIRST stop b4 NOW: BOMB on 3.``: an election may come at any moment."""
     bombs = [one for one in found if one.verdict is Verdict.BOMB]
     if not bombs:
         return ""
     brokers = sorted({one.action.broker for one in bombs if one.action.broker is not None})
-    return f"BOMB on {len(bombs):,}: stop {named(brokers)}"
+    return f"FIRST stop {named(brokers)} NOW: BOMB on {len(bombs):,}."
 
 
-def _within(found: tuple[Judged, ...]) -> str:
-    bombs = [one for one in found if one.verdict is Verdict.BOMB]
-    moments = [one.within_s for one in bombs if one.within_s is not None]
-    return f" within {min(moments)} s" if moments else ""
+def _then(headline: str) -> str:
+    """*headline* as what comes after an alarm: ``Then start b3: ...``."""
+    return f"Then {headline[0].lower()}{headline[1:]}"

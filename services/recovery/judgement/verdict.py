@@ -2,7 +2,8 @@
 
 `assess` is a pure function of the evidence. The verdict is the first of these that holds:
 no quorum, an EMPTY or damaged successor about to be elected, a successor worth waiting for,
-something that makes every election fail, a fork, and only then the election itself.
+something that makes every election fail, a replica that nobody has heard, a fork, and only then
+the election itself.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from services.model import Forfeited, PartitionEvidence, Reassignment, ReplicaLog, Unknown
+from services.model import PartitionEvidence, Reassignment, ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
-from services.recovery.judgement.barriers import barriers, remarks
+from services.recovery.judgement.barriers import barriers, hazard_text, remarks
 from services.recovery.judgement.case import Case, case_of, named
 from services.recovery.judgement.circumstances import UNASKED, Circumstances, quorum_lost
-from services.recovery.judgement.eligibility import answered
+from services.recovery.judgement.eligibility import answered, live
 from services.recovery.judgement.loss import Loss
+from services.recovery.judgement.readable import corruption, how_far_read
 from services.recovery.judgement.succession import ROLE_WORDS, hazards, heir, inheritors, shortfall
+from services.recovery.judgement.unheard import absent_inheritors
 
 
 def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) -> Assessment:
@@ -43,9 +46,11 @@ def assess(evidence: PartitionEvidence, circumstances: Circumstances = UNASKED) 
         case.forecast,
         hazards(evidence, finding.designee),
         finding.restorers,
+        finding.unheard,
+        tuple([one for one in evidence.state.assignment if one in circumstances.ruled_out]),
         (sum([answered(replica) for replica in evidence.replicas]), len(evidence.replicas)),
         against,
-        tuple(dict.fromkeys((finding.reason, *against, *remarks(case)))),
+        _reasons(case, finding, against),
     )
 
 
@@ -59,6 +64,18 @@ class _Finding(NamedTuple):
     designee: int | None = None
     """The best replica, where electing it is of use."""
     restorers: tuple[int, ...] = ()
+    unheard: tuple[int, ...] = ()
+
+
+def _reasons(case: Case, finding: _Finding, against: tuple[str, ...]) -> tuple[str, ...]:
+    """Sentences for the operator, each once; a bomb's own sentence says all about its broker."""
+    told = dict.fromkeys((finding.reason, *against, *remarks(case)))
+    bomb = finding.action.broker if finding.verdict is Verdict.BOMB else None
+    if bomb is not None:
+        candidate = case.ranking.candidate(bomb)
+        told.pop(hazard_text(bomb), None)
+        told.pop(f"b{bomb} is {candidate.remark if candidate else ''}", None)
+    return tuple(told)
 
 
 def _find(case: Case) -> _Finding:
@@ -90,10 +107,10 @@ def _bomb(case: Case) -> _Finding | None:
     if danger is None:
         return None
     replica, lack = danger
-    when = f"within {case.circumstances.election_interval_s} s"
+    when, then = "may elect it at any moment", ", wait until it is fenced, read again"
     if replica.fenced is True:
-        when = "as soon as it is unfenced"
-    reason = f"{lack}: the controller elects it {when}, so stop b{replica.broker} now"
+        when, then = "elects it as soon as it is unfenced", ", read again"
+    reason = f"{lack}: the controller {when}, so stop b{replica.broker} NOW{then}"
     best = None if replica.broker == case.winner else case.winner
     return _Finding(Verdict.BOMB, Action(Verb.STOP, replica.broker), reason, best)
 
@@ -127,23 +144,17 @@ def _succession(case: Case) -> _Finding | None:
         return None
     broker = successor.broker
     reason = (
-        f"b{broker} is live and {ROLE_WORDS[successor.role]}: the controller elects it by itself "
-        f"within {case.circumstances.election_interval_s} s"
+        f"b{broker} is live and {ROLE_WORDS[successor.role]}: the controller elects it by itself"
     )
+    if successor.corrupt_at is not None:
+        reason += f", and {corruption(successor)}"
     best = broker if broker == case.winner else None
     return _Finding(Verdict.WAIT, Action(Verb.AWAIT, broker), reason, best, (broker,))
 
 
 def _waiting(case: Case) -> _Finding | None:
     """A successor that is away and would bring everything back."""
-    ruled_out = case.circumstances.ruled_out
-    absent = [
-        replica
-        for replica in _inheriting(case.evidence)
-        if replica.broker not in ruled_out
-        and replica.broker not in case.evidence.unregistered
-        and not isinstance(replica.log_end, Forfeited)
-    ]
+    absent = absent_inheritors(case.evidence, case.circumstances.ruled_out)
     if not absent:
         return None
     chosen = absent[0]
@@ -151,13 +162,14 @@ def _waiting(case: Case) -> _Finding | None:
     reason = f"b{chosen.broker} is {ROLE_WORDS[chosen.role]} and would bring it back whole: {cure}"
     restorers = tuple([replica.broker for replica in absent])
     best = None if _stuck(case) else case.winner
-    return _Finding(Verdict.WAIT, Action(verb, chosen.broker), reason, best, restorers)
+    others = tuple([one.broker for one in case.unheard if one.broker not in restorers])
+    return _Finding(Verdict.WAIT, Action(verb, chosen.broker), reason, best, restorers, others)
 
 
 def _cure(replica: ReplicaLog) -> tuple[Verb, str]:
     """What brings *replica* back."""
     if replica.fenced is False:
-        return Verb.START, "it is not fenced but does not tell its log, so restart or stop it"
+        return Verb.START, "it is not fenced but does not report its log, so restart or stop it"
     if replica.reachable:
         return Verb.RECONNECT, "it runs but is fenced, so restore its way to the controllers"
     return Verb.START, "start it with its disk as it was"
@@ -184,13 +196,40 @@ def _election(case: Case) -> _Finding:
         return _nobody(case)
     winner = loss.candidate
     forked = _fork(loss)
+    if case.unheard:
+        return _unheard(case, None if forked else winner)
     if forked:
         return _Finding(Verdict.FORK, Action(Verb.DECIDE), forked)
     lost = _lost(case, loss)
     if lost:
         return _Finding(Verdict.LOSS, Action(Verb.ELECT, winner), lost, winner)
     reason = f"b{winner} holds everything that can be read"
+    chosen = case.evidence.replica(winner)
+    if chosen is not None:
+        reason += f"; {how_far_read(chosen)}"
     return _Finding(Verdict.SAFE, Action(Verb.ELECT, winner), reason, winner)
+
+
+def _unheard(case: Case, designee: int | None) -> _Finding:
+    """A replica outside ISR and ELR that may hold more: what it holds decides who should lead."""
+    chosen, *others = case.unheard
+    name = f"b{chosen.broker}"
+    verb, state, cure = _way_to_hear(chosen, deadline_passed=case.circumstances.deadline_passed)
+    also = f", and so may {named([one.broker for one in others])}" if others else ""
+    reason = f"{name} {state} and may hold more than b{case.winner}{also}: {cure}"
+    unheard = tuple([one.broker for one in case.unheard])
+    action = Action(verb, chosen.broker)
+    return _Finding(Verdict.WAIT, action, reason, designee, unheard=unheard)
+
+
+def _way_to_hear(replica: ReplicaLog, *, deadline_passed: bool) -> tuple[Verb, str, str]:
+    """What makes *replica* tell its log: the act, how it is now, and the act in words."""
+    if not deadline_passed and live(replica):
+        return Verb.AWAIT, "has not answered yet", "wait until the recovery duration has passed"
+    verb, cure = _cure(replica)
+    if verb is Verb.RECONNECT or replica.fenced is False:
+        return verb, "is unread", f"{cure} (or declare it gone)"
+    return verb, "is down", "start it (or declare it gone)"
 
 
 def _nobody(case: Case) -> _Finding:
@@ -227,7 +266,17 @@ def _lost(case: Case, loss: Loss) -> str:
         least = _records(unread.at_least)
         return f"at least {least} {are} in no readable replica ({unread.source})"
     if case.empty_over_unread:
-        return f"b{loss.candidate} is EMPTY, and {named(unread.replicas)} could not be read"
+        return f"b{loss.candidate} is EMPTY, and {named(case.abandoned)} could not be read"
+    return _out_of_reach(case)
+
+
+def _out_of_reach(case: Case) -> str:
+    """A replica that cannot be heard by starting it, and that nobody gave up: it may hold more."""
+    for replica in case.out_of_reach:
+        more = f"b{replica.broker} may hold more than b{case.winner}"
+        if replica.log_dir_online is False:
+            return f"{more}: repair its log directory (or declare it gone)"
+        return f"{more}, and is better left down: declare it gone once its log is copied"
     return ""
 
 

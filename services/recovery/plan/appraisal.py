@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
+from services.recovery.evidence.contents import as_known
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.target import Result, Target
 from services.recovery.judgement.assessment import Assessment
@@ -87,7 +88,9 @@ def appraise(plan: Plan, selection: Selection, assessments: Iterable[Assessment]
     *assessments* judge those that are offline.
     """
     judged = tuple(assessments)
-    evidence = {one.partition: one.evidence for one in judged}
+    held = plan.records
+    then = {one: held[one].evidence for one in held}
+    evidence = {one.partition: as_known(then.get(one.partition), one.evidence) for one in judged}
     for state in selection.online:
         evidence[state.partition] = PartitionEvidence(state, (), UNREAD_SETTINGS)
     if plan.breakglass is not None:

@@ -43,5 +43,5 @@ def candidates(record: PartitionRecord) -> tuple[Candidate, ...]:
 def _candidate(record: PartitionRecord, replica: ReplicaLog) -> Candidate:
     loss = record.loss_of(replica.broker)
     barred = refusal(record.evidence, replica.broker)
-    alone = "" if barred else own_consent(record.evidence, replica.broker)
+    alone = "" if barred else own_consent(record.evidence, replica.broker, record.gone)
     return Candidate(replica, Price(loss.total, loss.approximate), barred, alone)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -11,10 +11,11 @@ from services.errors import WrongCluster
 from services.model import PartitionEvidence, Reassignment, ReplicaLog, TopicPartition, Unknown
 from services.recovery.judgement.case import named
 from services.recovery.judgement.eligibility import Standing, eligibility, replica_eligibility
-from services.recovery.judgement.loss import loss_of
+from services.recovery.judgement.loss import loss_of, unread_bound
 from services.recovery.judgement.ranking import rank
 from services.recovery.judgement.replica_choice import refusal
 from services.recovery.judgement.succession import hazards
+from services.recovery.judgement.unheard import abandoned
 
 if TYPE_CHECKING:
     from services.recovery.plan.document import PartitionRecord, Plan
@@ -174,7 +175,26 @@ def _worse(then: PartitionEvidence, now: PartitionEvidence, leader: int) -> str:
     before, after = loss_of(then, leader).total, loss_of(now, leader).total
     if not _same(before, after):
         return f"electing b{leader} lost {_shown(before)} and would lose {_shown(after)}"
-    return ""
+    return more_unread(abandoned(then, leader), unread_bound(then).at_least, now, leader)
+
+
+def more_unread(
+    given_up: Collection[int], at_least: int | Unknown, now: PartitionEvidence, leader: int
+) -> str:
+    """What an election of *leader* gives up now beyond what was agreed to; empty if nothing.
+
+    That was the unread logs of the brokers *given_up*, which held *at_least* so many records.
+    """
+    more = [broker for broker in abandoned(now, leader) if broker not in given_up]
+    if more:
+        return f"electing b{leader} would also abandon {named(more)}, which is unread now"
+    bound = unread_bound(now).at_least
+    if isinstance(at_least, Unknown) or (isinstance(bound, int) and bound <= at_least):
+        return ""
+    if isinstance(bound, Unknown) and not abandoned(now, leader):
+        return ""
+    least = "an unknown number of records" if isinstance(bound, Unknown) else f">= {bound:,}"
+    return f"unread logs held >= {at_least:,} and hold {least} now"
 
 
 def _rank(evidence: PartitionEvidence, broker: int) -> int:

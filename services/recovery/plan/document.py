@@ -16,9 +16,10 @@ from unicodedata import normalize
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.judgement.assessment import Assessment
-from services.recovery.judgement.loss import Loss, Unread, unread_bound
+from services.model import CONTENTS_UNREAD, PartitionEvidence, TopicPartition, Unknown
+from services.recovery.judgement.assessment import Assessment, Verdict
+from services.recovery.judgement.loss import Unread, unread_bound
+from services.recovery.judgement.unheard import abandoned
 from services.recovery.plan.digest import canonical, digest_of_parts, spoken
 
 SCHEMA = 1
@@ -60,6 +61,8 @@ class RecordedLoss(_Frozen):
     committed: int | Unknown
     uncommitted: int | Unknown
     approximate: bool = False
+    abandons: tuple[int, ...] = ()
+    """Brokers whose unread logs the choice gives up."""
 
 
 class PartitionRecord(_Frozen):
@@ -73,6 +76,12 @@ class PartitionRecord(_Frozen):
     losses: tuple[RecordedLoss, ...]
     """For each replica that could be read."""
     unread_at_least: int | Unknown
+    restorers: tuple[int, ...] = ()
+    """Brokers that would each bring the partition back whole, once started."""
+    unheard: tuple[int, ...] = ()
+    """Other brokers that may each hold more than the best replica, once started."""
+    gone: tuple[int, ...] = ()
+    """Brokers of the assignment that were declared gone."""
     reasons: tuple[str, ...]
     automatable: bool
     chosen_by: ChosenBy | None = None
@@ -87,7 +96,14 @@ class PartitionRecord(_Frozen):
     def facts(self) -> dict[str, Any]:
         """All of it as JSON, but for the moments at which replicas were read."""
         moments = {"evidence": {"replicas": {"__all__": {"observed_at_ms"}}}}
-        return self.model_dump(mode="json", exclude=moments)
+        facts = self.model_dump(mode="json", exclude=moments)
+        for replica, one in zip(facts["evidence"]["replicas"], self.evidence.replicas, strict=True):
+            # Without what earlier plans did not know, they have the digest that they had.
+            if one.contents == CONTENTS_UNREAD:
+                del replica["contents"]
+            if one.last_heard is None:
+                del replica["last_heard"]
+        return facts
 
     @cached_property
     def pieces(self) -> tuple[str, ...]:
@@ -118,6 +134,11 @@ class PartitionRecord(_Frozen):
         """What is known of records that only unread replicas can hold."""
         return unread_bound(self.evidence)
 
+    @property
+    def comes_back_whole(self) -> bool:
+        """It needs no election if a broker is started, or waited for."""
+        return self.verdict == Verdict.WAIT and bool(self.restorers)
+
     def decided(self, chosen_by: ChosenBy | None, left_out: str) -> PartitionRecord:
         """The same facts under another decision."""
         return self.model_copy(update={"chosen_by": chosen_by, "left_out": left_out})
@@ -130,7 +151,13 @@ class PartitionRecord(_Frozen):
         replica = self.evidence.replica(broker)
         why = replica.log_end if replica is not None else None
         unknown = why if isinstance(why, Unknown) else Unknown(f"b{broker} was not read")
-        return RecordedLoss(broker=broker, total=unknown, committed=unknown, uncommitted=unknown)
+        return RecordedLoss(
+            broker=broker,
+            total=unknown,
+            committed=unknown,
+            uncommitted=unknown,
+            abandons=tuple(sorted(abandoned(self.evidence, broker))),
+        )
 
 
 _DECIDED = ("chosen_by", "left_out")
@@ -265,8 +292,11 @@ def record_of(
         verdict=assessment.verdict.value,
         action=str(assessment.action),
         ranking=assessment.ranking.brokers,
-        losses=tuple(_recorded(assessment.loss_of(broker)) for broker in readable),
+        losses=tuple(_recorded(assessment, broker) for broker in readable),
         unread_at_least=assessment.unread.at_least,
+        restorers=assessment.restorers,
+        unheard=assessment.unheard,
+        gone=assessment.gone,
         reasons=assessment.reasons,
         automatable=assessment.automatable,
         chosen_by=chosen_by,
@@ -274,7 +304,8 @@ def record_of(
     )
 
 
-def _recorded(loss: Loss) -> RecordedLoss:
+def _recorded(assessment: Assessment, broker: int) -> RecordedLoss:
+    loss = assessment.loss_of(broker)
     records = loss.records
     return RecordedLoss(
         broker=loss.candidate,
@@ -282,4 +313,5 @@ def _recorded(loss: Loss) -> RecordedLoss:
         committed=records.committed,
         uncommitted=records.uncommitted,
         approximate=loss.approximate,
+        abandons=tuple(sorted(abandoned(assessment.evidence, broker))),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from services.errors import StorageError
 from services.recovery.plan.partition_file import Election
+from services.rights import open_new
 
 
 def write_elections(elections: Sequence[Election], path: Path) -> None:
@@ -19,7 +20,7 @@ def write_elections(elections: Sequence[Election], path: Path) -> None:
     """
     text = render_elections(elections)
     try:
-        with path.open("x", encoding="utf-8") as file:
+        with open(path, "x", encoding="utf-8", opener=open_new) as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

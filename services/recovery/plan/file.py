@@ -13,6 +13,7 @@ from services.errors import MalformedInput, StorageError, UnsupportedSchema, Usa
 from services.recovery.plan.document import SCHEMA, Entry, Plan, PlanEvidence
 from services.recovery.plan.json_text import parse_json, read_text
 from services.recovery.plan.partition_file import Election, elections_of
+from services.rights import open_new
 
 
 def read_plan(path: Path) -> Plan:
@@ -80,7 +81,7 @@ def _lines(values: list[dict[str, object]]) -> str:
 
 
 def _write_new(text: str, path: Path) -> None:
-    with path.open("x", encoding="utf-8") as file:
+    with open(path, "x", encoding="utf-8", opener=open_new) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -8,6 +8,10 @@ from bisect import bisect_left
 from pathlib import Path
 
 from services.errors import MalformedInput, StorageError
+from services.regular_file import read_regular
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""No such file is larger."""
 
 
 def read_text(path: Path) -> str:
@@ -18,7 +22,7 @@ def read_text(path: Path) -> str:
         MalformedInput: it is not UTF-8.
     """
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return read_regular(path, MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise StorageError(
             f"{path} cannot be read ({error.strerror}): check the name and its permissions."

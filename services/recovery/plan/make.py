@@ -32,7 +32,7 @@ def make_plan(
     """Elect the designee of each automatable partition; leave out the others, with the reason.
 
     Internal topics come first (R17). Without *include_waiting*, partitions that a broker's
-    start would bring back whole are left out as well.
+    start would bring back whole, or with more records, are left out as well.
     """
     records = [_recommended(one, include_waiting) for one in _in_order(assessments)]
     entries = [
@@ -90,8 +90,9 @@ def consent_groups(plan: Plan) -> tuple[ConsentGroup, ...]:
 
 
 def _stake(record: PartitionRecord, leader: int) -> Stake:
-    why_alone = own_consent(record.evidence, leader)
-    return Stake(record.partition, _price(record, leader), why_alone)
+    why_alone = own_consent(record.evidence, leader, record.gone)
+    abandons = record.loss_of(leader).abandons
+    return Stake(record.partition, _price(record, leader), why_alone, abandons)
 
 
 def plan_price(plan: Plan) -> Price:
@@ -110,7 +111,7 @@ def _recommended(
     assessment: Assessment, include_waiting: bool
 ) -> tuple[PartitionRecord, int | None]:
     if not assessment.automatable:
-        reason = "; ".join(assessment.barriers) or assessment.reasons[0]
+        reason = assessment.barred or assessment.reasons[0]
         return record_of(assessment, left_out=reason), None
     if assessment.verdict is Verdict.WAIT and not include_waiting:
         return record_of(assessment, left_out=assessment.reasons[0]), None

@@ -109,7 +109,7 @@ def _renewed(
     fresh = record_of(found, record.chosen_by)
     if record.chosen_by is ChosenBy.RANK:
         best = recommended(fresh)
-        reason = "; ".join(found.barriers) or found.reasons[0]
+        reason = found.barred or found.reasons[0]
         return (fresh, best) if best is not None else (fresh.decided(None, reason), None)
     barred = refusal(found.evidence, leader)
     return (fresh.decided(None, barred), None) if barred else (fresh, leader)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from services.consent import Price
 from services.recovery.plan.make import plan_price
-from services.words.figures import partitions_text, unread_total
+from services.words.figures import partitions_text, unread_told, unread_total
 
 if TYPE_CHECKING:
     from services.recovery.plan.document import Plan
@@ -15,20 +15,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """``elects 3 partitions, loses 50, unread >= 25``."""
+    """``elects 3 partitions, loses 50, b3 unread (at least 25)``."""
 
     elected: int
     left_out: int
     price: Price | None
     """What it loses; None for a bare plan, of which that is not known."""
     unread: str
-    """What only unread replicas may hold: ``0``, ``>= 25``, ``?``."""
+    """What only unread replicas may hold: ``0``, ``b3``, ``b3 >= 25``, ``?``."""
+    unread_told: str = ""
+    """The same in a sentence."""
 
     def __str__(self) -> str:
         counted = f"elects {partitions_text(self.elected)}"
         if self.price is None or not self.elected:
             return counted
-        return f"{counted}, loses {self.price}, unread {self.unread}"
+        return f"{counted}, loses {self.price}, {self.unread_told}"
 
 
 def totals_of(plan: Plan) -> Totals:
@@ -37,4 +39,6 @@ def totals_of(plan: Plan) -> Totals:
         return Totals(len(plan.leaders), 0, None, "?")
     bounds = [plan.records[one].unread for one in plan.leaders]
     left = len(plan.records) - len(plan.leaders)
-    return Totals(len(plan.leaders), left, plan_price(plan), unread_total(bounds))
+    return Totals(
+        len(plan.leaders), left, plan_price(plan), unread_total(bounds), unread_told(bounds)
+    )

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknown
 from services.recovery.judgement.lineage import Divergences
-from services.recovery.judgement.loss import Drop, drops_of
+from services.recovery.judgement.loss import Drop, drops_from
 from services.recovery.judgement.ranking import holds_records
 from services.recovery.judgement.records import Parting, Stretch, shared_with, without
 
@@ -90,7 +90,7 @@ def _dropped(
             if replica.broker != designee and isinstance(replica.log_end, int):
                 yield from _whole(replica, replica.log_end)
         return
-    for drop in drops_of(evidence, chosen, chosen.log_end, divergences):
+    for drop in drops_from(evidence, chosen, divergences):
         yield from _of_replica(drop, chosen)
 
 

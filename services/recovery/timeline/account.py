@@ -15,7 +15,7 @@ from services.recovery.execution.target import Result
 from services.recovery.group_reset import STEP as COMMIT
 from services.recovery.resume import SUCCEEDED, UNDONE
 from services.recovery.timeline.ending import Ending, endings_of
-from services.recovery.timeline.stake import Stake, stake_of
+from services.recovery.timeline.stake import Stake, agreed_stake
 
 
 class State(StrEnum):
@@ -98,7 +98,7 @@ class Account:
             self._what(),
             dict(Counter(one.result for one in self.endings).most_common()),
             len({one for step in view.unsettled for one in step.unsettled}),
-            stake_of(one.price for one in self.endings),
+            agreed_stake(self.endings),
             "" if view.plan is None else str(view.plan.payload["digest"]),
             view.result,
             view.plan is not None,
@@ -147,7 +147,7 @@ class TopicAccount:
 
     @property
     def stake(self) -> Stake:
-        return stake_of(one.price for one in self.endings)
+        return agreed_stake(self.endings)
 
     @cached_property
     def leaders(self) -> Mapping[int, int]:

@@ -87,6 +87,9 @@ def _ending(one: Ending) -> dict[str, Any]:
         "leader_epoch": one.leader_epoch,
         "rung": one.rung,
         "price": one.price,
+        "abandons": one.abandons,
+        "unread_at_least": one.unread_at_least,
+        "unread_source": one.unread_source,
         "order_kept": one.order_kept,
         "rescued": [
             {"broker": saved.broker, "records": saved.records, "path": saved.path}

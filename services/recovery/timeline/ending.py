@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypedDict
 
 from services.checkpoint.guarded.steps import DELETE, TAKE
 from services.journal_view import UNKNOWN, Details, JournalView, Outcome, Step
@@ -21,10 +21,11 @@ from services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
 from services.recovery.group_reset import STEP as COMMIT
 from services.recovery.group_reset import MoveResult
 from services.recovery.rescue.journalled import STEP as RESCUE
+from services.recovery.timeline.stake import agreed_stake
 
 NOTHING_SENT = "nothing sent"
 """In the plan, and no step of it was announced: refused, left out, or not come to."""
-NOT_ELECTED = "order written, not elected"
+NOT_ELECTED = str(Result.REORDERED)
 ACCEPTED = "accepted"
 RESTORED = "restored"
 
@@ -75,6 +76,17 @@ class Ending:
     rescued: tuple[Rescued, ...] = ()
     order_kept: bool = False
     """Its assignment was written in another order, and that was not seen to be put back."""
+    abandons: tuple[int, ...] = ()
+    """Brokers whose unread logs it was agreed to give up."""
+    unread_at_least: int | None = 0
+    """Records that were known to be in none but unread logs; None: nothing was known of that."""
+    unread_source: str = ""
+    """Where that bound came from."""
+
+    @property
+    def agreed(self) -> str:
+        """The price with what it does not count: ``0, abandons b3, unread >= 20``."""
+        return str(agreed_stake([self])) if self.price else ""
 
 
 def endings_of(view: JournalView) -> tuple[Ending, ...]:
@@ -97,7 +109,9 @@ def _ending(partition: TopicPartition, planned: Details, steps: Sequence[Step]) 
     deciding = [one for one in steps if _decides(one, partition)]
     if not deciding:
         why = _why_not(partition, steps)
-        return Ending(partition, NOTHING_SENT, why, price=price, rescued=rescued)
+        return Ending(
+            partition, NOTHING_SENT, why, price=price, rescued=rescued, **_unread(planned)
+        )
     last = deciding[-1]
     outcome = result_of(last, partition)
     told = outcome.details
@@ -112,7 +126,26 @@ def _ending(partition: TopicPartition, planned: Details, steps: Sequence[Step]) 
         price,
         rescued,
         _order_kept(partition, steps),
+        **_unread(planned),
     )
+
+
+class _Unread(TypedDict):
+    """What of an ending is said of unread logs."""
+
+    abandons: tuple[int, ...]
+    unread_at_least: int | None
+    unread_source: str
+
+
+def _unread(planned: Details) -> _Unread:
+    listed = planned.get("abandons")
+    brokers = listed if isinstance(listed, list | tuple) else ()
+    return {
+        "abandons": tuple([one for one in brokers if isinstance(one, int)]),
+        "unread_at_least": _number(planned.get("unread_at_least", 0)),
+        "unread_source": str(planned.get("unread_source") or ""),
+    }
 
 
 def _decides(step: Step, partition: TopicPartition) -> bool:

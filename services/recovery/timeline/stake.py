@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 _PRICE = re.compile(r"(?P<about>~?)(?P<records>\d[\d,]{0,30})")
 
@@ -20,13 +21,62 @@ class Stake:
     """Partitions that were agreed to at an unknown price."""
     said: int = 0
     """Partitions with a price, known or not; journals of other than elections name none."""
+    abandons: tuple[int, ...] = ()
+    """Brokers whose unread logs were given up, lowest id first; no price counts them."""
+    unread_at_least: int = 0
+    """Records known to be in none but unread logs, of the partitions where that was known."""
+    unbounded: int = 0
+    """Partitions of whose unread logs nothing was known."""
 
     def __str__(self) -> str:
-        """``50``, ``~50``, ``50 + ? (2)``; ``-`` where no price was named."""
+        """``50``, ``~50``, ``50 + ? (2)``; ``-`` where no price was named.
+
+        With what the price does not count: ``0, abandons b3, unread >= 20``.
+        """
         if not self.said:
             return "-"
         known = f"{'~' if self.approximate else ''}{self.records:,}"
-        return f"{known} + ? ({self.unknown:,})" if self.unknown else known
+        counted = f"{known} + ? ({self.unknown:,})" if self.unknown else known
+        return ", ".join(filter(None, (counted, self._uncounted())))
+
+    def _uncounted(self) -> str:
+        if not self.abandons and not self.unread_at_least:
+            return ""
+        named = ", ".join(f"b{broker}" for broker in self.abandons)
+        return f"{f'abandons {named}, ' if named else ''}unread {self.unread_text}"
+
+    @property
+    def unread_text(self) -> str:
+        """``>= 20``, ``>= 20 + ? (2)``, ``?``."""
+        known = f">= {self.unread_at_least:,}"
+        if not self.unbounded:
+            return known
+        return f"{known} + ? ({self.unbounded:,})" if self.unread_at_least else "?"
+
+
+class Agreed(Protocol):
+    """What was agreed to of one partition."""
+
+    @property
+    def price(self) -> str:
+        """As journals write it: ``50``, ``~1,874``, ``unknown``."""
+
+    @property
+    def abandons(self) -> tuple[int, ...]: ...
+    @property
+    def unread_at_least(self) -> int | None: ...
+
+
+def agreed_stake(agreed: Iterable[Agreed]) -> Stake:
+    """All that was *agreed* to, together."""
+    found = tuple(agreed)
+    bounds = [one.unread_at_least for one in found]
+    return replace(
+        stake_of(one.price for one in found),
+        abandons=tuple(sorted({broker for one in found for broker in one.abandons})),
+        unread_at_least=sum(bound for bound in bounds if bound is not None),
+        unbounded=sum(bound is None for bound in bounds),
+    )
 
 
 def stake_of(prices: Iterable[object]) -> Stake:

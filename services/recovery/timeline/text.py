@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from services.journal_view import UNKNOWN
+from services.recovery.guarded.given_up import do_not_start
 from services.recovery.timeline.account import Account, TopicAccount, words_of
-from services.recovery.timeline.ending import Ending
+from services.recovery.timeline.ending import NOT_ELECTED, Ending
 from services.recovery.timeline.moments import moments_of, partition_numbers
+from services.recovery.timeline.stake import Stake, agreed_stake
+from services.words.figures import partitions_text
 from services.words.inert import bounded
 from services.words.moments import time_text
 
@@ -39,7 +43,7 @@ def _unbounded(account: Account) -> Iterator[str]:
     yield f"When     {time_text(brief.opened_at_ms)} to {time_text(brief.last_at_ms)} (UTC)"
     yield f"Who      {', '.join(dict.fromkeys((brief.who, *brief.resumed_by)))}"
     if brief.stake.said:
-        yield f"Loses    {brief.stake} records, as agreed to"
+        yield f"Loses    {_loses(brief.stake)}, as agreed to"
     if brief.digest:
         yield f"Digest   {brief.digest}"
     yield f"Journal  {brief.path}"
@@ -49,8 +53,15 @@ def _unbounded(account: Account) -> Iterator[str]:
     if account.topics:
         yield ""
         yield from _topics(account.topics)
+    yield from _given_up(account.endings)
     yield from _troubled(account.endings)
     yield from _rescued(account.endings)
+
+
+def _loses(stake: Stake) -> str:
+    """The price in records, then what it does not count."""
+    counted, comma, rest = str(stake).partition(", abandons" if stake.abandons else ", unread")
+    return f"{counted} records{comma}{rest}"
 
 
 def _topics(topics: Sequence[TopicAccount]) -> Iterator[str]:
@@ -71,13 +82,28 @@ def _led(leaders: Mapping[int, int]) -> str:
     return f", led by {named}" if named else ""
 
 
+def _given_up(endings: Sequence[Ending]) -> Iterator[str]:
+    """Brokers that were unread when it was agreed to, of what is led by now or may be."""
+    led = [one for one in endings if one.leader_epoch is not None or one.result == UNKNOWN]
+    held = Counter(broker for one in led for broker in one.abandons)
+    if held:
+        yield ""
+        yield "Unread when it was agreed to:"
+    for broker, number in sorted(held.items()):
+        of = [one for one in led if broker in one.abandons]
+        bound = agreed_stake(of).unread_text
+        because = ", ".join(sorted({one.unread_source for one in of if one.unread_source}))
+        source = f" ({bounded(because, SAID)})" if because else ""
+        yield f"  b{broker} of {partitions_text(number)}, unread {bound}{source}"
+        yield f"  {do_not_start(broker)}"
+
+
 def _troubled(endings: Sequence[Ending]) -> Iterator[str]:
     """Every partition that did not end well, and why: the same reason in one line."""
     alike: dict[tuple[str, str, str], list[int]] = {}
     for one in endings:
-        kept = "order not put back" if one.order_kept and one.result in UNTROUBLED else ""
-        if one.result not in UNTROUBLED or kept:
-            why = (one.partition.topic, kept or one.result, one.reason)
+        if one.result not in UNTROUBLED or one.order_kept:
+            why = (one.partition.topic, _trouble(one), one.reason)
             alike.setdefault(why, []).append(one.partition.partition)
     if alike:
         yield ""
@@ -86,6 +112,14 @@ def _troubled(endings: Sequence[Ending]) -> Iterator[str]:
         because = f": {bounded(reason, SAID)}" if reason else ""
         yield f"  {bounded(topic, 80)} [{partition_numbers(numbers)}] {result}{because}"
     yield from _more(len(alike) - SHOWN_PARTITIONS, "line", "  ")
+
+
+def _trouble(one: Ending) -> str:
+    """How it ended; that its order was written the result may say already."""
+    kept = "order not put back"
+    if one.result in UNTROUBLED:
+        return kept
+    return f"{one.result}, {kept}" if one.order_kept and one.result != NOT_ELECTED else one.result
 
 
 def _rescued(endings: Sequence[Ending]) -> Iterator[str]:

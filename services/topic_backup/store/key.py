@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from services.errors import UsageError
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 
 KEY_BYTES = 32
@@ -61,7 +62,7 @@ def read_key(source: str, environment: Mapping[str, str] = os.environ) -> Key:
     path = Path(source)
     if not path.is_file():
         raise UsageError(f"{path} is no file: name the file that holds the key, or env:NAME.")
-    with storage_errors(source), path.open("rb") as file:
+    with storage_errors(source), open_regular(path) as file:
         content = file.read(MAX_FILE_BYTES + 1)
     return Key(_decoded(content, source))
 

@@ -11,12 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
+from services.regular_file import open_regular
 from services.topic_backup.folder import (
     TEMPORARY,
     LocalFolder,
     LocalNewFile,
     NewFile,
     file_size,
+    inside,
     storage_errors,
 )
 from services.topic_backup.store.range_file import range_file
@@ -42,16 +44,16 @@ class LocalBlobs:
             ]
 
     def size(self, name: str) -> int | None:
-        return file_size(self.path / name)
+        return file_size(inside(self.path, name))
 
     def open(self, name: str) -> BinaryIO:
         with storage_errors(self.where(name)):
-            size = (self.path / name).stat().st_size
+            size = inside(self.path, name).stat().st_size
         return range_file(partial(self.read, name), size, BUFFER_BYTES)
 
     def read(self, name: str, start: int, end: int) -> bytes:
         """The bytes ``[start, end)`` of a file."""
-        with storage_errors(self.where(name)), (self.path / name).open("rb", 0) as file:
+        with storage_errors(self.where(name)), open_regular(inside(self.path, name)) as file:
             file.seek(start)
             return file.read(end - start)
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from typing import BinaryIO, ClassVar
 
 from services.errors import AlreadyRunning, StorageError
-from services.topic_backup.folder import TEMPORARY, NewFile, storage_errors
+from services.topic_backup.folder import TEMPORARY, NewFile, read_whole
 from services.topic_backup.layout import MANIFEST, records_name, segment_index_name
-from services.topic_backup.manifest import TopicManifest, decode
+from services.topic_backup.manifest import MAX_MANIFEST_BYTES, TopicManifest, decode
 from services.topic_backup.store.blobs import Blobs
 
 KEPT_MANIFESTS = 10
@@ -125,8 +125,7 @@ class RunsFolder:
             self.blobs.remove(stale(names, [self._read(name) for _, name in versions]))
 
     def _read(self, name: str) -> TopicManifest:
-        with self.open(name) as file, storage_errors(self.where(name)):
-            return decode(file.read(), self.where(name))
+        return decode(read_whole(self, name, MAX_MANIFEST_BYTES), self.where(name))
 
 
 def version_name(version: int) -> str:

@@ -39,7 +39,7 @@ def store_errors(where: str) -> Iterator[None]:
     except ImportError as error:
         raise UsageError(
             f"{where}: its client is not installed ({error}); for s3:// run "
-            "`pip install breakglass[s3]`."
+            "`pip install 'breakglass[s3]'`."
         ) from error
     except Exception as error:
         if not _of_client(error):

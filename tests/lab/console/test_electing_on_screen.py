@@ -85,7 +85,7 @@ def test_from_a_cold_start_to_confirmed_elections_in_twelve_keys(broken: Cluster
     begun = time.monotonic()
     with console(broken.bootstrap_servers, "--write", "--gone", "3") as operator:
         operator.ask_for("typed")
-        assert operator.type_phrase() == "3 partitions lose 0"
+        assert operator.type_phrase() == "3 partitions lose 0 and abandon b3"
         operator.press("enter")
         operator.terminal.wait_for("Done: 3 ")
         seconds = time.monotonic() - begun
@@ -104,7 +104,7 @@ def test_a_read_only_console_shows_the_price_and_elects_nothing(broken: Cluster)
         operator.terminal.wait_for("Elect b1 for looked-at-0: loses 0 records")
         operator.terminal.wait_for("READ-ONLY")
         operator.terminal.wait_for("--write.")
-        operator.press("tab", *"looked-at-0 lose 0", "enter", "enter")
+        operator.press("tab", *"looked-at-0 lose 0 and abandon b3", "enter", "enter")
         operator.terminal.press("q")
         assert operator.terminal.exit_code() == 0
     assert leader(broken, "looked-at") is None
@@ -156,7 +156,7 @@ def test_a_designee_that_hangs_is_unknown_until_it_is_asked_again(broken: Cluste
 
 @pytest.mark.slow
 def test_a_lost_connection_ends_after_the_request_and_is_taken_up_again(broken: Cluster) -> None:
-    with watched(broken) as brokers, console(*through(brokers)) as operator:
+    with watched(broken) as brokers, console(*through(brokers), "--gone", "3") as operator:
         operator.ask_for("cut-off")
         operator.type_phrase()
         brokers.proxies[2].delay(HELD_SECONDS)
@@ -171,7 +171,7 @@ def test_a_lost_connection_ends_after_the_request_and_is_taken_up_again(broken: 
     with console(broken.bootstrap_servers, "--write") as operator:
         operator.terminal.wait_for("An election stopped before its end.")
         operator.press("enter")
-        assert operator.type_phrase() == "2 partitions lose 0"
+        assert operator.type_phrase() == "2 partitions lose 0 and abandon b3"
         operator.press("enter")
         operator.terminal.wait_for("Done: ", 60)
     assert [leader(broken, "cut-off", number) for number in range(3)] == [1, 1, 1]

@@ -77,7 +77,7 @@ def test_an_unclean_election_takes_the_first_live_replica_for_its_price(broken: 
     assert broken.partition("unclean", 0).assignment == (3, 2, 1)
     named = ("--election-type", "unclean", "--topic", "unclean", "--partition", "0")
     ended, (phrase,) = agreeing(broken, COMMAND, *named)
-    assert phrase == f"unclean-0 lose {B1_ALSO}"
+    assert phrase == f"unclean-0 lose {B1_ALSO} and abandon b3"
     assert ended.code == 0, ended.err
     assert leader(broken, "unclean", 0) == 2
     assert leader(broken, "unclean", 1) is None
@@ -100,7 +100,7 @@ def test_a_designated_election_elects_the_replica_of_the_file(
     path = elections(tmp_path, TopicPartition("designated", 0), designatedLeader=2)
     named = ("--election-type", "designated", "--path-to-json-file", path)
     ended, (phrase,) = agreeing(broken, COMMAND, *named)
-    assert phrase == f"designated-0 lose {B1_ALSO}"
+    assert phrase == f"designated-0 lose {B1_ALSO} and abandon b3"
     assert ended.code == 0, ended.err
     assert leader(broken, "designated", 0) == 2
     assert broken.partition("designated", 0).assignment == (3, 1, 2)

@@ -81,7 +81,7 @@ def test_designated_means_designated_though_another_is_first_and_longer(
     refused = on(broken, "recover", "--plan", plan, "--write")
     assert refused.code == 3
     assert "over b1, which ranks first and loses 0" in refused.err
-    assert refused.said[-1] == f"consent: bare-0 lose {B1_ALSO}"
+    assert refused.said[-1] == f"consent: bare-0 lose {B1_ALSO} and abandon b3"
     assert leader(broken, "bare") is None
 
     ended, _ = agreeing(broken, "recover", "--plan", plan)
@@ -142,7 +142,7 @@ def test_what_changed_since_the_plan_is_skipped_with_the_reason(
         ("recreated", 0): "changed",
     }
     ended, phrases = agreeing(broken, "recover", "--plan", plan)
-    assert phrases == ["moved-on-0 lose 0"]
+    assert phrases == ["moved-on-0 lose 0 and abandon b3"]
     assert ended.code == 1
     assert "moved-on-1  already online: led by b2" in ended.out
     assert "moved-on-0  elected b1" in ended.out
@@ -202,9 +202,12 @@ def test_r16_an_unreachable_replica_is_elected_on_a_consent_of_its_own(
         assert breakglass("plan", "set", plan, "unreachable-0=2").code == 0
 
         ended, phrases = agreeing(broken, "recover", "--plan", plan, *unreached)
-    assert phrases == ["unreachable-0 lose unknown"]
+    assert phrases == ["unreachable-0 lose unknown and abandon b3"]
     assert ended.code == 4
-    assert "unreachable-0  unknown: b2 was elected but does not answer" in ended.said[-1]
+    assert "unreachable-0  unknown: b2 was elected but does not answer" in ended.err
+    last, before = ended.said[-1], ended.said[-2]
+    assert last.startswith("exit 4: 1 unknown of 1; `breakglass journal check ")
+    assert before.startswith("do not start b3 before its log folder is copied"), "it may have"
     assert leader(broken, "unreachable") == 2
 
 

@@ -142,23 +142,32 @@ def rescue(guarded: Guarded, partition: TopicPartition) -> Ended:
     return guarded.run("rescue", "--plan", plan, "--to", guarded.folder / "rescued")
 
 
+def price_of(partition: TopicPartition) -> str:
+    """b3 is dead, and nobody knows what it holds."""
+    return f"{partition} lose 0 and abandon b3"
+
+
 def unclean_recovery(guarded: Guarded, partition: TopicPartition) -> Ended:
     path = guarded.folder / f"{partition}.json"
     entry = {"topic": partition.topic, "partitions": [partition.partition]}
     path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
     wanted = ("--automated-recovery", "--path-to-json-file", path, "--write")
-    return guarded.run("unclean-recovery", *wanted, "--consent", f"{partition} lose 0")
+    return guarded.run(
+        "unclean-recovery", *wanted, "--consent", f"{partition} lose 0 and abandon b3"
+    )
 
 
 def recover(guarded: Guarded, partition: TopicPartition) -> Ended:
     wanted = ("--plan", guarded.elections(partition, 1), "--write")
-    return guarded.run("recover", *wanted, "--consent", f"{partition} lose 0")
+    return guarded.run("recover", *wanted, "--consent", price_of(partition))
 
 
 def leader_election(guarded: Guarded, partition: TopicPartition) -> Ended:
     path = guarded.elections(partition, 1)
     wanted = ("--election-type", "designated", "--path-to-json-file", path, "--write")
-    return guarded.run("leader-election", *wanted, "--consent", f"{partition} lose 0")
+    return guarded.run(
+        "leader-election", *wanted, "--consent", f"{partition} lose 0 and abandon b3"
+    )
 
 
 def console(guarded: Guarded, _: TopicPartition) -> Ended:

@@ -81,7 +81,8 @@ def recovered(lab: Damaged, config: Path, acls: Sequence[Acl]) -> Ended:
     servers = ["--bootstrap-server", lab.cluster.bootstrap_servers, "--command-config", config]
     command = ["unclean-recovery", "--automated-recovery", "--all-offline-partitions", "--write"]
     with allowed(lab, acls):
-        return breakglass(*command, "--consent", "3 partitions lose 0", *servers)
+        phrase = "3 partitions lose 0 and abandon b3"
+        return breakglass(*command, "--gone", 3, "--consent", phrase, *servers)
 
 
 def test_r22_describe_on_topics_shows_the_ends_but_no_written_epochs(

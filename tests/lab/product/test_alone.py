@@ -41,7 +41,11 @@ class TestBadUncleanBefore(Alone):
     BALANCES = TopicPartition("balances", 0)
 
     def test_r09_committed_records_on_the_losing_side_make_a_fork(self, found: Found) -> None:
-        said = found.said(self.BALANCES)
+        unheard = found.said(self.BALANCES)
+        assert (unheard.verdict, unheard.action) == (Verdict.WAIT, Action(Verb.START, 3))
+        assert (unheard.designee, unheard.automatable) == (None, False)
+        *_, without = triage(found.client, DURATION_SECONDS, gone=[3])
+        (said,) = without.assessments
         assert (said.verdict, said.action) == (Verdict.FORK, Action(Verb.DECIDE))
         assert said.reasons[0] == (
             "history fork: b1 holds committed records past offset 10, where it diverges from b2"

@@ -166,9 +166,9 @@ def test_r14_where_unclean_election_is_on_the_controller_elects_by_order_when_a_
     found = judged(client, "feed")
     forecasts = [judgement(found, one).forecast for one in FEED]
     assert [one.broker for one in forecasts] == [1, 2]
-    assert {(one.within_s, one.reason) for one in forecasts} == {(300, UNCLEAN_ELECTION)}
+    assert {one.reason for one in forecasts} == {UNCLEAN_ELECTION}
     assert judgement(found, FEED[1]).designee == 1
-    assert f"{UNCLEAN_ELECTION}: the controller elects b2 by itself within 300 s" in (
+    assert f"{UNCLEAN_ELECTION}: the controller may elect b2 by itself at any moment" in (
         judgement(found, FEED[1]).reasons
     )
 

@@ -81,8 +81,8 @@ class Behind:
         entry = {"topic": TOPIC, "partitions": [one.partition for one in partitions]}
         path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
         command = ["unclean-recovery", "--automated-recovery", "--path-to-json-file", path]
-        phrase = f"{len(partitions)} partitions lose 0"
-        return self.run(*command, "--write", "--consent", phrase, *more)
+        phrase = f"{len(partitions)} partitions lose 0 and abandon b3"
+        return self.run(*command, "--gone", 3, "--write", "--consent", phrase, *more)
 
     def leaders(self, partitions: list[TopicPartition]) -> set[int | None]:
         states = {one.partition: one.leader for one in self.lab.cluster.partitions(TOPIC)}
@@ -238,7 +238,7 @@ def test_a_leader_designated_by_hand_is_the_one_elected(
     path.write_text(json.dumps({"partitions": [entry]}), encoding="utf-8")
     command = ["leader-election", "--election-type", "designated", "--path-to-json-file", path]
     with behind(lab, tmp_path) as brokers:
-        ended = brokers.run(*command, "--write", "--consent", f"{partition} lose 1")
+        ended = brokers.run(*command, "--write", "--consent", f"{partition} lose 1 and abandon b3")
         assert ended.code == 0, ended.err
         assert brokers.leaders([partition]) == {2}
         assert set(brokers.asked(ELECT_LEADERS)) == {3}

@@ -72,7 +72,7 @@ def test_r01_an_empty_member_of_the_isr_that_is_live_bars_the_reorder(
 
 
 def test_r02_it_is_an_alarm_here_too(found: Triage) -> None:
-    assert summarize(found.assessments).alarm == "BOMB on 3: stop b4 within 300 s."
+    assert summarize(found.assessments).alarm == "FIRST stop b4 NOW: BOMB on 3."
 
 
 def test_r08_written_epochs_are_read_and_rank_here_too(found: Triage) -> None:

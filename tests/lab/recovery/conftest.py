@@ -15,7 +15,7 @@ from tests.lab.scenarios.damaged import Damaged, damaged
 
 VERSIONS = ("4.3.1", pytest.param("3.9.2", marks=pytest.mark.slow))
 SCENARIOS = ("stale-replicas", "diverged", "many")
-EVENTS = 48
+EVENTS = 112
 DURATION = 5.0
 
 

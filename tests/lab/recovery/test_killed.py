@@ -74,7 +74,8 @@ class Interrupted:
             *addresses,
             "--automated-recovery",
             "--write",
-            f"--consent={len(self._partitions)} partitions lose 0",
+            "--gone=3",
+            f"--consent={len(self._partitions)} partitions lose 0 and abandon b3",
             f"--path-to-json-file={self._named}",
         ]
 
@@ -83,7 +84,7 @@ class Interrupted:
         driver = [sys.executable, "-m", "tests.lab.recovery.killed_at", kind, step, str(number)]
         done = subprocess.run(
             [*driver, *self.arguments(watched)],
-            env=self._environment(),
+            env=self.environment(),
             capture_output=True,
             text=True,
             timeout=PROGRAM_SECONDS,
@@ -104,7 +105,7 @@ class Interrupted:
         with (self._folder / "stderr").open("w+") as said:
             process = subprocess.Popen(
                 [str(program), *self.arguments(watched)],
-                env=self._environment(),
+                env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -131,7 +132,7 @@ class Interrupted:
     def _state_folder(self) -> Path:
         return self._folder / "killed" / "breakglass"
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         return {**os.environ, "XDG_STATE_HOME": str(self._folder / "killed")}
 
     def _wait_announced(self, step: str, process: subprocess.Popen[bytes]) -> None:

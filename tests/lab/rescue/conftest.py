@@ -40,16 +40,17 @@ PAYMENTS = TopicPartition("payments", 0)
 REFUNDS = TopicPartition("refunds", 0)
 AGED = TopicPartition("aged", 0)
 BY_PLAN = (TopicPartition("by-plan", 0), TopicPartition("by-plan", 1))
+BY_LOG = (TopicPartition("by-log", 0), TopicPartition("by-log", 1))
 FULL = TopicPartition("full", 0)
 SAFE = TopicPartition("full", 1)
 WITHOUT = TopicPartition("without", 0)
-PLAIN = (*BY_PLAN, FULL, SAFE, WITHOUT)
+PLAIN = (*BY_PLAN, *BY_LOG, FULL, SAFE, WITHOUT)
 
 
 def _script(stage: Stage) -> Script:
     transactions = int(SMALL["transaction.state.log.num.partitions"])
     stage.create("__transaction_state", [(COORDINATOR,)] * transactions)
-    for topic in ("by-plan", "full"):
+    for topic in ("by-plan", "by-log", "full"):
         stage.create(topic, [(3, 1, 2)] * 2)
     for topic in ("without", "payments", "refunds", "aged"):
         stage.create(topic, [(3, 1, 2)])

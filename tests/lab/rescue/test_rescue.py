@@ -120,7 +120,7 @@ def test_exactly_the_records_that_the_election_cuts_off_are_saved_and_outlive_it
     recovery = ("unclean-recovery", "--automated-recovery", "--path-to-json-file", named)
     ended, phrases = agreeing(lab.cluster, *recovery, "--rescue-to", tmp_path / "saved")
     assert ended.code == 0, ended.err
-    assert phrases == ["ledger-0 lose 50"]
+    assert phrases == ["ledger-0 lose 50 and abandon b3"]
     path = only_place(lab.cluster, LEDGER)
     assert path.is_relative_to(tmp_path / "saved")
     assert f"ledger-0  rescued 50 records of b2: {path}" in ended.said

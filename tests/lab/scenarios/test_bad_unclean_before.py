@@ -40,7 +40,7 @@ def test_r09_committed_records_are_on_both_sides(lab: Damaged) -> None:
     truth = lab.truth_of(BALANCES)
     assert truth.choice(2) == Choice(2, committed=90, uncommitted=0, unread=2, acked=92)
     assert truth.choice(1) == Choice(1, committed=3, uncommitted=0, unread=2, acked=5)
-    assert (truth.expectation.verdict, truth.expectation.designee) == (Verdict.FORK, None)
+    assert (truth.expectation.if_gone, truth.expectation.designee) == (Verdict.FORK, None)
 
 
 def test_the_high_watermark_that_proves_it_outlived_the_kill(lab: Damaged) -> None:

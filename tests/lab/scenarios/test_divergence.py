@@ -140,7 +140,10 @@ async def test_the_screen_shows_the_divergence_of_real_brokers(
         console.post_message(DiffAsked(LEDGER))
         await until(
             pilot,
-            lambda: "Then ! 25 differ, < 0 only on b1, > 25 only on b2." in text(console),
+            lambda: (
+                "Then ! 25 offsets hold different records, < 0 only on b1, > 25 only on b2."
+                in text(console)
+            ),
             "the totals",
         )
         assert "── diverge at 100: b1 in epoch 2, b2 in epoch 1 ──" in text(console)

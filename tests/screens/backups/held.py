@@ -37,7 +37,7 @@ def partition(number: int, records: int = 1_000, **changes: object) -> Partition
         records=records,
         bytes=records * 1_100,
         segments=2,
-        pruned=0,
+        damage=(),
         gaps={},
     )
     return replace(whole, **changes)  # type: ignore[arg-type]

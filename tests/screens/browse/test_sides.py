@@ -43,9 +43,13 @@ async def to(pilot: Pilot[Any], offset: int) -> None:
 
 async def test_all_differences_are_counted_and_led_to(tmp_path: Path) -> None:
     async with comparing(tmp_path) as pilot:
-        await until(pilot, shows(pilot, "! 2 differ, < 1 only in A, > 10 only in B."), "the totals")
+        await until(
+            pilot,
+            shows(pilot, "! 2 offsets hold different records, < 1 only in A, > 10 only in B."),
+            "the totals",
+        )
         for offset, words in (
-            (100, "offset 100: different in value"),
+            (100, "offset 100: different in value (v)"),
             (150, "offset 150: only in A"),
             (300, "offset 300: only in B"),
         ):
@@ -60,7 +64,7 @@ async def test_all_differences_are_counted_and_led_to(tmp_path: Path) -> None:
 
 async def test_the_map_shows_where_they_differ(tmp_path: Path) -> None:
     async with comparing(tmp_path) as pilot:
-        await until(pilot, shows(pilot, "2 differ"), "the totals")
+        await until(pilot, shows(pilot, "! 2 offsets hold"), "the totals")
         line = next(one for one in lines(pilot.app) if one.count("─") > 50)
         assert line.index("!") < line.index("<") < line.index(">")
         assert abs(line.index("!") - 120 * 100 / 310) < 4
@@ -91,7 +95,7 @@ async def test_counting_can_be_given_up_and_begun_again(
     async with comparing(tmp_path) as pilot:
         assert "Not counted yet: c counts." in told(pilot)
         await pilot.press("c", "c")
-        await until(pilot, shows(pilot, "2 differ"), "the totals")
+        await until(pilot, shows(pilot, "! 2 offsets hold"), "the totals")
 
 
 async def test_kinds_of_sources_can_be_mixed(tmp_path: Path) -> None:

@@ -42,9 +42,10 @@ async def test_it_opens_where_the_best_and_the_one_that_loses_most_part() -> Non
         assert "b1 best 0..125 epochs 0 2" in told
         assert "── diverge at 100: b1 in epoch 2, b2 in epoch 1 ──" in told
         assert (
-            "Same up to 100, by epochs. Then ! 25 differ, < 0 only on b1, > 25 only on b2." in told
+            "Same up to 100, by epochs. Then ! 25 offsets hold different records, < 0 only on b1, "
+            "> 25 only on b2." in told
         )
-        assert "offset 100: different in epoch, value" in told
+        assert "offset 100: different in epoch (e), value (v)" in told
 
 
 async def test_each_line_has_its_sign_its_fields_and_both_sides() -> None:
@@ -150,7 +151,11 @@ async def test_what_was_not_read_is_counted_on_request() -> None:
         assert "Then nothing is counted yet: c counts." in shown.told
         await shown.press("c")
         await shown.until(
-            lambda: "! 10 differ, < 0 only on b1, > 290 only on b2" in shown.told, "totals"
+            lambda: (
+                "! 10 offsets hold different records, < 0 only on b1, > 290 only on b2"
+                in shown.told
+            ),
+            "totals",
         )
 
 
@@ -279,12 +284,12 @@ async def test_damage_is_shown_in_its_place_and_the_rest_goes_on() -> None:
 
 async def test_totals_that_were_known_stay_when_a_broker_stops_answering() -> None:
     async with opened() as shown:
-        await shown.until(lambda: "! 25 differ" in shown.told, "the totals")
+        await shown.until(lambda: "! 25 offsets hold different records" in shown.told, "the totals")
         gone = Unreadable(0, 150, "b2 did not answer in time: check it")
         shown.replicas.logs = {**LEDGER_LOGS, 2: [gone]}
         await shown.press("c")
         await shown.until(lambda: "the totals are those of before" in shown.told, "the warning")
-        assert "! 25 differ" in shown.told
+        assert "! 25 offsets hold different records" in shown.told
         shown.replicas.logs = LEDGER_LOGS
         await shown.press("c")
         await shown.until(lambda: "the totals are those" not in shown.told, "whole again")

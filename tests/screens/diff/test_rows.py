@@ -83,7 +83,10 @@ def test_a_summary_says_what_the_epochs_prove_and_what_was_counted() -> None:
     totals = Totals()
     for one in compare(entries(98, 101), entries(99, 103, b"x")).pairs(98, 103, Reading()):
         totals.add(one)
-    assert totals_text(pair, totals) == "Then ! 2 differ, < 1 only on b1, > 2 only on b2."
+    assert (
+        totals_text(pair, totals)
+        == "Then ! 2 offsets hold different records, < 1 only on b1, > 2 only on b2."
+    )
     totals.kinds[Kind.EQUAL], totals.kinds[Kind.UNREAD] = 1_000, 3
     assert totals_text(pair, totals).endswith(", = 1,000 the same, ? 3 not known.")
 
@@ -118,7 +121,7 @@ def test_a_line_is_said_in_words() -> None:
     pairs = list(compare(left, right).pairs(0, 9, Reading()))
     assert letters(pairs[0]) == "ev"
     assert [about(pair, facing()) for pair in pairs] == [
-        "offset 0: different in epoch, value",
+        "offset 0: different in epoch (e), value (v)",
         "offset 1: the same on both",
         "offset 2: only on b1",
         "b1 cannot be read from 3 to 5: its CRC differs",

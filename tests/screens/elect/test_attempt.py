@@ -73,3 +73,16 @@ def test_what_is_asked_for_later_is_counted_before_it_is_shown(electing: Electin
     counted = vars(frozen.subject)
     assert {"groups", "unread", "rescue", "known_loss", "why_alone"} <= counted.keys()
     assert len(frozen.rows) == 3
+
+
+def test_leaders_that_were_agreed_to_are_told_to_the_watch_before_any_is_elected(
+    electing: Electing,
+) -> None:
+    electing.session.offline(count=3)
+    messages: list[Message] = []
+    attempt = attempt_on(electing, messages, OutcomesTold)
+    subject = carried_out(attempt, messages)
+    watch = attempt.context.watch
+    assert isinstance(watch, CannedWatch)
+    assert watch.agreed_to == {one.partition: one.target.designee for one in subject.wanted}
+    assert watch.agreed_to

@@ -31,7 +31,7 @@ async def test_no_phrase_is_taken_while_something_is_being_left_out(
 ) -> None:
     electing.session.offline(count=3)
     async with electing.asked() as screen:
-        await screen.press("down", "ctrl+x", *"3 partitions lose 0", "enter")
+        await screen.press("down", "ctrl+x", *"3 partitions lose 0 and abandon b3", "enter")
         assert screen.phase is Phase.REVIEW
         counted.set()
         await screen.shows("To go on type: 2 partitions lose 0")
@@ -59,7 +59,7 @@ async def test_it_stays_out_when_everything_is_read_anew(electing: Electing) -> 
         await screen.press("ctrl+r")
         await screen.until(lambda: screen.page._attempt.number > attempt, "another reading")
         await screen.comes_to(Phase.REVIEW)
-        assert screen.phrase == "2 partitions lose 0"
+        assert screen.phrase == "2 partitions lose 0 and abandon b3"
         await screen.agree()
         await screen.comes_to(Phase.DONE)
     led = [one.leader for one in electing.cluster.story.states.values()]

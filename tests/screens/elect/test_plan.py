@@ -54,7 +54,7 @@ async def test_a_leader_chosen_by_hand_is_elected_at_its_price(electing: Electin
     plan = set_leader(plan_of(electing), partition, 2)
     async with electing.asked(plan=plan) as screen:
         await screen.shows("Elect b2 for orders-0: loses 30 records")
-        assert screen.phrase == "orders-0 lose 30"
+        assert screen.phrase == "orders-0 lose 30 and abandon b3"
 
 
 async def test_a_plan_of_another_cluster_is_refused(electing: Electing) -> None:

@@ -16,7 +16,7 @@ from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.remains import Remains
 from tests.screens.elect.conftest import Electing
 
-PHRASE = "2 partitions lose 0"
+PHRASE = "2 partitions lose 0 and abandon b3"
 
 
 class Killed(BaseException):
@@ -153,7 +153,7 @@ async def test_a_journal_that_cannot_be_read_is_told(electing: Electing, tmp_pat
 async def test_nothing_is_left_of_a_journal_that_is_done(electing: Electing) -> None:
     session = electing.session
     session.offline()
-    session.election(session.wanted()).run(["orders-0 lose 0"], session.told.append)
+    session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"], session.told.append)
     (journal,) = session.journals()
     async with electing.resumed(journal.path) as screen:
         await screen.shows("Nothing is left that could be elected.")

@@ -13,8 +13,11 @@ from services.incident.incident import Incident
 from services.incident.row import Row
 from services.model import TopicPartition
 from services.recovery.judgement.circumstances import Circumstances
+from tests.incidents import every_verdict
 from tests.screens.consoles import watch_of
+from tests.screens.drawing import Look
 from tests.screens.elect.conftest import Electing
+from tests.screens.elect.test_looks import opened
 from tests.screens.turns import lines
 
 
@@ -23,10 +26,10 @@ async def test_targets_price_and_evidence_are_shown_and_cancel_is_focused(
 ) -> None:
     (partition,) = electing.session.offline()
     async with electing.asked(partition) as screen:
-        await screen.shows("Elect b1 for orders-0: loses 0 records, unread >= 0.")
+        await screen.shows("Elect b1 for orders-0: loses 0 records, b3 unread.")
         await screen.shows("To go on type: orders-0 lose 0")
         await screen.shows("b1 stale 0 to 100 HW 100 epochs 0 is elected")
-        await screen.shows("b2 stale 0 to 70 HW 70 epochs 0 loses nothing")
+        await screen.shows("b2 stale 0 to 70 HW 70 epochs 0 adds nothing to b1")
         assert isinstance(screen.console.focused, Cancel)
         assert "> [ Cancel ]" in screen.text
 
@@ -131,7 +134,7 @@ async def test_read_only_shows_everything_and_says_how_to_begin_again(electing: 
         )
         await screen.shows("> [ Back ]")
         assert not screen.page.query_one(ConsentField).display
-        await screen.press("tab", *"2 partitions lose 0", "enter")
+        await screen.press("tab", *"2 partitions lose 0 and abandon b3", "enter")
         await screen.press("enter")
     assert (electing.steps, electing.session.journals()) == ([], [])
 
@@ -225,7 +228,7 @@ async def test_hostile_names_are_inert(electing: Electing) -> None:
     async with electing.asked() as screen:
         await screen.shows("x\\x1b[31m[red]y\\u202e-0 lose 0")
         assert "\x1b" not in screen.text
-        await screen.press("tab", *"x\\x1b[31m[red]y\\u202e-0 lose 0", "enter")
+        await screen.press("tab", *"x\\x1b[31m[red]y\\u202e-0 lose 0 and abandon b3", "enter")
         await screen.comes_to(Phase.DONE)
     assert electing.session.leaders() == {1}
 
@@ -261,3 +264,43 @@ async def test_partitions_of_one_cluster_are_never_elected_in_another(
     async with electing.asked(console=console) as screen:
         await screen.shows("these addresses lead to cluster fake-cluster now, and prod-eu-1 was")
         assert screen.page.state.next_asked is None
+
+
+async def test_a_terminal_too_small_to_show_what_is_elected_is_asked_for_no_phrase(
+    electing: Electing,
+) -> None:
+    electing.session.offline()
+    async with electing.asked(size=(40, 10)) as screen:
+        phrase = screen.phrase
+        await screen.shows("too small to show what is elected: enlarge it to 80x24")
+        assert phrase not in screen.text
+        await screen.press(*"orders")
+        assert "rders" not in screen.text.replace("orders-0", "")
+        await screen.pilot.resize_terminal(80, 24)
+        await screen.shows(phrase)
+        await screen.type_phrase()
+        await screen.pilot.resize_terminal(40, 10)
+        await screen.shows("too small")
+        await screen.press("tab", "enter")
+        assert electing.steps == []
+
+
+@pytest.mark.usefixtures("bare_pages")
+@pytest.mark.parametrize("width", [40, 50, 60, 80])
+async def test_in_every_size_a_phrase_is_asked_for_only_beside_who_is_elected(width: int) -> None:
+    asked = set()
+    look = Look("breakglass-dark", (width, 24))
+    async with opened(every_verdict(), look) as screen:
+        for height in range(9, 25):
+            await screen.pilot.resize_terminal(width, height)
+            await screen.settles()
+            if screen.page.phrase is None:
+                assert "too small to show what is elected" in screen.text
+                continue
+            asked.add(height)
+            assert screen.page.phrase in screen.text
+            shown = lines(screen.console)
+            header = next(place for place, line in enumerate(shown) if "  Elect  " in line)
+            assert shown[header + 1].startswith(">")
+            assert " b1 " in shown[header + 1]
+    assert asked == set(range(min(asked), 25))

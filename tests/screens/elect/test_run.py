@@ -64,11 +64,15 @@ async def test_the_typed_phrase_elects_and_the_ladder_is_told(electing: Electing
         await screen.shows("■■■■· writable")
         await screen.shows("b1 leads in epoch 6; acks=all is taken")
         await screen.shows("Journal: ")
+        await screen.shows(
+            "Do not start b3 before its log folder is copied: breakglass rescue --from log:DIR "
+            "(3 partitions would be cut)."
+        )
     assert electing.session.leaders() == {1}
     (journal,) = electing.session.journals()
     assert journal.result == "succeeded"
     assert journal.consent is not None
-    assert journal.consent.payload["phrase"] == "3 partitions lose 0"
+    assert journal.consent.payload["phrase"] == "3 partitions lose 0 and abandon b3"
 
 
 async def test_an_election_takes_twelve_keys_at_most_beside_the_phrase(electing: Electing) -> None:
@@ -135,7 +139,7 @@ async def test_evidence_that_changed_since_is_refused_and_told(electing: Electin
         await screen.shows("orders-1: the log end of b2 was 70 and is 130")
         assert (electing.steps, electing.session.journals()) == ([], [])
         await screen.shows("> [ Cancel ]")
-        assert screen.phrase == "2 partitions lose 30"
+        assert screen.phrase == "2 partitions lose 30 and abandon b3"
         await elected(screen)
     assert electing.session.leaders() == {1}
 
@@ -199,7 +203,7 @@ async def test_s_stops_after_the_batch_and_r_takes_the_journal_up(electing: Elec
         await screen.until(lambda: isinstance(screen.page, ResumeScreen), "the resume")
         await screen.comes_to(Phase.REVIEW)
         await screen.shows("interrupted")
-        assert screen.phrase == "2 partitions lose 0"
+        assert screen.phrase == "2 partitions lose 0 and abandon b3"
         await elected(screen)
     assert electing.session.leaders() == {1}
     (journal,) = electing.session.journals()
@@ -410,7 +414,7 @@ async def test_what_is_cut_off_is_saved_first(electing: Electing) -> None:
     serve_records(electing, 2, partition, 150)
     async with electing.asked() as screen:
         await screen.shows("Rescue first: on: 50 records")
-        assert screen.phrase == "orders-0 lose 50"
+        assert screen.phrase == "orders-0 lose 50 and abandon b3"
         await elected(screen)
         await screen.shows("Rescued 50 records, to be read with: breakglass backup cat")
     assert any((electing.session.state / "rescue").rglob("b2/orders"))

@@ -51,10 +51,10 @@ def outcome(result: Result, reason: str = "", rung: Rung | None = None, **more: 
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [
-        ((LOSS,), "Elect b1 for orders-3: loses 50 records, unread ?."),
-        ((SAFE, LOSS), "Elect 2 partitions: loses 50 records, unread ?."),
-        ((UNPROVEN,), "Elect b1 for orders-6: loses unknown, unread 0."),
-        ((UNPROVEN, LOSS), "Elect 2 partitions: loses 50 records, and unknown for 1, unread >= 0."),
+        ((LOSS,), "Elect b1 for orders-3: loses 50 records, b3 unread."),
+        ((SAFE, LOSS), "Elect 2 partitions: loses 50 records, b3 unread."),
+        ((UNPROVEN,), "Elect b1 for orders-6: loses unknown, nothing unread."),
+        ((UNPROVEN, LOSS), "Elect 2 partitions: loses 50 records, and unknown for 1, b3 unread."),
         ((), "Nothing is left that could be elected."),
     ],
 )
@@ -65,9 +65,9 @@ def test_the_headline_tells_known_and_unknown_apart(
 
 
 def test_a_start_that_spares_elections_is_told_by_its_number() -> None:
-    assert list(wording.spared(about(WAITING))) == ["It needs no election if you start b3."]
+    assert list(wording.spared(about(WAITING))) == ["It needs no election if you start b5."]
     assert list(wording.spared(about(WAITING, SAFE))) == [
-        "1 of them needs no election if you start b3."
+        "1 of them needs no election if you start b5."
     ]
 
 
@@ -114,15 +114,20 @@ def test_the_evidence_names_the_designee_first_and_what_each_other_loses() -> No
         (outcome(Result.NOT_ATTEMPTED, "stopped"), "- not attempted"),
         (outcome(Result.ELECTED_ANOTHER, "stop b1", leader=2), "x b2 was elected"),
         (outcome(Result.UNDONE), "✓ undone"),
+        (outcome(Result.REORDERED, "no election", order_restored=False), "! reordered only"),
     ],
 )
 def test_each_end_has_a_sign_and_a_word(one: Outcome, expected: str) -> None:
     assert standing_of(one).text == expected
 
 
-def test_an_order_that_was_not_put_back_is_told() -> None:
-    told = standing_of(outcome(Result.ELECTED, rung=Rung.WRITABLE, order_restored=False))
-    assert told.reason.endswith("was not put back: resume the journal")
+@pytest.mark.parametrize("result", [one for one in Result if one is not Result.REORDERED])
+def test_an_order_that_was_not_put_back_is_told_of_every_outcome(result: Result) -> None:
+    rung = Rung.WRITABLE if result is Result.ELECTED else None
+    left = outcome(result, "why", rung=rung, order_restored=False)
+    assert standing_of(left).reason.endswith("was not put back: resume the journal")
+    told = list(wording.what_next(ended(left), Aftermath((), ())))
+    assert "The order of 1 partition was not put back: r takes the journal up again." in told
 
 
 def test_progress_is_told_step_by_step() -> None:
@@ -164,6 +169,11 @@ def test_a_stopped_run_is_not_called_done() -> None:
         (outcome(Result.FAILED, "broker error"), "1 partition failed: orders-0: broker error."),
         (outcome(Result.REFUSED, "b1 is fenced"), "refused by a guard: orders-0: b1 is fenced."),
         (outcome(Result.NOT_ATTEMPTED), "r takes the journal up again."),
+        (
+            outcome(Result.REORDERED, "no election", order_restored=False),
+            "1 partition reordered and not elected: r takes the journal up again, and elects or "
+            "puts the order back.",
+        ),
         (outcome(Result.ELECTED_ANOTHER, "stop b1 now"), "orders-0: stop b1 now."),
     ],
 )

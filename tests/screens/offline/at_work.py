@@ -54,7 +54,7 @@ def names(console: BreakglassApp) -> Iterator[str]:
 
 def under_cursor(console: BreakglassApp) -> str:
     """The line the cursor is on."""
-    return next(line for line in lines(console) if line.startswith((">", "+")))
+    return next(line for line in lines(console) if line.startswith(">"))
 
 
 class Asked:

@@ -20,6 +20,7 @@ from tests.incidents import (
     diverged_incident,
     every_verdict,
     hostile_names,
+    incident_of,
     many_offline,
     nothing_offline,
     unread,
@@ -45,6 +46,8 @@ from tests.screens.plan.desks import (
     view_of,
 )
 from tests.screens.turns import lines, text, until
+from tests.unit.recovery.replicas import log, offline, silent
+from themes.roles import Role, role_style
 
 
 async def test_without_a_plan_it_says_how_to_get_one_and_every_edit_is_off() -> None:
@@ -63,7 +66,7 @@ async def test_p_makes_a_plan_of_all_that_is_offline() -> None:
     console = plan_console(every_verdict())
     async with console.run_test(size=(80, 24)) as pilot:
         await made(pilot, console)
-        await shows(pilot, console, "elects 7 partitions, loses ~490, unread >= 100; leaves out 6")
+        await shows(pilot, console, "elects 7 partitions, loses ~490, b3 unread (at least 100);")
         await shows(pilot, console, view_of(console).spoken)
         assert len(view_of(console).rows) == 13
         await shows(pilot, console, "LOSS     ledger-3              b1      b1       50")
@@ -124,7 +127,7 @@ async def test_a_leader_is_chosen_from_the_candidates_and_the_loss_before_and_af
         assert leaders(console)["ledger-3"] == 2
         assert view_of(console).draft.plan.records[LEDGER_3].chosen_by is ChosenBy.HAND
         assert view_of(console).spoken != before
-        await shows(pilot, console, ">LOSS     ledger-3              ≠b2     b1       25")
+        await shows(pilot, console, "> LOSS     ledger-3              ≠b2     b1       25")
 
 
 async def test_a_replica_that_cannot_lead_is_refused_with_the_reason() -> None:
@@ -139,6 +142,28 @@ async def test_a_replica_that_cannot_lead_is_refused_with_the_reason() -> None:
         await pilot.press("escape")
         await no_dialog(pilot, console)
         assert leaders(console)["ledger-3"] == 1
+
+
+async def test_a_choice_that_wipes_the_others_is_called_that_in_the_colour_of_losses() -> None:
+    emptied = offline(log(1, (0, 125)), log(2), silent(3), topic="ledger", number=3)
+    console = plan_console(incident_of(emptied))
+    async with console.run_test(size=(80, 24)) as pilot:
+        await made(pilot, console)
+        await pilot.press("l")
+        await dialog(pilot, console, LeaderDialog)
+        row = next(line for line in lines(console) if " b2 " in line)
+        assert "DESTROYS 125" in row
+        await pilot.press("down")
+        await shows(pilot, console, "b2 is EMPTY: electing it DESTROYS 125.")
+        drawn = [
+            segment.style
+            for strip in console.screen._compositor.render_strips()
+            for segment in strip
+            if "DESTROYS" in segment.text
+        ]
+        lost = role_style(console, Role.LOST).color
+        assert len(drawn) == 2
+        assert all(style is not None and style.color == lost for style in drawn)
 
 
 async def test_choosing_who_is_elected_already_changes_nothing() -> None:
@@ -266,7 +291,7 @@ async def test_brokers_are_never_elected_and_several_can_be_named() -> None:
         await made(pilot, console)
         await rule(pilot, console, 3)
         await dialog(pilot, console, BrokersDialog)
-        await shows(pilot, console, ">b1      b               6")
+        await shows(pilot, console, "> b1      b               6")
         await pilot.press("space", "space", "enter")
         await no_dialog(pilot, console)
         await told(pilot, console, "never b1, b2: 7 partitions; elects 7 -> 0")

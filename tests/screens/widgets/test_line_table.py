@@ -103,13 +103,13 @@ async def test_the_row_under_the_cursor_is_in_sight_in_a_smaller_terminal() -> N
         assert any(line.startswith(f">orders-{app.table.current} ") for line in lines(app))
 
 
-async def test_a_marked_row_is_told_apart_by_a_sign() -> None:
+async def test_the_cursor_and_a_mark_are_both_seen_on_one_row() -> None:
     app = Tables(range(5))
     async with app.run_test(size=(80, 10)) as pilot:
         app.table.set_marked({0, 3})
         await pilot.pause()
-        signs = [line[:1] for line in lines(app)[1:6]]
-        assert signs == ["+", " ", " ", "*", " "]
+        signs = [line[:2] for line in lines(app)[1:6]]
+        assert signs == [">*", "  ", "  ", " *", "  "]
 
 
 async def test_numbers_stand_to_the_right_of_their_column(ten_rows: Tables) -> None:
@@ -167,3 +167,29 @@ async def test_a_hundred_thousand_rows_are_taken_and_walked_without_a_pause() ->
         assert time.process_time() - began < 0.05
         await pilot.press("end")
         assert app.table.current == HUNDRED_THOUSAND - 1
+
+
+async def test_why_a_table_is_empty_is_folded_and_not_cut() -> None:
+    app = Tables([])
+    async with app.run_test(size=(14, 6)) as pilot:
+        await pilot.pause()
+        assert lines(app)[1:3] == [" Nothing is", " offline."]
+
+
+async def test_a_table_that_marks_nothing_wastes_no_column_on_marks(ten_rows: Tables) -> None:
+    async with ten_rows.run_test(size=(80, 8)) as pilot:
+        await pilot.pause()
+        assert lines(ten_rows)[1].startswith(">orders-0")
+
+
+@pytest.mark.parametrize(("width", "seen"), [(60, "Partition LEO Newest"), (32, "Partition LEO")])
+async def test_a_column_that_yields_is_left_out_before_another_is_cut(
+    width: int, seen: str
+) -> None:
+    yields = LineColumn[int]("Newest", lambda row: Cell("10:45:12"), yields=1)
+    name = LineColumn[int]("Partition", lambda row: Cell(f"orders-{row}-of-many"), shrinks=True)
+    app = Tables(range(10), (name, yields, LineColumn[int]("LEO", lambda row: Cell("1" * 12))))
+    async with app.run_test(size=(width, 8)) as pilot:
+        await pilot.pause()
+        assert sorted(lines(app)[0].split()) == sorted(seen.split())
+        assert "1" * 12 in lines(app)[1]

@@ -104,6 +104,12 @@ def test_without_a_command_the_console_opens_which_needs_a_terminal(
     assert "breakglass triage --json" in ended.err
 
 
+def test_a_theme_that_is_none_is_refused_off_a_terminal_too() -> None:
+    ended = breakglass("console", "--theme", "foo")
+    assert ended.code == 2
+    assert "no theme is called 'foo': choose one of breakglass-dark" in ended.err
+
+
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda one: one.name)
 def test_every_listed_command_is_there_with_the_settings_all_share(entry: Entry) -> None:
     command = Deferred(entry).load()

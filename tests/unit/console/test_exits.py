@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -107,6 +108,40 @@ def test_a_run_that_returns_is_done() -> None:
 
 def test_an_interrupt_ends_with_130() -> None:
     assert guarded(raising(KeyboardInterrupt())) == 130
+
+
+SIGNALLED = """
+import os, signal, sys, typer
+from console.exits import run_app
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if sys.argv[1] == "ignored":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+app = typer.Typer()
+
+@app.command()
+def wait(how: str, number: int) -> None:
+    os.kill(os.getpid(), number)
+    print("went on")
+
+sys.exit(run_app(app, "test"))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_signal_ends_a_command_with_130(number: signal.Signals) -> None:
+    ended = signalled("heeded", number)
+    assert (ended.returncode, ended.stdout) == (130, "")
+
+
+def test_a_lost_terminal_that_is_ignored_ends_nothing() -> None:
+    ended = signalled("ignored", signal.SIGHUP)
+    assert (ended.returncode, ended.stdout) == (0, "went on\n")
+
+
+def signalled(how: str, number: signal.Signals) -> subprocess.CompletedProcess[str]:
+    """What becomes of a command that gets a signal."""
+    command = [sys.executable, "-c", SIGNALLED, how, str(int(number))]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 @pytest.mark.parametrize(("said", "code"), [(None, 0), (0, 0), (1, 1), (4, 4), ("gone", 1)])

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from console.option_values import duration_ms, moment_ms, names_in, pairs_in
+from console.option_values import (
+    broker_ids,
+    duration_ms,
+    moment_ms,
+    names_in,
+    pairs_in,
+    spread,
+)
 from services.errors import UsageError
 
 
@@ -51,3 +58,35 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
 def test_what_was_not_given_stands_for_nothing() -> None:
     assert duration_ms(None, "--older-than") is None
     assert moment_ms(None, "--until-time") is None
+
+
+@pytest.mark.parametrize(
+    "written", [["4 7"], ["4,7"], ["4", "7"], ["b4, b7"], ["4", "b7,4"], ["4,", "7"]]
+)
+def test_brokers_are_written_with_blanks_with_commas_and_again_and_again(
+    written: list[str],
+) -> None:
+    assert broker_ids(written, "--gone") == (4, 7)
+    assert broker_ids(None, "--gone") == ()
+
+
+@pytest.mark.parametrize("written", [["four"], ["4", "-1"], ["4;7"]])
+def test_what_is_no_broker_is_refused(written: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"--gone .* names no brokers: write their ids, as 4 7"):
+        broker_ids(written, "--gone")
+
+
+@pytest.mark.parametrize(
+    ("line", "spread_out"),
+    [
+        ("--gone 4 7 --json", "--gone 4 --gone 7 --json"),
+        ("--gone b4,2 7 8", "--gone b4,2 --gone 7 --gone 8"),
+        ("--gone=4 7", "--gone=4 --gone 7"),
+        ("--gone 4 --topic 5 6", "--gone 4 --topic 5 6"),
+        ("--gone 4 plan.json 7", "--gone 4 plan.json 7"),
+        ("--topic --gone 4", "--topic --gone 4"),
+        ("4 7", "4 7"),
+    ],
+)
+def test_ids_behind_an_option_are_all_its_own(line: str, spread_out: str) -> None:
+    assert spread(line.split(), "--gone") == spread_out.split()

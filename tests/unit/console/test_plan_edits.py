@@ -22,8 +22,8 @@ def test_set_designates_a_leader_and_says_what_that_loses_before_and_after(tmp_p
     assert ended.code == 0
     assert leaders_in(plan) == {"orders-1": 1, "orders-3": 1}
     assert ended.said[0] == "orders-1: b2 -> b1, loses 0 -> 10"
-    assert ended.said[1].startswith("before: elects 2 partitions, loses 50, unread")
-    assert ended.said[2].startswith("after:  elects 2 partitions, loses 60, unread")
+    assert ended.said[1].startswith("before: elects 2 partitions, loses 50, b3 unread")
+    assert ended.said[2].startswith("after:  elects 2 partitions, loses 60, b3 unread")
     assert ended.out == ""
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeClusterRequest
 
 from services.cluster_lock import ClusterLock
+from services.errors import StorageError
 from services.journal import Journal, JournalView, list_journals
 from services.kafka.election_client import ElectionClient
+from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
+from services.model import TopicPartition
 from services.recovery.plan.file import parse_plan, read_plan
 from services.state_folder import state_folder
 from tests import fake_metadata
+from tests.fake_controller import after, failing
 from tests.fake_metadata import CLUSTER_ID
 from tests.program import breakglass
 from tests.unit.console.fakes import Fakes, fakes
@@ -40,7 +46,7 @@ def plan(broken: Fakes, tmp_path: Path) -> Path:
     return path
 
 
-CONSENT = "3 partitions lose 0"
+CONSENT = "3 partitions lose 0 and abandon b3"
 
 
 def recover(broken: Fakes, plan: Path, *more: object) -> Any:
@@ -96,6 +102,18 @@ def test_make_ends_with_1_when_it_can_recommend_nobody(broken: Fakes) -> None:
     assert "left out: orders-0: FORK: history fork" in ended.err
 
 
+@pytest.mark.parametrize(
+    "gone", [("--gone", 3, 4), ("--gone", "3,4"), ("--gone", "b3 b4"), ("--gone=3", "--gone", 4)]
+)
+def test_make_takes_brokers_that_are_gone_as_the_console_does(
+    broken: Fakes, gone: tuple[object, ...]
+) -> None:
+    broken.offline()
+    made = parse_plan(broken.run("plan", "make", *gone).out, "stdout")
+    assert made.breakglass is not None
+    assert made.breakglass.notes == ("b3 was declared gone", "b4 was declared gone")
+
+
 def test_make_is_done_when_nothing_is_offline(broken: Fakes) -> None:
     ended = broken.run("plan", "make")
     assert ended.code == 0
@@ -111,12 +129,18 @@ def test_recover_tells_the_whole_end_as_one_document(broken: Fakes, plan: Path) 
     assert {one["result"] for one in document["partitions"]} == {"elected"}
     assert document["rescued"] == []
     assert document["groups_past_end"] == []
+    (given_up,) = document["given_up"]
+    assert (given_up["broker"], len(given_up["partitions"])) == (3, 3)
+    assert f"{given_up['advice']}" in ended.said
     assert broken.leaders() == dict.fromkeys(("orders-0", "orders-1", "orders-2"), 1)
 
 
-def test_r19_groups_past_the_end_are_told_before_and_after(broken: Fakes, plan: Path) -> None:
+def test_r19_groups_past_the_end_are_told_before_and_after(broken: Fakes, tmp_path: Path) -> None:
+    broken.offline("orders", 3)
     (first, *_) = broken.cluster.story.states
     broken.cluster.story.groups["billing"] = {first: 130}
+    plan = tmp_path / "plan.json"
+    assert broken.run("plan", "make", "--gone", 3, "--out", plan).code == 0
     before = recover(broken, plan)
     assert before.code == 3
     assert "group billing: committed 130 on orders-0, whose log ends at 100: once" in before.err
@@ -160,7 +184,9 @@ def test_resume_says_what_is_left_and_changes_nothing_without_write(
     assert ended.code == 3
     assert ended.said[-1] == "resuming a recovery changes the cluster: add --write"
     rows = [one.split(maxsplit=2) for one in ended.said if one.startswith("orders-")]
-    assert rows == [[f"orders-{n}", "b1", "elect it at the price of 0"] for n in range(3)]
+    assert rows == [
+        [f"orders-{n}", "b1", "elect it at the price of 0, abandoning b3"] for n in range(3)
+    ]
     assert broken.controller.steps == ["reorder"]
 
 
@@ -303,3 +329,99 @@ def test_prefer_asks_the_cluster_for_the_brokers_of_a_rack(broken: Fakes, tmp_pa
     ended = breakglass("plan", "prefer", plan, "--rack", "garage", *servers)
     assert ended.code == 2
     assert ended.said == ["No broker is in rack garage: the racks are attic, cellar."]
+
+
+def test_the_journals_of_the_cluster_that_is_named_are_shown(broken: Fakes, plan: Path) -> None:
+    assert recover(broken, plan, "--consent", CONSENT).code == 0
+    with Journal.open("another", state_folder()) as newer:
+        newer.note("of another cluster")
+    named = ("--bootstrap-server", broken.cluster.brokers[1].endpoint)
+    for command in ("show", "timeline", "list"):
+        told = breakglass("journal", command, "--json", *named)
+        assert told.code == 0, told.err
+        assert CLUSTER_ID in told.out
+        assert str(newer.path) not in told.out
+    assert breakglass("journal", "show", newer.path.stem, *named).code == 2
+    assert breakglass("journal", "show", "--json").document["journal"] == str(newer.path)
+
+
+def test_a_journal_is_resumed_by_its_name_too(
+    broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at("elect", monkeypatch, broken, plan, "--consent", CONSENT)
+    (interrupted,) = journals()
+    ended = broken.run("recover", "resume", interrupted.path.stem, "--write")
+    assert ended.code == 0, ended.err
+    both = ("--journal", interrupted.path, "another")
+    assert broken.run("recover", "resume", *both, "--write").code == 2
+
+
+def test_what_is_left_ends_with_the_exit_code_and_the_next_command(
+    broken: Fakes, plan: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> NoReturn:
+        raise StorageError("the journal is full")
+
+    announce = Journal.request
+
+    def request(self: Journal, step: str, *more: Any, **details: Any) -> int:
+        return full() if step == "elect" else announce(self, step, *more, **details)
+
+    monkeypatch.setattr(Journal, "request", request)
+    ended = recover(broken, plan, "--consent", CONSENT)
+    (left,) = journals()
+    assert ended.code == 1
+    assert ended.said[-1] == (
+        "exit 1: 2 not attempted, 1 order written, not elected of 3; `breakglass recover resume "
+        f"--journal {left.path} --write` finishes what is left, with --undo it puts orders back"
+    )
+    assert "orders-0  order written, not elected: the journal is full" in ended.err
+    told = breakglass("journal", "show")
+    assert "order written, not elected" in told.out
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_a_signal_stops_ends_with_130_after_the_batch_under_way(
+    broken: Fakes, plan: Path, number: signal.Signals
+) -> None:
+    broken.controller.next(ElectLeadersRequest, after(lambda: os.kill(os.getpid(), number)))
+    ended = recover(broken, plan, "--consent", CONSENT)
+    (left,) = journals()
+    assert (ended.code, left.result) == (130, None)
+    assert ended.said[-1] == (
+        f"exit 130: 2 not attempted of 3; `breakglass recover resume --journal {left.path} "
+        "--write` finishes what is left"
+    )
+
+
+def test_a_lost_terminal_that_nohup_has_ignored_stops_nothing(broken: Fakes, plan: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        hung_up = after(lambda: os.kill(os.getpid(), signal.SIGHUP))
+        broken.controller.next(ElectLeadersRequest, hung_up)
+        assert recover(broken, plan, "--consent", CONSENT).code == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_what_is_whole_says_nothing_of_an_exit(broken: Fakes, plan: Path) -> None:
+    ended = recover(broken, plan, "--consent", CONSENT)
+    assert ended.code == 0
+    assert "exit" not in ended.err
+
+
+def test_an_order_that_is_not_put_back_is_named_with_its_command_and_can_be_resumed(
+    broken: Fakes, plan: Path
+) -> None:
+    through = lambda request, answer: answer(request)  # noqa: E731
+    broken.controller.next(AlterPartitionReassignmentsRequest, through, failing(42))
+    ended = recover(broken, plan, "--consent", CONSENT, "--json")
+    (left,) = journals()
+    assert (ended.code, left.result) == (1, "partly failed")
+    first = ended.document["partitions"][0]
+    assert (first["result"], first["order_restored"]) == ("elected", False)
+    assert "order not put back: `breakglass recover resume --write` does it" in ended.err
+    assert "exit 1: 1 order not put back of 3; `breakglass recover resume --journal" in ended.err
+    again = broken.run("recover", "resume", "--write")
+    assert again.code == 0, again.err
+    assert broken.cluster.story.states[TopicPartition("orders", 0)].assignment == (3, 2, 1)

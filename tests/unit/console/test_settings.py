@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from console.settings import Settings, read_settings
+from services.contents_effort import Effort
 
 
 def written(folder: Path, content: bytes) -> Settings:
@@ -19,10 +20,10 @@ def test_without_a_file_nothing_is_said(tmp_path: Path) -> None:
 def test_every_setting_is_read(tmp_path: Path) -> None:
     content = (
         b'theme = "nord"\nmouse = false\nascii = true\nrefresh-seconds = 5\n'
-        b'backups = ["/mnt/a", "/mnt/b"]\n'
+        b'backups = ["/mnt/a", "/mnt/b"]\nverify-contents = "off"\n'
     )
 
-    settings = Settings("nord", False, True, 5.0, ("/mnt/a", "/mnt/b"))
+    settings = Settings("nord", False, True, 5.0, ("/mnt/a", "/mnt/b"), Effort.OFF)
     assert written(tmp_path, content) == settings
 
 
@@ -41,7 +42,7 @@ def test_a_setting_that_cannot_be_used_leaves_the_others(tmp_path: Path) -> None
     assert settings.problems == (
         "The setting 'mouse' in console.toml is not used: it is neither true nor false.",
         "The setting 'mouze' in console.toml is not used: "
-        "there are only theme, mouse, ascii, refresh-seconds, backups.",
+        "there are only theme, mouse, ascii, refresh-seconds, backups, verify-contents.",
     )
 
 

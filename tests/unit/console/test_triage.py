@@ -46,3 +46,18 @@ def test_partitions_that_fared_alike_are_one_row_unless_each_is_wanted(broken: F
     assert [name for row in rows for name in row.split() if "orders" in name] == [
         f"orders-{number}" for number in range(5)
     ]
+
+
+def test_nothing_is_said_to_be_switched_off_that_was_not(broken: Fakes) -> None:
+    assert "switched off" not in broken.run("triage").err
+    assert "stock requests: switched off by --native-rpc off" in (
+        broken.run("triage", "--native-rpc", "off").err
+    )
+
+
+def test_a_choice_of_requests_that_is_none_is_refused_where_nothing_is_offline_too(
+    broken: Fakes,
+) -> None:
+    ended = broken.run("triage", "--native-rpc", "foo")
+    assert ended.code == 2
+    assert "--native-rpc takes auto, off, or the api key" in ended.err

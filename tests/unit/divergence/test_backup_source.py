@@ -78,12 +78,12 @@ def test_a_segment_that_is_gone_is_damage_and_the_rest_is_there(tmp_path: Path, 
         assert (unread[0].offset, unread[-1].end) == (first, last)
 
 
-def test_segments_that_were_pruned_are_no_damage(tmp_path: Path) -> None:
+def test_an_oldest_segment_that_is_gone_is_damage(tmp_path: Path) -> None:
     topic = back_up(tmp_path, run(0, 100), max_segment_bytes=1_000)
     first, *_ = segments(topic)
     start = opened(topic).stretches[1].start_offset
     (topic / records_name(first)).unlink()
-    assert (damages(told(topic)), offsets(told(topic))[0]) == ([], start)
+    assert (damages(told(topic)), offsets(told(topic))[0]) == ([(0, start)], start)
 
 
 @with_folders
@@ -129,15 +129,16 @@ def test_a_damaged_record_is_told_alone_where_there_is_an_index(tmp_path: Path) 
     assert RECORDS in unread.reason
 
 
-def test_without_an_index_damage_reaches_to_the_next_segment(tmp_path: Path) -> None:
+def test_without_an_index_a_damaged_record_is_told_alone_where_some_follow(tmp_path: Path) -> None:
     topic = back_up(tmp_path, run(0, 60), max_segment_bytes=20 * SIZE)
     first, second, *_ = segments(topic)
     start = int(second[-10:])
     (topic / segment_index_name(first)).unlink()
     overwrite(topic / records_name(first), 1 + 5 * SIZE + 20, b"\x7f\xff\xff\xff")
     items = told(topic)
-    assert damages(items) == [(5, start)]
-    assert offsets(items) == [*range(5), *range(start, 60)]
+    assert damages(items) == [(5, 6)]
+    assert start < 60
+    assert offsets(items) == [*range(5), *range(6, 60)]
 
 
 def test_a_segment_that_was_cut_is_told_from_the_cut_on(tmp_path: Path) -> None:

@@ -44,9 +44,3 @@ def test_who_is_to_be_started_and_who_only_reconnected_are_told_apart() -> None:
 def test_what_is_not_read_yet_has_no_outlook() -> None:
     forecast = forecast_of(unread(4).rows)
     assert (forecast.outlooks, forecast.unread) == ((), 4)
-
-
-def test_the_deadline_of_an_outlook_is_that_of_its_nearest_bomb() -> None:
-    incident = incident_of(bomb(0), bomb(1))
-    (only,) = forecast_of(incident.rows).outlooks
-    assert only.deadline_ms == incident.bombs[0].deadline_ms

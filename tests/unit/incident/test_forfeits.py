@@ -61,7 +61,7 @@ def words(incident: Incident) -> str:
 
 
 def test_the_bomb_is_seen_while_it_runs(watched: Watch) -> None:
-    assert words(last(watched)) == "BOMB stop b3"
+    assert words(last(watched)) == "BOMB stop b3 NOW"
 
 
 @pytest.mark.parametrize("everything", [False, True])

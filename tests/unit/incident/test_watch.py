@@ -14,23 +14,24 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsRequest,
     ListGroupsRequest,
 )
-from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 
 from services.connection.settings import ConnectionSettings
+from services.contents_effort import Effort
 from services.errors import Unreachable, WrongCluster
 from services.incident import pending, presence, replicas, watch
 from services.incident.incident import Incident
 from services.incident.row import Row
 from services.incident.watch import Watch
 from services.kafka.cluster import describe_cluster, reassignments
+from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from services.kafka.wire import sender
-from services.model import TopicPartition
+from services.model import Contents, TopicPartition, Unknown
 from services.recovery.evidence import gather
 from services.recovery.judgement.assessment import Verdict
 from services.session import ReadAccess
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster, partitions_of
-from tests.waiting import wait_until
 
 PATIENCE = 10.0
 ORDERS = partitions_of("orders", 4)
@@ -184,10 +185,29 @@ class TestWhatIsReadAgain:
         cluster.story.states[ORDERS[0]] = replace(cluster.story.states[ORDERS[0]], leader=1)
         cluster.story.offline(OFFSETS, (1, 2))
         cluster.hold(1, OFFSETS, (0, 5))
+        cluster.hold(2, OFFSETS, (0, 5))
         first, *_, final = watched.read(before)
         assert [one.partition for one in first.rows] == [OFFSETS, *ORDERS[1:]]
         assert first.rows[0].verdict is None
         assert final.rows[0].verdict is Verdict.SAFE
+
+    def test_a_replica_that_falls_silent_is_remembered_while_nobody_leads(
+        self, cluster: FakeCluster
+    ) -> None:
+        with closing(watch_of(cluster, gone=[3])) as watched:
+            before = last(watched)
+            cluster.story.fenced = {2, 3}
+            cluster.brokers[2].stop()
+            silent = last(watched, before)
+            assert [str(one.action) for one in silent.rows] == ["elect b1"] * 4
+            assert [one.unread for one in silent.rows] == [(3, 2)] * 4
+            again = last(watched, silent, everything=True)
+            assert [one.judged for one in again.rows] == [one.judged for one in silent.rows]
+            for one in ORDERS:
+                state = cluster.story.states[one]
+                cluster.story.states[one] = replace(state, leader_epoch=state.leader_epoch + 2)
+            led_since = last(watched, again)
+        assert [str(one.action) for one in led_since.rows] == ["start b2"] * 4
 
     def test_a_quorum_that_is_lost_changes_verdicts_without_a_replica_being_read(
         self, cluster: FakeCluster, watched: Watch
@@ -200,21 +220,6 @@ class TestWhatIsReadAgain:
         assert len(asked(cluster)) == requests
         cluster.story.quorum_leader = 101
         assert {one.verdict for one in last(watched, after).rows} == {Verdict.WAIT}
-
-    def test_a_time_bomb_keeps_its_deadline_through_readings(
-        self, cluster: FakeCluster, watched: Watch
-    ) -> None:
-        bomb = TopicPartition("carts", 0)
-        cluster.story.offline(bomb, (1, 2), last=(1,))
-        cluster.hold(1, bomb)
-        cluster.hold(2, bomb, (0, 150))
-        before = last(watched)
-        (ticking,) = before.bombs
-        assert (ticking.partition, str(ticking.action)) == (bomb, "stop b1")
-        wait_until(lambda: int(time.time() * 1000) > before.read_at_ms + 5, "the clock to go on")
-        after = last(watched, before, everything=True)
-        assert after.bombs[0] is not ticking
-        assert after.bombs[0].deadline_ms == ticking.deadline_ms
 
 
 class TestWhoIsSilent:
@@ -379,3 +384,67 @@ class TestClosing:
         watched.close()
         assert list(watched.read()) == []
         assert cluster.brokers[1].requests(DescribeQuorumRequest) == []
+
+
+def contents_asked(cluster: FakeCluster, broker: int = 1) -> list[TopicPartition]:
+    """The partitions whose records *broker* was asked for, in any request so far."""
+    return [
+        TopicPartition(topic.topic, one.partition)
+        for request in cluster.brokers[broker].requests(FetchRequest)
+        for topic in request.topics
+        for one in topic.partitions
+        if one.fetch_offset != PAST_EVERY_LOG
+    ]
+
+
+def contents_of(incident: Incident, partition: TopicPartition, broker: int) -> Contents | Unknown:
+    row = incident.row(partition)
+    assert row is not None
+    assert row.evidence is not None
+    replica = row.evidence.replica(broker)
+    assert replica is not None
+    return replica.contents
+
+
+class TestContents:
+    def test_rows_are_told_before_contents_are_read_and_again_after(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        cluster.replicas[1, ORDERS[0]].corrupt_at = 40
+        watched.declare_gone([3])
+        told = [
+            (incident.row(ORDERS[0]).designee, len(contents_asked(cluster)))  # type: ignore[union-attr]
+            for incident in watched.read()
+            if incident.judged == len(ORDERS)
+        ]
+        assert (told[0], told[-1][0]) == ((1, 0), 2)
+
+    def test_a_log_that_stays_as_it_is_is_not_read_again(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+        assert contents_of(before, ORDERS[1], 1) == Contents(0, 100, bytes_read=161)
+        asked_before = contents_asked(cluster)
+        after = last(watched, before, everything=True)
+        assert contents_asked(cluster) == asked_before
+        assert contents_of(after, ORDERS[1], 1) == Contents(0, 100, bytes_read=161)
+
+    def test_a_log_that_became_another_is_read_again(
+        self, cluster: FakeCluster, watched: Watch
+    ) -> None:
+        before = last(watched)
+        cluster.hold(1, ORDERS[1], (0, 90))
+        asked_before = len(contents_asked(cluster))
+        told = list(watched.read(before, everything=True))
+        shown = [contents_of(one, ORDERS[1], 1) for one in told if one.row(ORDERS[1]).log_end == 90]  # type: ignore[union-attr]
+        assert isinstance(shown[0], Unknown), "it is shown before it is read"
+        after = told[-1]
+        assert contents_asked(cluster)[asked_before:] == [ORDERS[1]]
+        assert contents_of(after, ORDERS[1], 1) == Contents(0, 90, bytes_read=151)
+
+    def test_a_console_that_is_told_to_read_none_says_so(self, cluster: FakeCluster) -> None:
+        settings = ConnectionSettings((cluster.brokers[1].endpoint,))
+        with closing(Watch(ReadAccess(settings, contents=Effort.OFF))) as watched:
+            told = contents_of(last(watched), ORDERS[0], 1)
+        assert told == Unknown("its contents were not read (--verify-contents off)")
+        assert contents_asked(cluster) == []

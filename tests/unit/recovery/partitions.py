@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from services.model import PartitionEvidence, Reassignment, ReplicaLog, Role, Unknown
+from services.model import (
+    CONTENTS_UNREAD,
+    Contents,
+    PartitionEvidence,
+    Reassignment,
+    ReplicaLog,
+    Role,
+    Unknown,
+)
 from tests.unit.recovery.replicas import PLAIN, log, offline, silent, without_epochs
 
 UNTOLD: bool | Unknown = Unknown("not told")
@@ -16,6 +24,11 @@ _directories: st.SearchStrategy[bool | Unknown] = st.sampled_from([True, True, T
 _roles = st.sampled_from([Role.STALE, Role.STALE, Role.ISR, Role.ELR, Role.LAST_KNOWN_ELR])
 _marks: st.SearchStrategy[int | Unknown] = st.one_of(
     st.integers(0, 6), st.just(Unknown("high watermark 0 after kill -9"))
+)
+_contents: st.SearchStrategy[Contents | Unknown] = st.one_of(
+    st.just(CONTENTS_UNREAD),
+    st.builds(Contents, st.integers(0, 8), st.integers(0, 8), st.none()),
+    st.builds(Contents, st.integers(0, 8), st.integers(0, 8), st.integers(0, 8)),
 )
 _moves: st.SearchStrategy[Reassignment | None | Unknown] = st.sampled_from(
     [None, None, None, Reassignment((9,), ()), Unknown("not told")]
@@ -34,7 +47,7 @@ def replica_logs(draw: st.DrawFn, broker: int) -> ReplicaLog:
         return replace(told, fenced=fenced)
     epochs = sorted(draw(st.sets(st.integers(0, 4), max_size=3)))
     ends = sorted(draw(st.sets(st.integers(1, 8), min_size=len(epochs), max_size=len(epochs))))
-    return log(
+    told = log(
         broker,
         *zip(epochs, ends, strict=True),
         fenced=fenced,
@@ -42,6 +55,7 @@ def replica_logs(draw: st.DrawFn, broker: int) -> ReplicaLog:
         hw=draw(_marks),
         log_dir_online=draw(_directories),
     )
+    return replace(told, contents=draw(_contents))
 
 
 @st.composite

@@ -89,8 +89,9 @@ def silent(
     role: Role = Role.STALE,
     fenced: bool | Unknown = True,
     log_dir_online: bool | Unknown | None = None,
+    last_heard: ReplicaLog | None = None,
 ) -> ReplicaLog:
-    """A replica that could not be read."""
+    """A replica that could not be read; *last_heard* is what it told before it fell silent."""
     why = Unknown(f"b{broker} does not answer (connection refused)")
     return ReplicaLog(
         broker=broker,
@@ -104,6 +105,7 @@ def silent(
         epochs=why,
         newest_ms=why,
         log_dir_online=why if log_dir_online is None else log_dir_online,
+        last_heard=last_heard,
     )
 
 

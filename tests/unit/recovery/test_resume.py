@@ -68,10 +68,21 @@ class Killed:
     def note(self, text: str, **details: Any) -> int:
         return self.journal.note(text, **details)
 
+    @property
+    def path(self) -> Path:
+        return self.journal.path
+
+    def reserve(self, size: int) -> None:
+        self.journal.reserve(size)
+
+
+AGREED = {"price": "0", "abandons": [3], "unread_at_least": 100, "gone": [3]}
+"""b3, which led last, was declared gone."""
+
 
 def plan(bench: Bench, targets: Sequence[Target], price: str = "0", **details: Any) -> None:
     """Write the plan and the consent that an execution begins with."""
-    items = {one.partition: {**described(one), "price": price} for one in targets}
+    items = {one.partition: {**described(one), **AGREED, "price": price} for one in targets}
     bench.journal.plan("", "", items, **details)
     bench.journal.consent(f"{len(targets)} partitions lose {price}")
 
@@ -254,6 +265,36 @@ class TestGuards:
         assert outcome.result is Result.REFUSED
         assert "led again" in outcome.reason
         assert (bench.controller.steps, result(bench)) == ([], "partly failed")
+
+    @pytest.mark.parametrize(
+        ("agreed", "reason"),
+        [
+            pytest.param(
+                {"abandons": []},
+                "electing b1 would also abandon b3, which is unread now: plan again",
+                id="another broker is unread",
+            ),
+            pytest.param(
+                {"unread_at_least": 0},
+                "unread logs held >= 0 and hold >= 30 now: plan again",
+                id="more is known to be unread",
+            ),
+        ],
+    )
+    def test_whom_nobody_agreed_to_abandon_is_not_abandoned(
+        self, bench: Bench, agreed: dict[str, Any], reason: str
+    ) -> None:
+        (target,) = bench.offline()
+        bench.cluster.story.groups["billing"] = {target.partition: 130}
+        items = {target.partition: {**described(target), **AGREED, **agreed}}
+        bench.journal.plan("", "", items)
+        bench.journal.consent("orders-0 lose 0")
+        bench.journal.close()
+        with resumed(bench) as journal:
+            found = journal.survey.to_finish
+            assert journal.finish() == []
+        assert [one.reason for one in found.left] == [reason]
+        assert bench.controller.steps == []
 
     def test_a_price_that_rose_is_not_what_was_agreed_to(self, bench: Bench) -> None:
         """A better replica came back: electing the designee would lose its records now."""
@@ -458,7 +499,7 @@ class TestConsent:
 class TestWhatTheJournalSays:
     def test_a_plan_that_says_too_little_is_completed_by_its_requests(self, bench: Bench) -> None:
         targets = bench.offline()
-        bench.journal.plan("", "", {targets[0].partition: {"designee": 1, "price": "0"}})
+        bench.journal.plan("", "", {targets[0].partition: {"designee": 1, **AGREED}})
         bench.journal.consent("orders-0 lose 0")
         bench.journal.request("reorder", {targets[0].partition: described(targets[0])})
         bench.journal.close()

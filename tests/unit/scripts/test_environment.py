@@ -17,8 +17,8 @@ with open({log!r}, "a") as log:
 if "--offline" in sys.argv and os.path.exists({empty_cache!r}):
     sys.exit("sync" in sys.argv)
 if sys.argv[1] == "venv":
-    os.makedirs(".venv/bin")
-    os.symlink({python!r}, ".venv/bin/python")
+    os.makedirs(sys.argv[-2] + "/bin")
+    os.symlink({python!r}, sys.argv[-2] + "/bin/python")
 """
 
 
@@ -28,10 +28,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in environment.INPUTS:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    venv = tmp_path / ".venv"
     monkeypatch.setattr(environment, "ROOT", tmp_path)
-    monkeypatch.setattr(environment, "STAMP", venv / "breakglass.stamp")
-    monkeypatch.setattr(environment, "PYTHON", venv / "bin" / "python")
     uv = tmp_path / "uv"
     uv.write_text(
         UV.format(
@@ -65,6 +62,15 @@ def test_the_first_run_makes_it_and_the_second_does_nothing(checkout: Path) -> N
     assert told(checkout) == []
 
 
+def test_an_environment_of_another_name_stands_beside_the_first(checkout: Path) -> None:
+    assert environment.main() == 0
+    assert environment.main(".venv-3.13") == 0
+    assert told(checkout) == ["venv", *MADE_AGAIN] * 2
+    assert (checkout / ".venv-3.13" / "breakglass.stamp").exists()
+    assert environment.main() == environment.main(".venv-3.13") == 0
+    assert told(checkout) == []
+
+
 def test_what_the_cache_lacks_is_fetched(checkout: Path) -> None:
     (checkout / "empty cache").touch()
     assert environment.main() == 0
@@ -83,7 +89,7 @@ def test_a_change_of_what_it_is_made_from_makes_it_again(checkout: Path, name: s
 def test_an_environment_whose_interpreter_is_gone_is_made_again(checkout: Path) -> None:
     environment.main()
     told(checkout)
-    environment.PYTHON.unlink()
+    (checkout / ".venv" / "bin" / "python").unlink()
     (checkout / ".venv" / "bin").rmdir()
     assert environment.main() == 0
     assert told(checkout)[0] == "venv"

@@ -224,9 +224,10 @@ def test_a_claim_of_gigabytes_allocates_nothing(tmp_path: Path, claim: int) -> N
         file.seek(1 + 20)
         file.write(claim.to_bytes(4))
         file.truncate(2**32)
-    reader = PartitionReader(LocalFolder(topic), 0, None, max_record_bytes=10_000_000)
-    with bounded(), pytest.raises(BreakglassError, match="over the limit"):
-        list(reader.records())
+    reader = PartitionReader(LocalFolder(topic), 0, None, max_record_bytes=500_000)
+    with bounded(2 * MEMORY):
+        assert list(reader.records()) == []
+    assert reader.damages
 
 
 def test_a_claim_of_a_million_headers_allocates_no_more_than_the_record(tmp_path: Path) -> None:
@@ -236,5 +237,7 @@ def test_a_claim_of_a_million_headers_allocates_no_more_than_the_record(tmp_path
         file.seek(1 + 36)
         file.write((MAX_HEADERS + 1).to_bytes(4))
         file.truncate(2**32)
-    with bounded(), pytest.raises(BreakglassError, match="there cannot be 1000001 headers"):
-        list(PartitionReader(LocalFolder(topic), 0, None).records())
+    reader = PartitionReader(LocalFolder(topic), 0, None, max_record_bytes=500_000)
+    with bounded(2 * MEMORY):
+        assert list(reader.records()) == []
+    assert reader.damages

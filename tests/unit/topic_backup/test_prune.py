@@ -76,5 +76,5 @@ def test_the_status_counts_what_is_there(folder: LocalFolder) -> None:
     (topic,) = read_status(LocalStore(folder.path.parent))
     (partition,) = topic.partitions
     assert (partition.first_offset, partition.last_offset, partition.next_offset) == (0, 9, 10)
-    assert (partition.records, partition.segments, partition.pruned) == (10, 5, 0)
+    assert (partition.records, partition.segments, partition.damage) == (10, 5, ())
     assert (topic.generation, topic.commit, topic.verified_now) == (1, 1, False)

@@ -34,19 +34,21 @@ def originals(root: Path) -> Path:
 
 def test_a_whole_record_that_was_not_indexed_is_taken_in(tmp_path: Path) -> None:
     topic = originals(tmp_path)
-    append_to(topic / RECORDS, encode(plain(5)) + b"torn")
+    append_to(topic / RECORDS, encode(plain(5)) + encode(plain(6))[:12])
     (rebuilt,) = reindex(LocalFolder(topic), 0)
-    assert (rebuilt.entries, rebuilt.left_out, rebuilt.torn) == (6, 4, True)
+    assert (rebuilt.entries, rebuilt.left_out, rebuilt.torn) == (6, 12, True)
     assert read(topic) == run(0, 6)
 
 
-def test_damage_ends_the_index_and_is_told(tmp_path: Path) -> None:
+def test_a_damaged_segment_keeps_its_index_and_is_told(tmp_path: Path) -> None:
     topic = originals(tmp_path)
     overwrite(topic / RECORDS, FIRST_POSITION + 2 * SIZE + 8, struct.pack(">i", 9))
+    index = (topic / INDEX).read_bytes()
     (rebuilt,) = reindex(LocalFolder(topic), 0)
     assert (rebuilt.entries, rebuilt.left_out, rebuilt.torn) == (2, 3 * SIZE, False)
     assert rebuilt.damage == "a timestamp type cannot be 9"
-    assert read(topic) == run(0, 2)
+    assert (topic / INDEX).read_bytes() == index
+    assert read(topic) == [*run(0, 2), *run(3, 5)]
 
 
 def test_after_old_segments_were_deleted_the_partition_index_names_the_rest(

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from services.model import Role, Unknown
-from services.words.figures import count, shown, total_text
+from services.recovery.judgement.loss import Unread
+from services.words.figures import (
+    count,
+    shown,
+    total_text,
+    unread_figure,
+    unread_told,
+    unread_total,
+)
 from services.words.moments import time_text
 
 SILENT = Unknown("b3 is silent")
@@ -39,3 +47,37 @@ def test_a_time_is_utc_and_a_mad_one_is_its_figure(
     milliseconds: int | Unknown | None, text: str
 ) -> None:
     assert time_text(milliseconds) == text
+
+
+@pytest.mark.parametrize(
+    ("brokers", "at_least", "text"),
+    [
+        ((), 0, "0"),
+        ((3,), 0, "b3"),
+        ((3,), SILENT, "b3"),
+        ((2, 3), 1_234, "b2,b3 >= 1,234"),
+        ((2, 3, 4), 0, "3 brokers"),
+        ((), 25, ">= 25"),
+    ],
+)
+def test_who_is_unread_is_named_and_a_bound_of_zero_is_not_said(
+    brokers: tuple[int, ...], at_least: int | Unknown, text: str
+) -> None:
+    assert unread_figure(brokers, at_least) == text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text", "sentence"),
+    [
+        ([Unread((), 0)], "0", "nothing unread"),
+        ([Unread((3,), 0)], "b3", "b3 unread"),
+        ([Unread((3,), SILENT)], "b3", "b3 unread"),
+        ([Unread((3,), 25), Unread((2,), SILENT)], "b2,b3 >= 25", "b2,b3 unread (at least 25)"),
+        ([Unread((), 25)], ">= 25", "at least 25 in no replica"),
+    ],
+)
+def test_what_is_unread_of_several_is_said_with_who_is_unread(
+    bounds: list[Unread], text: str, sentence: str
+) -> None:
+    assert unread_total(bounds) == text
+    assert unread_told(bounds) == sentence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import TopicPartition, known
+from services.model import Contents, TopicPartition, known
 from services.recovery.choice import recommended
 from services.recovery.execution.prepare import target_of
 from services.recovery.judgement.assessment import Action, Verb, Verdict
@@ -37,13 +37,13 @@ def test_r01_who_would_be_elected_by_the_reorder_bars_it_and_is_named(
     )
 
 
-def test_r02_an_empty_last_leader_is_an_alarm_with_the_partitions_and_the_time(
+def test_r02_an_empty_last_leader_is_an_alarm_that_says_now_and_no_time(
     found: Triage,
 ) -> None:
-    assert summarize(found.assessments).alarm == "BOMB on 3: stop b4 within 300 s."
+    assert summarize(found.assessments).alarm == "FIRST stop b4 NOW: BOMB on 3."
     assert judgement(found, CARTS[0]).reasons[0] == (
-        "b4 is back EMPTY and b1 holds records: the controller elects it within 300 s, so stop b4 "
-        "now"
+        "b4 is back EMPTY and b1 holds records: the controller may elect it at any moment, so stop "
+        "b4 NOW, wait until it is fenced, read again"
     )
 
 
@@ -103,7 +103,8 @@ def test_r11_what_a_group_has_read_is_a_lower_bound_of_what_is_unread(
 ) -> None:
     said = judgement(found, READ_ON)
     assert (said.unread.at_least, said.unread.source) == (20, f"group {GROUP}")
-    assert unread_text(said.unread) == ">= 20"
+    names = ",".join(f"b{broker}" for broker in said.unread.replicas)
+    assert unread_text(said.unread) == f"{names} >= 20"
     assert lab.truth_of(READ_ON).choice(2).unread == 25
 
 
@@ -121,6 +122,25 @@ def test_r12_a_partition_that_is_being_moved_is_not_elected(found_without: Triag
     assert reassignment is not None
     assert known(reassignment)
     assert (reassignment.adding, reassignment.removing) == ((2,), (3,))
+
+
+def test_whatever_has_become_of_a_log_that_nobody_damaged_its_contents_are_whole(
+    found: Triage,
+) -> None:
+    """Compacted, trimmed, emptied, written by several leaders, with open transactions."""
+    read = [
+        one.evidence.replica(one.ranking.winner.broker)
+        for one in found.assessments
+        if one.ranking.winner is not None
+    ]
+    assert {one.evidence.settings.compacted for one in found.assessments} == {True, False}
+    assert read
+    for replica in read:
+        assert replica is not None
+        contents = replica.contents
+        assert isinstance(contents, Contents), contents
+        assert (contents.corrupt_at, contents.stopped) == (None, "")
+        assert contents.verified_to == replica.log_end
 
 
 def test_r19_groups_past_the_end_of_the_designee_are_listed_before(found: Triage) -> None:

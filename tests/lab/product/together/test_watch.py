@@ -26,9 +26,10 @@ def test_evidence_that_was_frozen_says_the_same(found: Triage, incident: Inciden
         assert thawed.reasons == assessment.reasons
 
 
-def test_time_bombs_have_a_deadline(incident: Incident) -> None:
-    assert {one.partition for one in incident.bombs} == set(CARTS)
-    assert incident.alarm().startswith("BOMB on 3: stop b4 within ")
+def test_r02_time_bombs_are_to_be_stopped_now(incident: Incident) -> None:
+    bombs = [one for one in incident.rows if str(one.action) == "stop b4 NOW"]
+    assert [one.partition for one in bombs] == list(CARTS)
+    assert incident.summary.alarm == "FIRST stop b4 NOW: BOMB on 3."
 
 
 def test_who_is_silent_is_named(incident: Incident) -> None:

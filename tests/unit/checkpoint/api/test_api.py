@@ -89,6 +89,13 @@ async def test_what_is_no_id_is_refused(client: Client, body: bytes) -> None:
         assert await response.json() == golden("take_invalid")["body"]
 
 
+@pytest.mark.parametrize("charset", ["none-such", "utf-9"])
+async def test_a_charset_that_is_not_known_is_refused(client: Client, charset: str) -> None:
+    headers = {"Content-Type": f"application/json; charset={charset}"}
+    async with client.post(BACKUPS, data=b'{"backupId": 5}', headers=headers) as response:
+        assert response.status == 415
+
+
 async def test_digits_in_a_string_are_an_id(client: Client) -> None:
     async with client.post(BACKUPS, json={"backupId": "5"}) as response:
         assert response.status == 202

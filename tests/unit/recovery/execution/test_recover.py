@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
+import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
+from services.errors import StorageError
 from services.journal import Journal
+from services.journal_reserve import Reserve
+from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import TopicPartition
 from services.recovery.execution.record import Record
 from services.recovery.execution.target import Outcome, Result, Target
 from services.recovery.recover import Recovery
-from tests.fake_controller import failing
+from tests.fake_controller import after, failing
 from tests.unit.recovery.execution.conftest import Bench
 
 INVALID_REQUEST = 42
@@ -25,6 +31,8 @@ class ScriptedRescue:
     losing: Callable[[Target], bool] = lambda _: True
     fails: Mapping[TopicPartition, str] = field(default_factory=dict)
     leader: Callable[[Target], int | None] = lambda _: None
+    unwritable: str = ""
+    """Why the journal takes no rescue."""
     saved: list[list[TopicPartition]] = field(default_factory=list)
     online: list[set[TopicPartition]] = field(default_factory=list)
     watched: Sequence[Target] = ()
@@ -35,6 +43,8 @@ class ScriptedRescue:
     def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
         assert isinstance(journal, Journal)
         self.saved.append([one.partition for one in targets if self.losing(one)])
+        if self.unwritable and self.saved[-1]:
+            raise StorageError(self.unwritable)
         self.online.append({one.partition for one in self.watched if self.leader(one) is not None})
         return {name: why for name, why in self.fails.items() if name in self.saved[-1]}
 
@@ -98,7 +108,21 @@ def test_r17_an_internal_topic_that_loses_is_rescued_and_elected_before_all_othe
     assert first.topics[0].name == "__consumer_offsets"
 
 
-def test_r04_a_halt_among_those_that_lose_nothing_leaves_the_others_untouched(
+def test_r04_a_mismatch_among_those_that_lose_nothing_leaves_the_others_untouched(
+    bench: Bench,
+) -> None:
+    safe, losing = bench.offline(count=2)
+    rescue = ScriptedRescue(lambda one: one is losing)
+    fenced = after(lambda: bench.cluster.story.fenced.add(1))
+    bench.controller.next(ElectLeadersRequest, fenced)
+    ended = recover(bench, [safe, losing], rescue)
+    assert ended[safe.partition].result is Result.ELECTED_ANOTHER
+    assert ended[losing.partition].result is Result.NOT_ATTEMPTED
+    assert "elected b2, not b1" in ended[losing.partition].reason
+    assert rescue.saved == [[]]
+
+
+def test_a_failure_among_those_that_lose_nothing_does_not_keep_those_that_lose(
     bench: Bench,
 ) -> None:
     safe, losing = bench.offline(count=2)
@@ -106,11 +130,34 @@ def test_r04_a_halt_among_those_that_lose_nothing_leaves_the_others_untouched(
     bench.controller.next(AlterPartitionReassignmentsRequest, failing(INVALID_REQUEST))
     ended = recover(bench, [safe, losing], rescue)
     assert ended[safe.partition].result is Result.FAILED
-    assert ended[losing.partition].result is Result.NOT_ATTEMPTED
-    assert rescue.saved == [[]]
+    assert ended[losing.partition].result is Result.ELECTED
+
+
+def test_a_journal_that_cannot_announce_a_rescue_stops_the_run_and_names_all_that_is_left(
+    bench: Bench,
+) -> None:
+    safe, losing, other = bench.offline(count=3)
+    rescue = ScriptedRescue(lambda one: one is not safe, unwritable="the journal is full")
+    ended = recover(bench, [safe, losing, other], rescue)
+    assert ended.pop(safe.partition).result is Result.ELECTED
+    assert {one.result for one in ended.values()} == {Result.NOT_ATTEMPTED}
+    assert all("the journal is full" in one.reason for one in ended.values())
 
 
 def test_without_a_rescue_nothing_is_saved_and_all_are_elected(bench: Bench) -> None:
     targets = bench.offline(count=2)
     ended = recover(bench, targets, None)
     assert {one.result for one in ended.values()} == {Result.ELECTED}
+
+
+def test_without_room_for_the_journal_nothing_is_saved_and_nothing_is_sent(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Reserve, "take", full)
+    rescue = ScriptedRescue()
+    with pytest.raises(StorageError, match=r"needs [0-9,]+ bytes in .*, so nothing was sent"):
+        recover(bench, bench.offline(count=2), rescue)
+    assert (rescue.saved, bench.controller.steps) == ([], [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,7 @@ from hypothesis import strategies as st
 from services.journal import Journal, read
 from services.model import TopicPartition
 from services.recovery.execution.record import described, target_of_item
-from services.recovery.execution.run import why_to_halt
-from services.recovery.execution.target import Outcome, Result, Target, exit_code
+from services.recovery.execution.target import Outcome, Result, Target, exit_code, order_left
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.targets import ORDERS, target
 
@@ -48,35 +48,37 @@ ANOTHER, UNKNOWN, NOT_TRIED = Result.ELECTED_ANOTHER, Result.UNKNOWN, Result.NOT
         ([REFUSED, FAILED], 1),
         ([FAILED, UNKNOWN, REFUSED], 4),
         ([GOOD, NOT_TRIED], 1),
+        ([NOT_TRIED], 1),
+        ([REFUSED, NOT_TRIED], 3),
+        ([GOOD, REFUSED, NOT_TRIED], 1),
+        ([Result.REORDERED, REFUSED], 1),
     ],
 )
 def test_an_exit_code_for_all(results: Sequence[Result], code: int) -> None:
     assert exit_code(outcomes(*results)) == code
 
 
-class TestWhyToHalt:
-    @pytest.mark.parametrize(
-        "results", [[], [GOOD], [GOOD, ONLINE], [REFUSED], [GOOD, FAILED], [REFUSED, FAILED]]
+def test_an_order_that_is_left_is_no_success_though_all_lead() -> None:
+    left = [replace(one, order_restored=False) for one in outcomes(GOOD, ONLINE)]
+    assert exit_code(left[:1]) == 1
+    assert exit_code(outcomes(GOOD, ONLINE)) == 0
+
+
+@pytest.mark.parametrize("result", [one for one in Result if one is not REFUSED])
+def test_only_a_refusal_gets_another_word_by_an_order_that_is_left(result: Result) -> None:
+    (outcome,) = outcomes(result)
+    assert order_left(outcome) == replace(outcome, order_restored=False)
+
+
+def test_what_was_reordered_is_not_refused_and_names_the_next_command() -> None:
+    (outcome,) = outcomes(REFUSED)
+    left = order_left(outcome)
+    assert (left.result, left.order_restored) == (Result.REORDERED, False)
+    assert left.reason == (
+        "why: its assignment order was changed and no election was held; `breakglass recover "
+        "resume --write` elects it, with --undo it puts the order back"
     )
-    def test_what_concerns_one_partition_alone_halts_nothing(self, results: list[Result]) -> None:
-        assert why_to_halt(outcomes(*results)) == ""
-
-    def test_r04_the_first_mismatch_halts_and_says_who_must_stay_down(self) -> None:
-        assert why_to_halt(outcomes(GOOD, ANOTHER)) == (
-            "stopped because orders-1 elected b2, not b1: keep broker 1 down, for what it holds "
-            "beyond b2 would be cut off, then plan again"
-        )
-
-    def test_an_unknown_outcome_halts(self) -> None:
-        assert why_to_halt(outcomes(GOOD, UNKNOWN)) == (
-            "stopped because the outcome of orders-1 is unknown"
-        )
-
-    def test_a_mismatch_is_told_before_an_unknown_outcome(self) -> None:
-        assert "elected b2" in why_to_halt(outcomes(UNKNOWN, ANOTHER))
-
-    def test_a_batch_that_failed_as_a_whole_halts_with_its_reason(self) -> None:
-        assert why_to_halt(outcomes(FAILED, FAILED)) == "stopped because orders-0 failed: why"
+    assert exit_code([left, outcome]) == 1
 
 
 _ids = st.integers(0, 2**31 - 1)

@@ -42,6 +42,8 @@ class Session:
     state: Path
     told: list[Event] = field(default_factory=list)
     stop: Callable[[], bool] = lambda: False
+    gone: tuple[int, ...] = (3,)
+    """Declared gone by the operator."""
 
     def offline(self, topic: str = "orders", count: int = 1) -> list[TopicPartition]:
         """Partitions without leader; b2 stands before b1 in their assignment."""
@@ -55,7 +57,7 @@ class Session:
     def wanted(self, designee: int = 1) -> tuple[Priced, ...]:
         """The election of *designee* wherever nobody leads, on evidence read now."""
         *_, found = triage(self.read, 30.0)
-        return tuple(frozen(one.evidence, designee) for one in found.assessments)
+        return tuple(frozen(one.evidence, designee, self.gone) for one in found.assessments)
 
     def election(self, wanted: tuple[Priced, ...], **more: Any) -> GuardedElection:
         given = {"rescue": RescueChoice(without=True), "limits": LIMITS, **more}

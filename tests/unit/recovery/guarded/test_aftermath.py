@@ -14,7 +14,7 @@ def looked_after(session: Session) -> Aftermath:
     outcomes: tuple[Outcome, ...] = election.run(
         [one.phrase for one in election.groups], session.told.append
     )
-    return look_after(session.read, outcomes, {one.partition: one.evidence for one in wanted})
+    return look_after(session.read, outcomes, wanted)
 
 
 def test_r19_groups_past_the_end_of_what_was_elected_are_named(session: Session) -> None:
@@ -31,4 +31,4 @@ def test_r18_transactions_that_no_broker_tells_of_are_unknown(session: Session) 
 
 
 def test_nothing_elected_leaves_nothing_behind(session: Session) -> None:
-    assert look_after(session.read, (), {}) == Aftermath((), ())
+    assert look_after(session.read, (), ()) == Aftermath((), ())

@@ -20,7 +20,7 @@ from tests.fake_controller import Act, Answer, unanswered, unheard
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import Session
 
-PHRASE = "orders-0 lose 0"
+PHRASE = "orders-0 lose 0 and abandon b3"
 
 
 def unknown(session: Session, act: Act, request: type = ElectLeadersRequest) -> Path:

@@ -27,7 +27,7 @@ from tests.unit.recovery.guarded.conftest import Session
 from tests.unit.topic_backup.batch_bytes import batch
 from tests.unit.topic_backup.shapes import run
 
-PHRASE = "3 partitions lose 0"
+PHRASE = "3 partitions lose 0 and abandon b3"
 
 
 def test_everything_that_happens_is_told_in_order(session: Session) -> None:
@@ -78,7 +78,10 @@ def test_each_group_needs_its_own_phrase(session: Session) -> None:
     session.offline("__consumer_offsets")
     election = session.election(session.wanted())
     phrases = [one.phrase for one in election.groups]
-    assert phrases == ["__consumer_offsets-0 lose 0", "2 partitions lose 0"]
+    assert phrases == [
+        "__consumer_offsets-0 lose 0 and abandon b3",
+        "2 partitions lose 0 and abandon b3",
+    ]
     with pytest.raises(ConsentMissing):
         election.run(phrases[1:], session.told.append)
     assert len(election.run(phrases, session.told.append)) == 3
@@ -123,7 +126,7 @@ def test_another_process_at_work_is_told(session: Session) -> None:
     lock = ClusterLock.acquire(CLUSTER_ID, session.state / "locks")
     try:
         with pytest.raises(AlreadyRunning, match="has been changing cluster"):
-            session.election(wanted).run(["orders-0 lose 0"], session.told.append)
+            session.election(wanted).run(["orders-0 lose 0 and abandon b3"], session.told.append)
     finally:
         lock.release()
     assert session.controller.steps == []
@@ -134,7 +137,7 @@ def test_addresses_that_lead_elsewhere_by_now_elect_nothing(session: Session) ->
     wanted = session.wanted()
     session.cluster.story.cluster_id = "another"
     with pytest.raises(WrongCluster):
-        session.election(wanted).run(["orders-0 lose 0"], session.told.append)
+        session.election(wanted).run(["orders-0 lose 0 and abandon b3"], session.told.append)
     assert session.controller.steps == []
 
 
@@ -160,7 +163,7 @@ def test_what_ends_badly_is_partly_failed(session: Session) -> None:
     session.offline()
     wanted = session.wanted()
     session.cluster.story.fenced = {1, 3}
-    outcomes = session.election(wanted).run(["orders-0 lose 0"], session.told.append)
+    outcomes = session.election(wanted).run(["orders-0 lose 0 and abandon b3"], session.told.append)
     assert [one.result for one in outcomes] == [Result.REFUSED]
     assert session.told[-1] == Finished("partly failed")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from kafka.protocol.consumer import FetchRequest
 
 from services.errors import EvidenceChanged, WrongCluster
+from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from services.recovery.execution.target import Result
-from services.recovery.guarded.priced import Priced
+from services.recovery.guarded.priced import Priced, frozen
 from services.recovery.guarded.reread import Reread, reread
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.rescue_size import rescue_size
@@ -29,6 +31,26 @@ def test_what_has_not_changed_goes_on_as_it_was_agreed_to(session: Session) -> N
     found.require_unchanged()
     assert [one.status for one in found.checked] == [CheckStatus.UNCHANGED] * 2
     assert [one.target for one in found.wanted] == [one.target for one in wanted]
+
+
+def test_what_a_silent_replica_told_before_is_remembered_across_the_consent(
+    session: Session,
+) -> None:
+    (partition,) = session.offline()
+    (before,) = session.wanted()
+    dead = before.evidence.replicas[0]
+    told = replace(before.evidence.replicas[1], broker=3, log_end=70)
+    remembered = replace(dead, last_heard=told)
+    evidence = replace(before.evidence, replicas=(remembered, *before.evidence.replicas[1:]))
+    wanted = frozen(evidence, 1)
+    assert wanted.stake.abandons == ()
+    found = again(session, (wanted,))
+    found.require_unchanged()
+    assert [one.stake.abandons for one in found.wanted] == [()]
+    state = session.cluster.story.states[partition]
+    session.cluster.story.states[partition] = replace(state, leader_epoch=state.leader_epoch + 2)
+    with pytest.raises(EvidenceChanged, match="would also abandon b3"):
+        again(session, (wanted,)).require_unchanged()
 
 
 def test_a_replica_that_grew_is_told_and_stops_it(session: Session) -> None:
@@ -86,7 +108,8 @@ def test_nothing_is_to_be_rescued_of_what_is_led_meanwhile(session: Session) -> 
     found = again(session, wanted)
     assert (rescue_size(wanted).records, rescue_size(found.wanted).records) == (50, 0)
     rescue = RescueChoice(to=session.state / "rescue")
-    (outcome,) = session.election(found.wanted, rescue=rescue).run(["orders-0 lose 50"], print)
+    phrase = "orders-0 lose 50 and abandon b3"
+    (outcome,) = session.election(found.wanted, rescue=rescue).run([phrase], print)
     assert outcome.result is Result.ALREADY_ONLINE
 
 
@@ -135,3 +158,26 @@ def test_who_is_waited_for_is_told(session: Session) -> None:
     found = reread(session.read, CLUSTER_ID, wanted, 1.5, told=told.append)
     assert told[0].evidence.awaited == {2}
     assert "the log end of b2 was 70 and is unknown" in found.changed[0].reason
+
+
+def test_contents_are_not_read_again_and_their_price_stands(session: Session) -> None:
+    (orders,) = session.offline()
+    session.cluster.hold(1, orders, (0, 100)).corrupt_at = 40
+    wanted = session.wanted(designee=1)
+    assert [str(one.stake.price) for one in wanted] == ["60"]
+    asked = len(session.cluster.brokers[1].requests(FetchRequest))
+    found = again(session, wanted)
+    found.require_unchanged()
+    assert [str(one.stake.price) for one in found.wanted] == ["60"]
+    later = session.cluster.brokers[1].requests(FetchRequest)[asked:]
+    offsets = [one.fetch_offset for each in later for t in each.topics for one in t.partitions]
+    assert set(offsets) <= {PAST_EVERY_LOG}
+
+
+def test_a_log_that_grew_is_refused_whatever_was_read_of_it(session: Session) -> None:
+    (orders,) = session.offline()
+    session.cluster.hold(1, orders, (0, 100)).corrupt_at = 40
+    wanted = session.wanted(designee=1)
+    session.cluster.hold(1, orders, (0, 110)).corrupt_at = 40
+    with pytest.raises(EvidenceChanged, match="the log end of b1 was 100 and is 110"):
+        again(session, wanted).require_unchanged()

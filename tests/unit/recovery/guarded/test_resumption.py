@@ -19,7 +19,7 @@ from services.recovery.resume import survey
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import Session
 
-PHRASE = "2 partitions lose 0"
+PHRASE = "2 partitions lose 0 and abandon b3"
 
 
 class Killed(BaseException):

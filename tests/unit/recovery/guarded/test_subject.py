@@ -14,6 +14,7 @@ from tests.unit.recovery.plans import (
     BOMB,
     CLUSTER,
     FORK,
+    GONE,
     INTERNAL,
     LOSS,
     SAFE,
@@ -21,12 +22,12 @@ from tests.unit.recovery.plans import (
     WAITING,
     named,
 )
-from tests.unit.recovery.replicas import HEALTHY, log, offline
+from tests.unit.recovery.replicas import log, offline
 
 
 def about(*evidence: PartitionEvidence) -> Subject:
     return subject_of(
-        CLUSTER, [one.partition for one in evidence], [assess(one, HEALTHY) for one in evidence]
+        CLUSTER, [one.partition for one in evidence], [assess(one, GONE) for one in evidence]
     )
 
 
@@ -45,7 +46,7 @@ def test_what_only_the_operator_can_decide_is_left_with_the_reason() -> None:
     assert named(one.partition for one in found.wanted) == ["orders-1"]
     reasons = {str(one.partition): one.reason for one in found.left}
     assert reasons["orders-5"].startswith("FORK decide: ")
-    assert reasons["orders-8"].startswith("BOMB stop b4: ")
+    assert reasons["orders-8"].startswith("BOMB stop b4 NOW: ")
 
 
 def test_what_is_online_or_unread_is_left() -> None:
@@ -65,13 +66,13 @@ def test_each_that_stands_alone_says_why() -> None:
     assert [one.phrase for one in found.groups] == [
         "__consumer_offsets-0 lose 0",
         "orders-6 lose unknown",
-        "orders-1 lose 0",
+        "orders-1 lose 0 and abandon b3",
     ]
 
 
 def test_a_start_that_would_spare_an_election_is_known() -> None:
     found = about(WAITING, SAFE)
-    assert found.spared == {WAITING.partition: "start b3"}
+    assert found.spared == {WAITING.partition: "start b5"}
 
 
 def test_without_some_the_others_stay_as_they_were() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from services.model import PartitionEvidence, ReplicaLog, Unknown
 from services.recovery.judgement.eligibility import Standing, eligibility
 from services.recovery.judgement.ranking import election_order, holds_records, log_rank, rank
+from services.recovery.judgement.readable import readable
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import log, offline, silent, without_epochs
 
@@ -111,11 +112,12 @@ def test_r08_the_winner_is_never_below_another_eligible_replica(
     winner = rank(evidence).winner
     if winner is None:
         return
-    mine = winner.replica.last_written_epoch
-    for other in evidence.replicas:
+    best = readable(winner.replica)
+    mine = best.last_written_epoch
+    for other in map(readable, evidence.replicas):
         theirs = other.last_written_epoch
         if eligibility(evidence, other.broker).recommendable:
-            assert log_rank(other) <= log_rank(winner.replica)
+            assert log_rank(other) <= log_rank(best)
             if isinstance(mine, int) and isinstance(theirs, int):
                 assert theirs <= mine
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from services.model import ClusterDescription, ClusterSnapshot, PartitionEvidence, Unknown
+from services.model import (
+    ClusterDescription,
+    ClusterSnapshot,
+    Contents,
+    PartitionEvidence,
+    Unknown,
+)
 from services.recovery.execution.target import Result
 from services.recovery.judgement.verdict import assess
 from services.recovery.plan.appraisal import Appraisal, appraise
 from services.recovery.plan.check import CheckStatus
 from services.recovery.plan.document import Entry, Plan
 from services.recovery.selection import Selection
-from tests.unit.recovery.plans import CLUSTER, LOSS, MADE_AT_MS, SAFE, planned
-from tests.unit.recovery.replicas import HEALTHY, log, offline
+from tests.unit.recovery.plans import CLUSTER, GONE, LOSS, MADE_AT_MS, SAFE, planned
+from tests.unit.recovery.replicas import log, offline, silent
 
 FOLLOWER_SHORTER = offline(log(1, (0, 90)), log(2, (0, 99)), number=1)
 
@@ -37,7 +43,7 @@ def held_against(
         tuple(led),
         tuple(one for one in plan.leaders if one not in named),
     )
-    return appraise(plan, selection, [assess(one, HEALTHY) for one in offline_now])
+    return appraise(plan, selection, [assess(one, GONE) for one in offline_now])
 
 
 def bare(leader: int, *evidence: PartitionEvidence) -> Plan:
@@ -117,3 +123,37 @@ def test_elections_of_a_bare_plan_that_cannot_be_held_say_why() -> None:
         (Result.REFUSED, "there is no such partition: leave it out of the plan"),
     ]
     assert appraisal.targets() == ()
+
+
+def with_contents(evidence: PartitionEvidence, broker: int, found: Contents) -> PartitionEvidence:
+    replicas = [
+        replace(one, contents=found) if one.broker == broker else one for one in evidence.replicas
+    ]
+    return replace(evidence, replicas=tuple(replicas))
+
+
+CORRUPT = Contents(0, 40, 40, "its CRC differs")
+
+
+def test_what_the_plan_knows_of_contents_counts_where_they_are_not_read_again() -> None:
+    known = with_contents(SAFE, 2, CORRUPT)
+    plan = planned(known)
+    assert plan.records[SAFE.partition].loss_of(2).total == 60
+    by_hand = bare(1, SAFE).model_copy(update={"breakglass": plan.breakglass})
+    appraisal = held_against(by_hand, SAFE)
+    assert statuses(appraisal) == [CheckStatus.UNCHANGED]
+    assert appraisal.evidence[SAFE.partition].replica(2).corrupt_at == 40  # type: ignore[union-attr]
+
+
+def test_damage_that_is_found_since_the_plan_was_made_stops_its_election() -> None:
+    appraisal = held_against(planned(SAFE), with_contents(SAFE, 2, CORRUPT))
+    (checked,) = appraisal.checked
+    assert checked.status is CheckStatus.CHANGED
+    assert checked.reason == "b2 no longer has its rank"
+
+
+def test_what_a_silent_replica_told_the_plan_still_counts_while_nobody_has_led() -> None:
+    told = silent(6, last_heard=log(6, (0, 40)))
+    then = offline(log(1, (0, 90)), log(2, (0, 100)), told, number=9, floor=100)
+    now = offline(log(1, (0, 90)), log(2, (0, 100)), silent(6), number=9, floor=100)
+    assert statuses(held_against(planned(then), now)) == [CheckStatus.UNCHANGED]

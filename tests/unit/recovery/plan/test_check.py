@@ -157,6 +157,32 @@ def test_a_loss_that_grew_though_the_ends_did_not_move_is_a_change() -> None:
     assert checked(now).reason == "electing b2 lost 0 and would lose 10"
 
 
+def test_a_replica_that_is_no_longer_proved_to_hold_no_more_is_a_change() -> None:
+    """Somebody led since: what it told before says nothing any more."""
+    told = silent(3, last_heard=log(3, (0, 50)))
+    then = replace(THEN, replicas=(*THEN.replicas[:2], told))
+    led = replace(THEN, state=replace(THEN.state, leader_epoch=THEN.state.leader_epoch + 2))
+    assert checked(led, then).reason == ("electing b2 would also abandon b3, which is unread now")
+    assert checked(then, then).status is CheckStatus.UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "reason"),
+    [
+        (100, 130, "unread logs held >= 0 and hold >= 30 now"),
+        (130, 100, ""),
+        (100, Unknown("no group tells"), "unread logs held >= 0 and hold an unknown number of "
+         "records now"),
+        (Unknown("no group tells"), 130, ""),
+    ],
+)  # fmt: skip
+def test_more_that_is_known_to_be_unread_is_a_change(
+    before: int | Unknown, now: int | Unknown, reason: str
+) -> None:
+    then = replace(THEN, unread_floor=before)
+    assert checked(replace(THEN, unread_floor=now), then).reason == reason
+
+
 def test_a_replica_missing_from_the_fresh_evidence_is_a_change() -> None:
     now = replace(THEN, replicas=THEN.replicas[:2])
     assert checked(now).reason == "b3 was not read"

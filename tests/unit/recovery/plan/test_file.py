@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
-from services.model import PartitionEvidence, TopicPartition
+from services.model import Contents, PartitionEvidence, TopicPartition
 from services.recovery.judgement.verdict import assess
 from services.recovery.plan.approvals import approve
 from services.recovery.plan.digest import digest_of
@@ -21,8 +22,16 @@ from services.recovery.plan.make import make_plan
 from services.recovery.plan.partition_file import Election, read_elections
 from services.recovery.plan.recommendation import as_recommended
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.plans import CLUSTER, EVERY_KIND, FORK, LOSS, MADE_AT_MS, SAFE, planned
-from tests.unit.recovery.replicas import HEALTHY
+from tests.unit.recovery.plans import (
+    CLUSTER,
+    EVERY_KIND,
+    FORK,
+    GONE,
+    LOSS,
+    MADE_AT_MS,
+    SAFE,
+    planned,
+)
 
 BARE = """{"partitions": [
  {"topic": "foo", "partition": 1, "designatedLeader": 0},
@@ -50,10 +59,38 @@ def test_a_plan_survives_the_way_to_disk_and_back(tmp_path: Path) -> None:
 
 @given(partitions())
 def test_any_evidence_survives_the_way_to_text_and_back(evidence: PartitionEvidence) -> None:
-    plan = make_plan([assess(evidence, HEALTHY)], CLUSTER, MADE_AT_MS)
+    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
     read = parse_plan(render_plan(plan), "plan.json")
     assert read.records[evidence.partition].evidence == evidence
     assert read.digest == plan.digest
+
+
+def test_a_plan_of_before_contents_were_read_has_the_digest_that_it_had() -> None:
+    def of_before(document: Any) -> None:
+        for record in document["breakglass"]["records"]:
+            for replica in record["evidence"]["replicas"]:
+                del replica["contents"], replica["last_heard"]
+
+    plan = planned(SAFE, LOSS)
+    read = parse_plan(rewritten(plan, of_before), "plan.json")
+    assert read.digest == plan.digest
+    assert not read.altered
+    for record in read.records.values():
+        for replica in record.facts()["evidence"]["replicas"]:
+            assert not {"contents", "last_heard"} & set(replica)
+
+
+def test_contents_that_a_hand_has_mended_are_told() -> None:
+    def mended(document: Any) -> None:
+        (record,) = document["breakglass"]["records"]
+        for replica in record["evidence"]["replicas"]:
+            if replica["broker"] == 1:
+                replica["contents"]["corrupt_at"] = None
+
+    corrupt = Contents(0, 40, 40, "its CRC differs")
+    replicas = [replace(one, contents=corrupt) if one.broker == 1 else one for one in SAFE.replicas]
+    plan = planned(replace(SAFE, replicas=tuple(replicas)))
+    assert parse_plan(rewritten(plan, mended), "plan.json").altered
 
 
 def test_the_document_is_the_one_of_the_kip_with_one_more_key() -> None:
@@ -127,7 +164,7 @@ def test_the_digest_does_not_depend_on_how_the_file_is_written() -> None:
 
 
 def test_the_digest_does_not_depend_on_time_notes_approvals_or_what_is_left_out() -> None:
-    assessments = [assess(one, HEALTHY) for one in (SAFE, LOSS)]
+    assessments = [assess(one, GONE) for one in (SAFE, LOSS)]
     later = make_plan(assessments, CLUSTER, MADE_AT_MS + 9, notes=("for the night shift",))
     digests = {planned(SAFE, LOSS).digest, planned(SAFE, LOSS, FORK).digest, later.digest}
     assert len(digests) == 1
@@ -264,7 +301,7 @@ def test_the_digest_is_that_of_the_whole_document_in_canonical_json(
     evidence: PartitionEvidence,
 ) -> None:
     """However it is put together from what was worked out before."""
-    plan = make_plan([assess(evidence, HEALTHY)], CLUSTER, MADE_AT_MS)
+    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
     edited = exclude(plan, evidence.partition, 'hostile "\x1b')
     for one in (plan, as_recommended(edited)):
         elections = [

@@ -16,6 +16,7 @@ from tests.unit.recovery.plans import (
     CLUSTER,
     EVERY_KIND,
     FORK,
+    GONE,
     HALF_READ,
     INTERNAL,
     LOSS,
@@ -73,7 +74,7 @@ def test_one_phrase_agrees_to_the_bulk_and_one_each_to_what_cannot_share_it() ->
     groups = consent_groups(planned(SAFE, LOSS, INTERNAL))
     assert [(group.phrase, group.why_alone) for group in groups] == [
         ("__consumer_offsets-0 lose 0", "it is an internal topic"),
-        ("2 partitions lose 50", ""),
+        ("2 partitions lose 50 and abandon b3", ""),
     ]
 
 
@@ -81,7 +82,7 @@ def test_r16_a_replica_set_by_hand_unread_needs_its_own_consent_to_an_unknown_lo
     plan = set_leader(planned(SAFE, HALF_READ), HALF_READ.partition, 2)
     assert [group.phrase for group in consent_groups(plan)] == [
         "orders-7 lose unknown",
-        "orders-1 lose 0",
+        "orders-1 lose 0 and abandon b3",
     ]
     assert isinstance(plan_price(plan).records, Unknown)
 
@@ -104,7 +105,7 @@ def test_r08_an_unproven_rank_set_by_hand_needs_its_own_consent() -> None:
 def test_an_empty_log_set_by_hand_over_unread_ones_needs_its_own_consent() -> None:
     evidence = offline(silent(1), log(4), number=9)
     (alone,) = consent_groups(set_leader(planned(evidence), evidence.partition, 4))
-    assert alone.phrase == "orders-9 lose 0"
+    assert alone.phrase == "orders-9 lose 0 and abandon b1"
     assert alone.why_alone == "b4 is EMPTY and not every replica could be read"
 
 
@@ -119,9 +120,7 @@ def test_a_bare_plan_gets_evidence_and_keeps_its_leaders() -> None:
             Entry(topic="orders", number=1, leader=2),
         )
     )
-    plan, dismissed = adopt(
-        bare, [assess(one, HEALTHY) for one in (SAFE, LOSS)], CLUSTER, MADE_AT_MS
-    )
+    plan, dismissed = adopt(bare, [assess(one, GONE) for one in (SAFE, LOSS)], CLUSTER, MADE_AT_MS)
     assert dismissed == ()
     assert {str(one): leader for one, leader in plan.leaders.items()} == {
         "orders-1": 2,
@@ -140,9 +139,7 @@ def test_elections_of_a_bare_plan_that_cannot_be_held_are_dismissed_with_the_rea
             Entry(topic="orders", number=9, leader=1),
         )
     )
-    plan, dismissed = adopt(
-        bare, [assess(one, HEALTHY) for one in (SAFE, BOMB)], CLUSTER, MADE_AT_MS
-    )
+    plan, dismissed = adopt(bare, [assess(one, GONE) for one in (SAFE, BOMB)], CLUSTER, MADE_AT_MS)
     assert plan.entries == ()
     assert [(str(one.partition), one.reason.split(":")[0]) for one in dismissed] == [
         ("orders-1", "b3 is fenced"),

@@ -19,8 +19,8 @@ from services.recovery.plan.check import CheckStatus
 from services.recovery.plan.document import ChosenBy, Plan
 from services.recovery.plan.edit import exclude, set_leader
 from services.recovery.plan.present import Present, check_present, present_of, renew, tally
-from tests.unit.recovery.plans import CLUSTER, FORK, LOSS, SAFE, planned
-from tests.unit.recovery.replicas import HEALTHY, log, offline, silent
+from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, SAFE, planned
+from tests.unit.recovery.replicas import log, offline, silent
 
 NOW_MS = 1_700_000_900_000
 
@@ -38,7 +38,7 @@ def present(
         tuple(one.state for one in (*evidence, *unheard)),
         NOW_MS,
     )
-    judged = [assess(one, HEALTHY) for one in evidence if one.state.offline]
+    judged = [assess(one, GONE) for one in evidence if one.state.offline]
     return present_of(plan, snapshot, judged, NOW_MS)
 
 
@@ -46,11 +46,11 @@ def online(evidence: PartitionEvidence, leader: int) -> PartitionEvidence:
     return replace(evidence, state=replace(evidence.state, leader=leader))
 
 
-LONGER = offline(log(1, (0, 130)), log(2, (0, 100)), silent(3), number=1)
+LONGER = offline(log(1, (0, 130)), log(2, (0, 100)), silent(3), number=1, floor=100)
 """SAFE, where b1 was written to since."""
 SHORTER_EPOCH = offline(
     log(2, (0, 100), (1, 150), hw=100), log(1, (0, 100), (2, 125), hw=100), silent(3),
-    number=3, leader_epoch=12,
+    number=3, leader_epoch=12, floor=100,
 )  # fmt: skip
 """LOSS, of another leader epoch."""
 

@@ -20,8 +20,16 @@ from services.recovery.plan.notes import NOTES, add_note, notes_of, with_notes
 from services.recovery.plan.partition_file import Election, elections_of
 from services.recovery.plan.read_back import LARGEST_FORM, Problem, read_back
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.plans import CLUSTER, EVERY_KIND, FORK, LOSS, MADE_AT_MS, SAFE, planned
-from tests.unit.recovery.replicas import HEALTHY
+from tests.unit.recovery.plans import (
+    CLUSTER,
+    EVERY_KIND,
+    FORK,
+    GONE,
+    LOSS,
+    MADE_AT_MS,
+    SAFE,
+    planned,
+)
 
 PLAN = add_note(planned(SAFE, LOSS, FORK), "ask ada")
 
@@ -51,7 +59,7 @@ def test_the_form_has_a_line_for_each_election_with_what_helps_to_decide() -> No
     line = next(one for one in form().splitlines() if '"partition": 3' in one)
     assert json.loads(line.rstrip(",")) == {
         "topic": "orders", "partition": 3, "designatedLeader": 1, "verdict": "LOSS",
-        "loses": "50", "unread": "?", "recommended": 1, "canLead": {"1": "50", "2": "25"},
+        "loses": "50", "unread": "b3", "recommended": 1, "canLead": {"1": "50", "2": "25"},
     }  # fmt: skip
 
 
@@ -121,7 +129,7 @@ def test_a_record_keeps_its_evidence_whatever_is_edited() -> None:
 
 @given(partitions())
 def test_any_plan_that_is_not_edited_comes_back_as_itself(evidence: PartitionEvidence) -> None:
-    plan = make_plan([assess(evidence, HEALTHY)], CLUSTER, MADE_AT_MS)
+    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
     assert read_back(render_form(plan), plan) is plan
 
 

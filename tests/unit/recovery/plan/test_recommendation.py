@@ -12,8 +12,16 @@ from services.recovery.plan.edit import exclude_all, never, set_leader
 from services.recovery.plan.make import make_plan
 from services.recovery.plan.recommendation import as_recommended, departs, recommended
 from tests.unit.recovery.partitions import partitions
-from tests.unit.recovery.plans import CLUSTER, EVERY_KIND, FORK, LOSS, MADE_AT_MS, SAFE, planned
-from tests.unit.recovery.replicas import HEALTHY
+from tests.unit.recovery.plans import (
+    CLUSTER,
+    EVERY_KIND,
+    FORK,
+    GONE,
+    LOSS,
+    MADE_AT_MS,
+    SAFE,
+    planned,
+)
 
 
 def left(plan: Plan) -> dict[str, str]:
@@ -24,7 +32,7 @@ def left(plan: Plan) -> dict[str, str]:
 def test_the_recommendation_is_what_a_plan_of_the_same_assessments_elects(
     evidence: PartitionEvidence,
 ) -> None:
-    plan = make_plan([assess(evidence, HEALTHY)], CLUSTER, MADE_AT_MS)
+    plan = make_plan([assess(evidence, GONE)], CLUSTER, MADE_AT_MS)
     record = plan.records[evidence.partition]
     assert recommended(record) == plan.leaders.get(evidence.partition)
     assert not departs(plan, record)

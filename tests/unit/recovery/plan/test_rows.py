@@ -25,7 +25,12 @@ def test_every_partition_has_a_row_in_the_order_of_recovery_elected_or_not() -> 
 
 def test_a_row_says_what_its_election_loses_and_why_it_is_held() -> None:
     (row,) = plan_rows(planned(LOSS))
-    assert (row.verdict, row.action, row.unread, row.chosen_by) == ("LOSS", "elect b1", "?", "rank")
+    assert (row.verdict, row.action, row.unread, row.chosen_by) == (
+        "LOSS",
+        "elect b1",
+        "b3",
+        "rank",
+    )
     assert str(row.loses) == "50"
     assert row.why == "electing b1 loses 50 records"
 

@@ -12,8 +12,13 @@ from tests.unit.recovery.replicas import log, offline, silent
 
 def test_elections_losses_and_what_only_unread_replicas_may_hold_are_summed_up() -> None:
     bounded = offline(log(1, (0, 90)), silent(2), number=1, floor=115)
-    assert str(totals_of(planned(bounded))) == "elects 1 partition, loses 0, unread >= 25"
-    assert str(totals_of(planned(bounded, LOSS))) == "elects 2 partitions, loses 50, unread >= 25"
+    assert (
+        str(totals_of(planned(bounded))) == "elects 1 partition, loses 0, b2 unread (at least 25)"
+    )
+    assert (
+        str(totals_of(planned(bounded, LOSS)))
+        == "elects 2 partitions, loses 50, b2,b3 unread (at least 25)"
+    )
 
 
 def test_one_unknown_loss_makes_the_whole_unknown() -> None:

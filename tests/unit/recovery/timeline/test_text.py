@@ -57,7 +57,7 @@ def test_a_recovery_is_told_from_its_consent_to_its_end(tmp_path: Path) -> None:
         "orders [0-2]: 2 elected, 1 unknown, led by b1, loses 0",
         "",
         "Not as it was meant to be:",
-        "  orders [2] unknown: the controller did not answer in time",
+        "  orders [2] unknown, order not put back: the controller did not answer in time",
         "",
         "Rescued records (print them with `breakglass backup cat FOLDER`):",
         "  ledger-3 b2: 50 records in rescues/prod-eu-1/topics/ledger/3",

@@ -1,0 +1,219 @@
+"""`breakglass rescue --from log:DIR`: save what a broker that is down has on its disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from console.exits import FAILED, INTERRUPTED
+from console.output import Column, print_json, print_table, say
+from services.errors import Refused, UsageError, WrongCluster
+from services.words.inert import inert
+
+if TYPE_CHECKING:
+    from console.stop_signal import StopSignal
+    from console.wiring import Connection
+    from services.model import TopicPartition
+    from services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
+    from services.recovery.rescue.from_log import Copied
+
+LOG = "log:"
+NO_CLUSTER = "unknown"
+DAMAGE_SAID = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FromLog:
+    """The options of one call."""
+
+    sources: tuple[str, ...]
+    """``log:DIR``, one or more."""
+    topics: tuple[str, ...]
+    to: Path
+    while_running: bool
+    as_json: bool
+    connection: Connection | None = None
+    """Of the cluster, where only what its leaders do not hold is wanted."""
+
+
+def rescue_logs(wanted: FromLog) -> int:
+    """Carry out one call; returns the exit code."""
+    from console.stop_signal import StopSignal
+
+    folders = [_opened(source, wanted) for source in wanted.sources]
+    chosen = [(folder, _chosen(folder, wanted.topics)) for folder in folders]
+    if not any(replicas for _, replicas in chosen):
+        raise UsageError(f"no topic of these is there: {', '.join(wanted.topics)}")
+    cluster_id = _one_cluster(folders)
+    with StopSignal() as stop:
+        stop.armed()
+        starts = _starts(wanted, chosen, cluster_id)
+        results = list(_saved(chosen, wanted.to, cluster_id, starts, stop))
+    if wanted.as_json:
+        print_json(_document(cluster_id, folders, results))
+    else:
+        _print(results)
+    _say_what_is_missing(results)
+    if all(one.whole for one in results):
+        return 0
+    return INTERRUPTED if stop.requested else FAILED
+
+
+def _opened(source: str, wanted: FromLog) -> BrokerFolder:
+    """The folder that *source* names, if no broker writes in it.
+
+    Raises:
+        UsageError: it is no log folder.
+        Refused: its broker runs.
+    """
+    from services.recovery.rescue.broker_folder import read_broker_folder, running_broker
+
+    if not source.startswith(LOG) or source == LOG:
+        raise UsageError(f"--from {source!r} is not written log:DIR: write it so.")
+    path = Path(source.removeprefix(LOG))
+    folder = read_broker_folder(path)
+    process = running_broker(path)
+    if process is not None and not wanted.while_running:
+        raise Refused(
+            f"a broker runs on {path} (process {process} holds its .lock), so its logs change "
+            "while they are read: stop it first, rescue through it by --plan, or add "
+            "--while-running"
+        )
+    for name in folder.aside:
+        say(f"passed over: {inert(name)}")
+    return folder
+
+
+def _chosen(folder: BrokerFolder, topics: Sequence[str]) -> list[ReplicaFolder]:
+    return [one for one in folder.replicas if not topics or one.partition.topic in topics]
+
+
+def _one_cluster(folders: Sequence[BrokerFolder]) -> str | None:
+    """The id of the cluster that the folders are of; None where they do not say."""
+    ids = {one.cluster_id for one in folders if one.cluster_id is not None}
+    if len(ids) > 1:
+        raise UsageError(f"these folders are of {len(ids)} clusters: rescue them one by one")
+    return next(iter(ids), None)
+
+
+def _starts(
+    wanted: FromLog,
+    chosen: Sequence[tuple[BrokerFolder, list[ReplicaFolder]]],
+    cluster_id: str | None,
+) -> dict[TopicPartition, int]:
+    """From where on the leaders do not hold the logs; nothing of a log that is saved whole.
+
+    Raises:
+        WrongCluster: the folders are of another cluster than the one that is named.
+        Unreachable: it does not answer.
+    """
+    if wanted.connection is None:
+        return {}
+    from services.kafka.wire.deadline import Deadline
+    from services.recovery.rescue.from_log import log_end
+    from services.recovery.rescue.past_leader import kept_by_leaders
+    from services.recovery.triage import SNAPSHOT_SECONDS
+
+    replicas = [one for _, held in chosen for one in held]
+    starts: dict[TopicPartition, int] = {}
+    with wanted.connection.reading() as client:
+        deadline = Deadline.after(SNAPSHOT_SECONDS)
+        found = client.describe(deadline).cluster_id
+        if found != cluster_id:
+            raise WrongCluster(
+                f"the log folder is of cluster {cluster_id}, and these addresses lead to {found}: "
+                "leave them out to save whole logs"
+            )
+        ends = {one.partition: log_end(one) for one in replicas}
+        for kept in kept_by_leaders(client, replicas, ends, Deadline.after(SNAPSHOT_SECONDS)):
+            if kept.until is None:
+                say(f"{kept.partition}  saved whole: {kept.why}")
+            else:
+                starts[kept.partition] = kept.until
+    return starts
+
+
+def _saved(
+    chosen: Sequence[tuple[BrokerFolder, list[ReplicaFolder]]],
+    to: Path,
+    cluster_id: str | None,
+    starts: dict[TopicPartition, int],
+    stop: StopSignal,
+) -> Iterator[Copied]:
+    from services.recovery.rescue.from_log import LogRescue
+    from services.recovery.rescue.rescue import new_folder
+
+    root = new_folder(to, cluster_id or NO_CLUSTER)
+    for folder, replicas in chosen:
+        rescue = LogRescue(folder, root / folder.name, lambda: stop.requested, starts=starts)
+        for topic in rescue.run(replicas) if replicas else ():
+            yield from topic
+
+
+def _say_what_is_missing(results: Sequence[Copied]) -> None:
+    records, size = sum(one.records for one in results), sum(one.bytes for one in results)
+    say(f"{records:,} records of {len(results):,} partitions saved, {size:,} bytes")
+    missing = [
+        f"{one.partition}  offsets {damage.start:,}-{damage.end - 1:,} are missing: {damage.reason}"
+        for one in results
+        for damage in one.damage
+    ]
+    missing += [f"{one.partition}  not whole: {one.reason}" for one in results if one.reason]
+    for line in missing[:DAMAGE_SAID]:
+        say(line)
+    if len(missing) > DAMAGE_SAID:
+        say(f"and {len(missing) - DAMAGE_SAID:,} more: --json names them all")
+
+
+def _print(results: Sequence[Copied]) -> None:
+    rows = [
+        (
+            one.partition,
+            f"{one.start:,}-{one.end - 1:,}" if one.end > one.start else None,
+            f"{one.records:,}",
+            f"{one.bytes:,}",
+            one.path,
+        )
+        for one in results
+    ]
+    print_table(COLUMNS, rows)
+
+
+def _document(
+    cluster_id: str | None, folders: Sequence[BrokerFolder], results: Sequence[Copied]
+) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "cluster_id": cluster_id,
+        "from": [
+            {"path": one.path, "broker": one.broker, "passed_over": one.aside} for one in folders
+        ],
+        "succeeded": all(one.whole for one in results),
+        "partitions": [
+            {
+                "topic": one.partition.topic,
+                "partition": one.partition.partition,
+                "log": one.log,
+                "start": one.start,
+                "end": one.end,
+                "records": one.records,
+                "bytes": one.bytes,
+                "path": one.path,
+                "rescued": one.whole,
+                "reason": one.reason,
+                "missing": one.damage,
+            }
+            for one in results
+        ],
+    }
+
+
+COLUMNS = (
+    Column("Topic-partition"),
+    Column("Offsets"),
+    Column("Records", right=True),
+    Column("Bytes", right=True),
+    Column("Saved in"),
+)

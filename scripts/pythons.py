@@ -1,0 +1,112 @@
+"""Run the tests that depend on Python on every version of it that pyproject.toml names.
+
+``python -m scripts.pythons 3.13`` takes 3.13 alone, ``--others`` all but the one that runs this;
+what else it is given goes to pytest. An interpreter is one on PATH, of pyenv, or a build that is
+fetched (`scripts.portable_python`). Where none is found, a line says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.environment import ROOT, Environment
+from scripts.portable_python import NoPython, portable_python
+
+SUITES = ("tests/unit", "tests/screens", "tests/terminal", "tests/web")
+"""None of these needs a broker; one recovery of a lab follows."""
+CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
+OTHERS = "--others"
+RECOVERY = ("demo", "--automatic")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What became of one version."""
+
+    minor: str
+    passed: bool | None
+    """None: it was not run."""
+    words: str
+
+    @property
+    def line(self) -> str:
+        known = {True: "passed", False: "FAILED", None: "not run"}
+        return f"Python {self.minor}: {known[self.passed]}: {self.words}"
+
+
+def supported(root: Path = ROOT) -> list[str]:
+    """The versions that pyproject.toml's classifiers name."""
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return [found[1] for one in project["classifiers"] if (found := CLASSIFIER.fullmatch(one))]
+
+
+def interpreter(minor: str, environ: Mapping[str, str]) -> Path:
+    """Return a Python of *minor* that runs. Raises NoPython."""
+    for candidate in _candidates(minor, environ):
+        if _version(candidate).startswith(f"{minor}."):
+            return candidate
+    return portable_python(minor, environ)
+
+
+def _candidates(minor: str, environ: Mapping[str, str]) -> Iterator[Path]:
+    name = f"python{minor}"
+    for folder in environ.get("PATH", "").split(os.pathsep):
+        # A version manager's shim runs only what its own configuration names.
+        if folder and (found := Path(folder, name)).exists():
+            yield found
+    pyenv = Path(environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    yield from sorted(pyenv.glob(f"versions/{minor}.*/bin/{name}"))
+
+
+def _version(python: Path) -> str:
+    """What *python* says it is; empty where it does not run."""
+    ask = "import platform, ssl, sqlite3, venv; print(platform.python_version())"
+    try:
+        answer = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout.strip()
+
+
+def run(minor: str, arguments: list[str]) -> Run:
+    """Make the environment of *minor*, test in it, and recover a lab."""
+    try:
+        python = interpreter(minor, os.environ)
+    except NoPython as problem:
+        return Run(minor, None, str(problem))
+    environment = Environment(f".venv-{minor}")
+    began = time.monotonic()
+    marks = ("-m", "not slow", "-p", "no:cacheprovider", "-q")
+    steps: tuple[tuple[str, list[str | Path]], ...] = (
+        ("its environment", [python, "-m", "scripts.environment", environment.name]),
+        ("tests", [environment.python, "-m", "pytest", *SUITES, *marks, *arguments]),
+        ("recovery", [environment.python.with_name("breakglass"), *RECOVERY]),
+    )
+    for name, command in steps:
+        print(f"Python {minor}, {name}:", flush=True)
+        if (code := subprocess.run(command, cwd=ROOT).returncode) != 0:
+            return Run(minor, False, f"{name} ended with {code} on {python}")
+    seconds = time.monotonic() - began
+    return Run(minor, True, f"{_version(environment.python)}, {python}, {seconds:.0f} s")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the versions that *arguments* name, or all; the rest of them is pytest's."""
+    named = [one for one in arguments if re.fullmatch(r"3\.\d+", one)]
+    own = {f"3.{sys.version_info.minor}"} if OTHERS in arguments else set()
+    rest = [one for one in arguments if one not in (*named, OTHERS)]
+    runs = [run(minor, rest) for minor in named or supported() if minor not in own]
+    print(*(one.line for one in runs), sep="\n")
+    return int(any(one.passed is False for one in runs))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

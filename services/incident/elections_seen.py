@@ -1,0 +1,217 @@
+"""Elections that were seen to cost records: a log that led with less than others had. Pure.
+
+What replicas told while a partition was offline is compared with the log of whoever leads it
+afterwards. Log matching makes that exact: see `services.recovery.judgement.lineage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from services.model import (
+    EpochHistory,
+    PartitionEvidence,
+    PartitionState,
+    ReplicaLog,
+    Role,
+    TopicPartition,
+    Unknown,
+)
+from services.recovery.judgement.lineage import divergence
+from services.recovery.judgement.ranking import holds_records, log_rank
+
+Key = tuple[str, TopicPartition, int]
+"""Topic id, partition, leader epoch: one election, whoever sees it."""
+
+
+class Kept(StrEnum):
+    """What became of a log that holds records which the new leader lacks."""
+
+    RUNNING = "running"
+    """Its broker runs and has not truncated it yet."""
+    DOWN = "down"
+    """Its broker does not answer: as far as is known the log is as it was."""
+    TRUNCATED = "truncated"
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A replica that held records which the new leader lacks."""
+
+    broker: int
+    log_end: int
+    """When it was seen last before the election."""
+    epoch: int | None
+    """The last one written in it then; None: unknown."""
+    kept: Kept = Kept.DOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Witnessed:
+    """What was seen of a partition while it was offline."""
+
+    state: PartitionState
+    logs: tuple[ReplicaLog, ...]
+    """The best that each replica told, those alone that told."""
+    approximate: bool
+    """Offsets are not records: the topic is, or may be, compacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionSeen:
+    """An election by somebody else that left records out."""
+
+    partition: TopicPartition
+    topic_id: str
+    leader: int
+    leader_epoch: int
+    seen_at_ms: int
+    """When its leader was first seen: it was elected before that."""
+    log_end: int
+    """Of the leader's log when it was elected."""
+    empty: bool
+    """That log held no record."""
+    best: int
+    """The broker of the best log that was seen."""
+    best_end: int
+    missing: int | None
+    """Records of that log which the leader lacks; None: unknown."""
+    approximate: bool
+    holders: tuple[Holder, ...]
+
+    @property
+    def key(self) -> Key:
+        return self.topic_id, self.partition, self.leader_epoch
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """Brokers of which it is not known that they truncated what the leader lacks."""
+        return tuple([one.broker for one in self.holders if one.kept is not Kept.TRUNCATED])
+
+
+def witnessed(evidence: PartitionEvidence, before: Sequence[ReplicaLog] = ()) -> Witnessed:
+    """What *evidence* tells, and what replicas told *before* where that was more."""
+    best: dict[int, ReplicaLog] = {}
+    for log in (*before, *evidence.replicas):
+        if isinstance(log.log_end, Unknown):
+            continue
+        if log.broker not in best or log_rank(log) >= log_rank(best[log.broker]):
+            best[log.broker] = log
+    approximate = evidence.settings.compacted is not False
+    return Witnessed(evidence.state, tuple(best.values()), approximate)
+
+
+def election_seen(
+    before: Witnessed, now: PartitionState, leader: ReplicaLog, seen_at_ms: int
+) -> ElectionSeen | None:
+    """What the election of *leader* left out; None where nothing that anybody would miss.
+
+    Members of ISR and ELR are elected cleanly: what they lack past the high watermark was never
+    promised. Not so a last known leader, which may come back with less than it had.
+    """
+    if now.leader is None or now.topic_id != before.state.topic_id:
+        return None
+    elected = as_elected(leader, before.state.leader_epoch)
+    lacking = [one for one in before.logs if _lacks(elected, one)]
+    grave = [one for one in lacking if _grave(before, now.leader, elected, one)]
+    if not grave or isinstance(elected.log_end, Unknown):
+        return None
+    worst = max(grave, key=log_rank)
+    return ElectionSeen(
+        now.partition,
+        str(now.topic_id),
+        now.leader,
+        now.leader_epoch,
+        seen_at_ms,
+        elected.log_end,
+        not holds_records(elected),
+        worst.broker,
+        _end(worst),
+        _missing(elected, worst),
+        before.approximate,
+        tuple([_holder(one) for one in sorted(lacking, key=_broker) if one.broker != now.leader]),
+    )
+
+
+def as_elected(leader: ReplicaLog, offline_epoch: int) -> ReplicaLog:
+    """The log of *leader* as it was when elected, without what it wrote as a leader since."""
+    history = leader.epochs
+    if isinstance(history, Unknown) or isinstance(leader.log_end, Unknown):
+        return leader
+    older = tuple([one for one in history.ranges if one.epoch <= offline_epoch])
+    since = [one.start for one in history.ranges if one.epoch > offline_epoch]
+    end = min(since, default=leader.log_end)
+    return replace(leader, log_end=end, epochs=EpochHistory(older, history.complete_from))
+
+
+def followed(seen: ElectionSeen, logs: Mapping[int, ReplicaLog | None]) -> ElectionSeen:
+    """*seen* with what became of its holders, whose *logs* were read again; None: no answer."""
+    holders = tuple(
+        [
+            replace(one, kept=_kept(one, logs[one.broker])) if one.broker in logs else one
+            for one in seen.holders
+        ]
+    )
+    return seen if holders == seen.holders else replace(seen, holders=holders)
+
+
+def _kept(holder: Holder, log: ReplicaLog | None) -> Kept:
+    """What was truncated once does not come back."""
+    if holder.kept is Kept.TRUNCATED:
+        return Kept.TRUNCATED
+    if log is None or isinstance(log.log_end, Unknown):
+        return Kept.DOWN
+    return Kept.RUNNING if _still_whole(holder, log) else Kept.TRUNCATED
+
+
+def _still_whole(holder: Holder, log: ReplicaLog) -> bool:
+    """Whether the epoch that was written last reaches as far as it did, whatever came after."""
+    if holder.epoch is None or isinstance(log.epochs, Unknown):
+        return isinstance(log.log_end, int) and log.log_end >= holder.log_end
+    return any(one.epoch == holder.epoch and one.end >= holder.log_end for one in log.epochs.ranges)
+
+
+def _broker(log: ReplicaLog) -> int:
+    return log.broker
+
+
+def _holder(log: ReplicaLog) -> Holder:
+    epoch = log.last_written_epoch
+    return Holder(log.broker, _end(log), epoch if isinstance(epoch, int) else None)
+
+
+def _lacks(elected: ReplicaLog, other: ReplicaLog) -> bool:
+    """Whether *elected* is without records of *other*."""
+    missing = _missing(elected, other)
+    if missing is None:
+        return log_rank(elected) < log_rank(other) or _end(elected) < _end(other)
+    return missing > 0
+
+
+def _missing(elected: ReplicaLog, other: ReplicaLog) -> int | None:
+    """How many records of *other* the log of *elected* is without; None: unknown."""
+    if not holds_records(other):
+        return 0
+    parting = divergence(other, elected)
+    if isinstance(parting, Unknown):
+        return None
+    starts = [one for one in (other.log_start, elected.log_start) if isinstance(one, int)]
+    if not holds_records(elected):
+        starts = starts[:1]
+    return max(0, _end(other) - max(parting, *starts, 0))
+
+
+def _grave(before: Witnessed, leader: int, elected: ReplicaLog, other: ReplicaLog) -> bool:
+    """Whether anybody would miss what *elected* lacks of *other*: the best log's, or committed."""
+    parting, mark = divergence(other, elected), other.high_watermark
+    committed = mark > parting if isinstance(parting, int) and isinstance(mark, int) else None
+    clean = before.state.role(leader) in (Role.ISR, Role.ELR)
+    if clean and committed is False and holds_records(elected):
+        return False
+    return bool(committed) or log_rank(other) == max(map(log_rank, before.logs))
+
+
+def _end(log: ReplicaLog) -> int:
+    return log.log_end if isinstance(log.log_end, int) else 0

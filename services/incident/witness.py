@@ -1,0 +1,233 @@
+"""Watches how offline partitions come back, and says where that cost records.
+
+It reads the leader of each partition that came back, compares (`elections_seen`), follows up the
+replicas that still hold what the leader lacks, and writes down what it saw (`observations`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+from uuid import UUID
+
+from services.clock import now_ms
+from services.cluster_lock import operator
+from services.errors import StorageError
+from services.incident.elections_seen import (
+    ElectionSeen,
+    Key,
+    Witnessed,
+    election_seen,
+    followed,
+    witnessed,
+)
+from services.incident.few_logs import FewLogs
+from services.incident.observations import Observation, Observations, unacknowledged
+from services.incident.row import Row
+from services.kafka.read_client import ReadClient
+from services.model import (
+    ClusterSnapshot,
+    PartitionEvidence,
+    PartitionState,
+    ReplicaLog,
+    TopicPartition,
+    Unknown,
+)
+
+T = TypeVar("T")
+
+FOLLOW_SECONDS = 2.0
+"""Between two looks at replicas that hold what their leader lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Returned:
+    """A partition whose new leader has not been read yet."""
+
+    was: Witnessed
+    state: PartitionState
+    seen_at_ms: int
+
+
+class Witness:
+    """Used by the one thread that reads; `agreed` and `acknowledge` are for any."""
+
+    def __init__(self, client: ReadClient, folder: Path | None = None) -> None:
+        self._logs, self._folder = FewLogs(client), folder
+        self._store: Observations | None = None
+        self._told: dict[TopicPartition, tuple[UUID, tuple[ReplicaLog, ...]]] = {}
+        """What replicas told earlier and the newest evidence does not have any more."""
+        self._returned: dict[TopicPartition, _Returned] = {}
+        self._agreed: dict[TopicPartition, int] = {}
+        self._changing = threading.Lock()
+        self._observations: dict[Key, Observation] = {}
+        self._ours: set[Key] = set()
+        """Elections that were agreed to here: whatever another session says of them."""
+        self._stamp = (0, 0)
+        """Of the file when it was last read."""
+        self._follow_at = 0.0
+        self.trouble = ""
+        """Why what was seen could not be written down; empty when it was."""
+
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """Of this cluster, the newest first, acknowledged ones included."""
+        held = tuple(self._observations.values())
+        return tuple(sorted(held, key=lambda one: one.seen.seen_at_ms, reverse=True))
+
+    def agreed(self, designees: Mapping[TopicPartition, int]) -> None:
+        """An operator of this process agreed to these leaders and their price."""
+        with self._changing:
+            self._agreed = {**self._agreed, **designees}
+
+    def acknowledge(self) -> tuple[Observation, ...]:
+        """Take note of all that was seen so far; returns it, however the writing went."""
+        with self._changing:
+            keys = [one.key for one in unacknowledged(self._observations.values())]
+            noted = {key: self._observations[key].noted_by(operator(), now_ms()) for key in keys}
+            self._observations = {**self._observations, **noted}
+            if self._store is not None:
+                self._noted(self._store.acknowledge, keys)
+        return self.observations
+
+    def remember(self, before: Row, evidence: PartitionEvidence) -> None:
+        """Keep what the row *before* knows and *evidence*, which takes its place, does not."""
+        unread = {one.broker for one in evidence.replicas if isinstance(one.log_end, Unknown)}
+        elected = before.state.leader_epoch != evidence.state.leader_epoch
+        if before.judged is None or (unread <= set(before.unread) and not elected):
+            return  # Thawing takes time, and would tell nothing more.
+        known = before.evidence
+        if known is not None and known.state.topic_id == evidence.state.topic_id:
+            self._told[before.partition] = (known.state.topic_id, self._witnessed(known).logs)
+
+    def look(self, before: Sequence[Row], rows: Sequence[Row], snapshot: ClusterSnapshot) -> None:
+        """Notice which of the rows *before* are online in *snapshot*; *rows* are offline in it."""
+        self._open(snapshot.cluster_id)
+        if rows is before:
+            return
+        offline = {one.partition for one in rows}
+        for partition in self._returned.keys() & offline:
+            was = self._returned.pop(partition).was
+            self._told[partition] = (was.state.topic_id, was.logs)
+        gone = {one.partition: one for one in before if one.partition not in offline}
+        for state in snapshot.partitions if gone else ():
+            row = gone.get(state.partition)
+            if row is not None and state.leader is not None:
+                self._came_back(row, state, snapshot.observed_at_ms)
+        for partition in gone:
+            self._told.pop(partition, None)
+
+    def read(self, silent: Collection[int]) -> bool:
+        """Read what is left to look at, but from *silent* brokers; whether anything is new."""
+        before = self._observations
+        self._compare(silent)
+        self._share()
+        if time.monotonic() >= self._follow_at:
+            unsettled = [one for one in unacknowledged(before.values()) if one.open]
+            self._keep(self._followed(unsettled, silent))
+            self._follow_at = time.monotonic() + FOLLOW_SECONDS
+        return self._observations is not before
+
+    def _open(self, cluster_id: str) -> None:
+        if self._store is None:
+            self._store = Observations(cluster_id, self._folder)
+            self._share()
+
+    def _share(self) -> None:
+        """Take in what other sessions have seen of this cluster, and acknowledged."""
+        store = self._store
+        if store is None or (stamp := store.stamp()) == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            told = {one.seen.key: one for one in store.load()}
+        except StorageError as error:
+            self.trouble = str(error)
+            return
+        with self._changing:
+            ours = {key: one for key, one in self._observations.items() if one.acknowledged}
+            theirs = {key: one for key, one in told.items() if key not in self._ours}
+            self._observations = {**self._observations, **theirs, **ours}
+
+    def _witnessed(self, evidence: PartitionEvidence) -> Witnessed:
+        topic_id, logs = self._told.get(evidence.partition, (None, ()))
+        return witnessed(evidence, logs if topic_id == evidence.state.topic_id else ())
+
+    def _came_back(self, row: Row, state: PartitionState, seen_at_ms: int) -> None:
+        with self._changing:
+            agreed = self._agreed.pop(state.partition, None)
+        evidence = row.evidence
+        if state.leader == agreed:
+            self._ours.add((str(state.topic_id), state.partition, state.leader_epoch))
+        elif evidence is not None and state.topic_id == row.state.topic_id:
+            self._to_be_read(row, evidence, state, seen_at_ms)
+
+    def _to_be_read(
+        self, row: Row, evidence: PartitionEvidence, state: PartitionState, seen_at_ms: int
+    ) -> None:
+        was = self._witnessed(evidence)
+        if was.logs:
+            # What was known of its ISR is in the newest metadata, not in older evidence.
+            was = replace(was, state=row.state)
+            self._returned[state.partition] = _Returned(was, state, seen_at_ms)
+
+    def _compare(self, silent: Collection[int]) -> None:
+        """Read new leaders, and keep what they lack."""
+        of_leader: dict[int, dict[TopicPartition, UUID]] = {}
+        for partition, one in self._returned.items():
+            if one.state.leader is not None:
+                of_leader.setdefault(one.state.leader, {})[partition] = one.state.topic_id
+        found: list[ElectionSeen] = []
+        for leader, ids in of_leader.items():
+            for partition, log in self._logs.read(leader, ids, silent).items():
+                if log is not None:
+                    back = self._returned.pop(partition)
+                    seen = election_seen(back.was, back.state, log, back.seen_at_ms)
+                    found += [] if seen is None else [seen]
+        self._keep(self._followed(found, silent))
+
+    def _followed(
+        self, seen: Sequence[ElectionSeen], silent: Collection[int]
+    ) -> list[ElectionSeen]:
+        """*seen* with what has become of the replicas that hold what their leader lacks."""
+        wanted: dict[int, dict[TopicPartition, UUID]] = {}
+        for one in seen:
+            for broker in one.open:
+                wanted.setdefault(broker, {})[one.partition] = UUID(one.topic_id)
+        read = {broker: self._logs.read(broker, ids, silent) for broker, ids in wanted.items()}
+        return [
+            followed(
+                one,
+                {
+                    broker: read[broker][one.partition]
+                    for broker in one.open
+                    if one.partition in read[broker]
+                },
+            )
+            for one in seen
+        ]
+
+    def _keep(self, seen: Iterable[ElectionSeen]) -> None:
+        """Take in what is new, or stands otherwise by now, and write it down."""
+        with self._changing:
+            known = dict(self._observations)
+            fresh = [one for one in seen if one.key not in known or known[one.key].seen != one]
+            for one in fresh:
+                before = known.get(one.key, Observation(one, operator()))
+                known[one.key] = replace(before, seen=one)
+            if fresh and self._store is not None:
+                self._observations = known
+                self._noted(self._store.add, fresh)
+
+    def _noted(self, write: Callable[[list[T]], None], what: list[T]) -> None:
+        """Write *what*; a folder that cannot be written is told, and stops nothing."""
+        try:
+            write(what)
+        except StorageError as error:
+            self.trouble = str(error)
+        else:
+            self.trouble = ""

@@ -1,0 +1,228 @@
+"""Verifies the contents of many replicas on one broker: raw batches by Fetch with replica id -3.
+
+A broker gives batches as they lie on its disk, and looks at their headers to find an offset. So
+damage shows as a batch that is not whole, as an error (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR), as
+an answer without records, or as a batch that the answer leaves out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from services.errors import BreakglassError
+from services.kafka.replicas.contents_block import LogReading, LogToRead
+from services.kafka.replicas.epoch_ends import FUTURE_REPLICA, NO_SESSION
+from services.kafka.replicas.list_offsets import LATEST, ListedOffset, list_offsets
+from services.kafka.replicas.reading_allowance import Allowance
+from services.kafka.wire.broker_errors import (
+    AUTHORIZATION_CODES,
+    CORRUPT_MESSAGE,
+    OFFSET_OUT_OF_RANGE,
+    UNKNOWN_SERVER_ERROR,
+    denied,
+    describe_error,
+    unread,
+)
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.grouping import by_topic
+from services.kafka.wire.sender import Sender
+from services.model import Contents, TopicPartition, Unknown
+
+FETCH_VERSION = 11
+"""The last without tagged fields: kafka-python copies the rest of an answer for each of those."""
+ANSWER_BYTES = 8 * 1024 * 1024
+PARTITIONS_A_REQUEST = 200
+REQUEST_SECONDS = 15.0
+LANE = "contents"
+"""A connection of its own: what else is asked of the broker does not wait for these answers."""
+
+_UNSERVABLE = (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR)
+
+
+class ContentsReader:
+    """Reads logs of one broker as far as an allowance goes."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        broker: int,
+        allowance: Allowance,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._sender, self._broker, self._allowance, self._stop = sender, broker, allowance, stop
+        self._refused: dict[TopicPartition, Unknown] = {}
+        self._suspect: list[LogReading] = []
+
+    def read(
+        self, logs: Sequence[LogToRead], share: int, deadline: Deadline
+    ) -> dict[TopicPartition, Contents | Unknown]:
+        """The contents of *logs*, *share* bytes of each. Never raises for the broker."""
+        readings = {one.partition: LogReading(one, share) for one in logs}
+        try:
+            self._rounds(deque(readings.values()), deadline)
+            self._require_unchanged(deadline)
+        except BreakglassError as error:
+            self._give_up(readings.values(), str(unread(error).reason))
+        return {name: self._told(one) for name, one in readings.items()}
+
+    def _rounds(self, left: deque[LogReading], deadline: Deadline) -> None:
+        while left:
+            why = self._why_to_end(deadline)
+            if why:
+                self._give_up(left, why)
+                return
+            together = list(_together(left))
+            answers = self._fetch(together, deadline)
+            if not answers:
+                self._give_up([*together, *left], f"b{self._broker} throttles this user")
+                return
+            for one in together:
+                self._take(one, answers.get(one.log.partition))
+            left.extend([one for one in together if not one.done])
+
+    def _why_to_end(self, deadline: Deadline) -> str:
+        if self._stop():
+            return "the reading was stopped"
+        if self._allowance.spent or deadline.passed:
+            return "the budget of the reading ended"
+        return ""
+
+    def _give_up(self, readings: Any, why: str) -> None:
+        for one in readings:
+            if not one.done:
+                one.stop(why)
+
+    def _fetch(
+        self, readings: Sequence[LogReading], deadline: Deadline
+    ) -> Mapping[TopicPartition, Any]:
+        """What the broker answers, by partition; nothing while it throttles this user."""
+        from kafka.protocol.consumer import FetchResponse
+
+        answer = self._sender.call(
+            self._broker,
+            _request(readings),
+            FetchResponse,
+            deadline.sooner(REQUEST_SECONDS),
+            lane=LANE,
+            max_version=FETCH_VERSION,
+        )
+        return {
+            TopicPartition(topic.topic, one.partition_index): one
+            for topic in answer.responses
+            for one in topic.partitions
+        }
+
+    def _take(self, reading: LogReading, answer: Any) -> None:
+        if answer is None:
+            reading.stop(f"b{self._broker} left it out of its answer")
+            return
+        data = bytes(answer.records or b"")
+        self._allowance.spend(len(data))
+        if answer.error_code:
+            self._take_error(reading, answer.error_code)
+        elif not data:
+            self._take_nothing(reading)
+        else:
+            self._take_batches(reading, data)
+
+    def _take_batches(self, reading: LogReading, data: bytes) -> None:
+        alone, before = reading.alone, reading.corrupt_at
+        reading.take(data)
+        if reading.corrupt_at != before:
+            self._suspect.append(reading)
+        elif reading.alone and alone:
+            self._corrupt(reading, "its batch is never sent whole")
+
+    def _take_nothing(self, reading: LogReading) -> None:
+        """An answer without records, although the log goes on; others may have taken its room."""
+        if not reading.alone:
+            reading.alone = True
+        elif reading.log.expected.gapless or reading.reached.cut:
+            self._corrupt(reading, f"b{self._broker} sends no records from there on")
+        else:
+            # Compaction may have removed every record up to the end of the log.
+            reading.stop(f"b{self._broker} sends no records from offset {reading.position:,} on")
+
+    def _take_error(self, reading: LogReading, code: int) -> None:
+        if code in _UNSERVABLE:
+            if reading.alone:
+                self._corrupt(reading, f"b{self._broker} answers {describe_error(code)}")
+            reading.alone = True
+            return
+        if code in AUTHORIZATION_CODES:
+            self._refused[reading.log.partition] = denied(f"READ on topic {_topic(reading)}")
+        if code == OFFSET_OUT_OF_RANGE:
+            reading.stop("its log changed while it was read")
+        else:
+            reading.stop(f"b{self._broker} answers {describe_error(code)}")
+
+    def _corrupt(self, reading: LogReading, damage: str) -> None:
+        reading.alone = False
+        reading.corrupt(reading.position, damage)
+        self._suspect.append(reading)
+
+    def _require_unchanged(self, deadline: Deadline) -> None:
+        """Take back what was found in logs that were cut or written while they were read."""
+        names = list(dict.fromkeys(one.log.partition for one in self._suspect))
+        if not names:
+            return
+        limit = deadline if deadline.remaining() > 1.0 else Deadline.after(1.0)
+        ends = list_offsets(self._sender, self._broker, names, LATEST, limit)
+        for one in self._suspect:
+            end = ends.get(one.log.partition)
+            if isinstance(end, ListedOffset) and end.offset != one.log.end:
+                self._refused[one.log.partition] = Unknown("its log changed while it was read")
+
+    def _told(self, reading: LogReading) -> Contents | Unknown:
+        refused = self._refused.get(reading.log.partition)
+        if refused is not None:
+            return refused
+        return reading.contents or Unknown(f"its contents were not read: {reading.stopped}")
+
+
+def _together(left: deque[LogReading]) -> Iterator[LogReading]:
+    """The next logs to be asked for in one request, taken from *left*; or one alone."""
+    room, first = ANSWER_BYTES, True
+    for _ in range(min(len(left), PARTITIONS_A_REQUEST)):
+        following = left[0]
+        if not first and (following.alone or following.wanted_bytes > room):
+            return
+        yield left.popleft()
+        if following.alone:
+            return
+        room, first = room - following.wanted_bytes, False
+
+
+def _request(readings: Sequence[LogReading]) -> Any:
+    from kafka.protocol.consumer import FetchRequest
+
+    topic_class = FetchRequest.FetchTopic
+    asked = {one.log.partition: one for one in readings}
+
+    def topic(name: str, held: list[TopicPartition]) -> Any:
+        return topic_class(
+            topic=name,
+            partitions=[
+                topic_class.FetchPartition(
+                    partition=one.partition,
+                    fetch_offset=asked[one].position,
+                    partition_max_bytes=asked[one].wanted_bytes,
+                )
+                for one in held
+            ],
+        )
+
+    return FetchRequest(
+        replica_id=FUTURE_REPLICA,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=ANSWER_BYTES,
+        session_epoch=NO_SESSION,
+        topics=by_topic(asked, topic),
+    )
+
+
+def _topic(reading: LogReading) -> str:
+    return reading.log.partition.topic

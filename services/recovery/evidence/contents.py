@@ -1,0 +1,209 @@
+"""Reads the contents of replicas that would be elected, before they are proposed.
+
+The winner of the ranking is read; where it is corrupt, the ranking changes, and the new winner is
+read: until every winner is verified as far as the allowance goes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from services.contents_effort import Effort
+from services.kafka.read_client import ReadClient
+from services.kafka.replicas.batch_check import Expected
+from services.kafka.replicas.contents_block import LogToRead
+from services.kafka.replicas.reading_allowance import Allowance
+from services.kafka.wire.deadline import Deadline
+from services.model import (
+    Contents,
+    Denied,
+    LogDir,
+    PartitionEvidence,
+    ReplicaLog,
+    TopicPartition,
+    Unknown,
+)
+from services.recovery.judgement.heard_before import remembering
+from services.recovery.judgement.precedence import recovery_order
+from services.recovery.judgement.ranking import rank
+from services.recovery.judgement.succession import heir
+
+Chosen = Callable[[PartitionEvidence], int | None]
+"""The replica that was chosen by hand, by rule or by a plan; None: none was."""
+Found = Contents | Unknown
+
+OFF = Unknown("its contents were not read (--verify-contents off)")
+SPENT = Unknown("its contents were not read: the budget of the reading ended")
+
+
+def nobody(_: PartitionEvidence) -> None:
+    """No replica was chosen but by its rank."""
+
+
+class ContentsReading:
+    """The contents read for one judgement; each replica is read once."""
+
+    def __init__(
+        self,
+        client: ReadClient,
+        effort: Effort | None,
+        chosen: Chosen = nobody,
+        stop: Callable[[], bool] = lambda: False,
+        allowance: Allowance | None = None,
+    ) -> None:
+        self._client, self._effort, self._chosen, self._stop = client, effort, chosen, stop
+        self._allowance = allowance or Allowance.of(effort or Effort.OFF)
+        self._found: dict[tuple[TopicPartition, int], Found] = {}
+
+    @property
+    def spent(self) -> bool:
+        """Nothing more will be read."""
+        return self._allowance.spent
+
+    def applied(self, partitions: Iterable[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        """*partitions* with what was read of them so far."""
+        found = self._found
+        return tuple([_with(one, found) for one in partitions]) if found else tuple(partitions)
+
+    def read(self, partitions: Sequence[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
+        """*partitions* with the contents of those replicas that an election would choose."""
+        now = self.applied(partitions)
+        while due := list(self._due(now)):
+            self._read(due)
+            now = self.applied(now)
+        return now
+
+    def due(self, partitions: Iterable[PartitionEvidence]) -> Iterator[TopicPartition]:
+        """Which of *partitions* have replicas still to be read."""
+        return (evidence.partition for evidence, _ in self._due(partitions))
+
+    def _due(
+        self, partitions: Iterable[PartitionEvidence]
+    ) -> Iterator[tuple[PartitionEvidence, ReplicaLog]]:
+        """The replicas whose turn it is; those of internal topics first."""
+        if self._effort is None:
+            return
+        for evidence in sorted(partitions, key=lambda one: recovery_order(one.partition)):
+            for broker in candidates(evidence, self._chosen(evidence)):
+                replica = evidence.replica(broker)
+                tried = (evidence.partition, broker) in self._found
+                if replica is not None and not tried and _readable_now(replica):
+                    yield evidence, replica
+
+    def _read(self, due: Sequence[tuple[PartitionEvidence, ReplicaLog]]) -> None:
+        by_broker: dict[int, list[LogToRead]] = {}
+        for evidence, replica in due:
+            told = self._at_once(replica) or _to_read(evidence, replica)
+            if isinstance(told, LogToRead):
+                by_broker.setdefault(replica.broker, []).append(told)
+            else:
+                self._found[evidence.partition, replica.broker] = told
+        if by_broker:
+            self._read_brokers(by_broker)
+
+    def _at_once(self, replica: ReplicaLog) -> Found | None:
+        """What is known of *replica* without reading it."""
+        if self._effort is Effort.OFF:
+            return OFF
+        if replica.empty and isinstance(replica.log_end, int):
+            return Contents(replica.log_end, replica.log_end)
+        if isinstance(replica.epochs, Denied):
+            # Epochs and contents are read by the same request, under the same ACL.
+            return replica.epochs
+        return SPENT if self._allowance.spent else None
+
+    def _read_brokers(self, by_broker: Mapping[int, Sequence[LogToRead]]) -> None:
+        share = self._allowance.share(sum(map(len, by_broker.values())))
+        began, deadline = time.monotonic(), self._allowance.begin()
+        with ThreadPoolExecutor(len(by_broker), "contents") as pool:
+            work = {
+                broker: pool.submit(self._read_broker, broker, logs, share, deadline)
+                for broker, logs in by_broker.items()
+            }
+            for broker, told in work.items():
+                for partition, found in told.result().items():
+                    self._found[partition, broker] = found
+        self._allowance.ended(time.monotonic() - began)
+
+    def _read_broker(
+        self, broker: int, logs: Sequence[LogToRead], share: int, deadline: Deadline
+    ) -> Mapping[TopicPartition, Found]:
+        reader = self._client.contents_on(broker, self._allowance, self._stop)
+        return reader.read(logs, share, deadline)
+
+
+def _readable_now(replica: ReplicaLog) -> bool:
+    """It answers, and its contents are not known yet."""
+    return isinstance(replica.log_end, int) and not isinstance(replica.contents, Contents)
+
+
+def candidates(evidence: PartitionEvidence, chosen: int | None = None) -> Iterator[int]:
+    """Who may come to lead: the winner of the ranking, the controller's own choice, *chosen*."""
+    winner, successor = rank(evidence).winner, heir(evidence)
+    if winner is not None:
+        yield winner.broker
+    if successor is not None:
+        yield successor.broker
+    if chosen is not None:
+        yield chosen
+
+
+def as_known(then: PartitionEvidence | None, now: PartitionEvidence) -> PartitionEvidence:
+    """*now* with all that was known *then* and still holds."""
+    return now if then is None else carried(then, remembering(then, now))
+
+
+def carried(before: PartitionEvidence, now: PartitionEvidence) -> PartitionEvidence:
+    """*now* with the contents that were read *before*, of each log that is still the same."""
+    if before.state.topic_id != now.state.topic_id:
+        return now
+    kept = {
+        (now.partition, one.broker): one.contents
+        for one in before.replicas
+        if isinstance(one.contents, Contents) and _still_holds(one, now.replica(one.broker))
+    }
+    return _with(now, kept) if kept else now
+
+
+def _still_holds(before: ReplicaLog, now: ReplicaLog | None) -> bool:
+    """Whether *before*'s contents say more of the log *now* than was read of it since."""
+    if now is None or isinstance(now.log_end, Unknown) or before.log_end != now.log_end:
+        return False
+    if before.last_written_epoch != now.last_written_epoch:
+        return False
+    if not isinstance(now.contents, Contents):
+        return True
+    lowest = before.corrupt_at
+    return lowest is not None and now.corrupt_at is None and now.contents.verified_from > lowest
+
+
+def _with(
+    evidence: PartitionEvidence, found: Mapping[tuple[TopicPartition, int], Found]
+) -> PartitionEvidence:
+    partition = evidence.partition
+    if not any((partition, one.broker) in found for one in evidence.replicas):
+        return evidence
+    replicas = [
+        replace(one, contents=found.get((partition, one.broker), one.contents))
+        for one in evidence.replicas
+    ]
+    return replace(evidence, replicas=tuple(replicas))
+
+
+def _to_read(evidence: PartitionEvidence, replica: ReplicaLog) -> LogToRead | Unknown:
+    start, end = replica.log_start, replica.log_end
+    if isinstance(start, Unknown):
+        return start
+    assert isinstance(end, int), "only replicas that told their end are read"
+    size = replica.log_dir.size if isinstance(replica.log_dir, LogDir) else None
+    gapless = evidence.settings.compacted is False
+    return LogToRead(
+        evidence.partition,
+        start,
+        end,
+        size if isinstance(size, int) else None,
+        Expected(end, gapless, replica.epochs),
+    )

@@ -1,0 +1,86 @@
+"""What the batches so far mean for those to come: who is still elected, and why others wait.
+
+KIP-1275 asks for as many completed elections as possible, and R4 for a stop once another replica
+was elected. So a partition that failed or was refused keeps nobody else, and an unknown outcome
+keeps only the partitions that its cause can touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from services.recovery.execution.target import Outcome, Result, Target
+
+LOST_IN_A_ROW = 2
+"""So many batches without an answer, one after the other, are no accident of one request."""
+
+
+@dataclass(slots=True)
+class Course:
+    """What is known so far. For one thread; shared by all parts of one run."""
+
+    halted: str = ""
+    """Why nothing more is elected; empty while the run goes on."""
+    silent: dict[int, str] = field(default_factory=dict)
+    """Brokers that were elected and did not say so, with the reason that keeps others of them."""
+    _lost: int = 0
+    """Batches in a row of which an answer was lost."""
+
+    def halt(self, reason: str) -> None:
+        """Elect nothing more; the first reason stays."""
+        self.halted = self.halted or reason
+
+    def why_not(self, target: Target) -> str:
+        """Why *target* is not attempted; empty where it may be."""
+        return self.halted or self.silent.get(target.designee, "")
+
+    def learn(self, outcomes: Sequence[Outcome]) -> None:
+        """Take in what came of a batch."""
+        for outcome in outcomes:
+            if outcome.result is Result.ELECTED_ANOTHER:
+                self.halt(_mismatch(outcome))
+            elif outcome.result is Result.UNKNOWN and _elected(outcome):
+                self.silent.setdefault(outcome.target.designee, _silence(outcome))
+        if _unanswered(outcomes):
+            self._lost += 1
+            if self._lost >= LOST_IN_A_ROW:
+                self.halt(_no_answers(outcomes))
+        elif any(outcome.result is Result.ELECTED for outcome in outcomes):
+            self._lost = 0
+
+
+def _unanswered(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    """Those of *outcomes* that may or may not have happened, for nobody is seen to lead."""
+    return tuple(
+        outcome
+        for outcome in outcomes
+        if outcome.result is Result.UNKNOWN and not _elected(outcome)
+    )
+
+
+def _elected(outcome: Outcome) -> bool:
+    return outcome.leader == outcome.target.designee
+
+
+def _mismatch(outcome: Outcome) -> str:
+    designee, leader = outcome.target.designee, outcome.leader
+    return (
+        f"stopped because {outcome.partition} elected b{leader}, not b{designee}: keep broker "
+        f"{designee} down, for what it holds beyond b{leader} would be cut off, then plan again"
+    )
+
+
+def _silence(outcome: Outcome) -> str:
+    return (
+        f"b{outcome.target.designee} was elected for {outcome.partition} and does not answer: "
+        f"check broker {outcome.target.designee}, then resume"
+    )
+
+
+def _no_answers(outcomes: Sequence[Outcome]) -> str:
+    first = _unanswered(outcomes)[0]
+    return (
+        f"stopped because the outcome of {first.partition} is unknown, and of one before it: "
+        "check the controllers, then resume"
+    )

@@ -1,0 +1,214 @@
+"""Rescue without the broker: whole partitions from its log folder, into the Kafka Backup format.
+
+What cannot be read is passed over and named with its offsets; the folder itself is only read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from uuid import UUID
+
+from services.divergence.entry import Unreadable
+from services.divergence.log_source import LogSource, open_log
+from services.divergence.source import Reading
+from services.errors import BreakglassError, Refused, StorageError
+from services.model import TopicPartition
+from services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
+from services.recovery.rescue.saver import clipped
+from services.recovery.rescue.space import (
+    MARGIN,
+    RESERVE_BYTES,
+    FreeBytes,
+    free_bytes,
+    require_reserve,
+)
+from services.recovery.rescue.spans import Span
+from services.topic_backup.batches import Batch
+from services.topic_backup.folder import LocalFolder, storage_errors
+from services.topic_backup.manifest import TopicIdentity
+from services.topic_backup.partition_writer import PartitionWriter
+from services.topic_backup.summary import GapReason
+from services.topic_backup.topic_writer import TopicWriter
+
+BATCHES_A_LOOK = 256
+"""Between two looks at the free space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What became of one replica's log."""
+
+    partition: TopicPartition
+    log: Path
+    start: int = 0
+    end: int = 0
+    """The offsets ``[start, end)`` were to be saved."""
+    records: int = 0
+    """Data records written; markers stand in the batch log beside them."""
+    bytes: int = 0
+    path: Path | None = None
+    """Address for `breakglass backup cat`; None where nothing was saved."""
+    damage: tuple[Unreadable, ...] = ()
+    """Stretches that are missing, by offset."""
+    reason: str = ""
+    """Why it is not whole beside that; empty if it is."""
+
+    @property
+    def whole(self) -> bool:
+        """All that was to be saved has been."""
+        return not self.reason and not self.damage
+
+
+@dataclass(frozen=True, slots=True)
+class LogRescue:
+    """Copies replicas of one broker's folder."""
+
+    source: BrokerFolder
+    root: Path
+    """The backup's folder: this broker's alone."""
+    stop: Callable[[], bool] = lambda: False
+    free: FreeBytes = free_bytes
+    starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """From where on logs are saved; from their beginning where this says nothing."""
+
+    def run(self, replicas: Sequence[ReplicaFolder]) -> Iterator[tuple[Copied, ...]]:
+        """Save *replicas*; yields the results of each topic once it is committed.
+
+        Raises:
+            StorageError: the folder cannot be made, or has no room for all of them.
+        """
+        self._require_room(replicas)
+        LocalFolder.create(self.root)
+        for folder in (self.root, self.root.parent):
+            with storage_errors(str(folder)):
+                folder.chmod(0o700)
+        ordered = sorted(replicas, key=lambda one: one.partition)
+        for topic, group in groupby(ordered, key=lambda one: one.partition.topic):
+            held = list(group)
+            try:
+                yield tuple(self._topic(topic, held))
+            except BreakglassError as error:
+                yield tuple(Copied(one.partition, one.path, reason=str(error)) for one in held)
+
+    def _require_room(self, replicas: Sequence[ReplicaFolder]) -> None:
+        size = sum(one.size for one in replicas)
+        needed = int(size * MARGIN) + RESERVE_BYTES
+        left = self.free(self.root)
+        if needed > left:
+            raise StorageError(
+                f"{size:,} bytes of logs need about {needed:,} in {self.root} and {left:,} are "
+                "free: free space there, name another folder by --to, or fewer topics by --topic"
+            )
+
+    def _topic(self, topic: str, replicas: Sequence[ReplicaFolder]) -> list[Copied]:
+        origin = {"rescued from log": str(self.source.path)}
+        if self.source.broker is not None:
+            origin["rescued from broker"] = str(self.source.broker)
+        identity = TopicIdentity(
+            topic, self.source.cluster_id, _agreed_id(topic, replicas), origin=origin
+        )
+        with TopicWriter(self.root, identity) as writer:
+            copied = [self._partition(writer, one) for one in replicas]
+            if any(one.path is not None for one in copied):
+                writer.commit()
+            return copied
+
+    def _partition(self, writer: TopicWriter, replica: ReplicaFolder) -> Copied:
+        number = replica.partition.partition
+        try:
+            log = open_log(str(replica.partition), replica.path)
+        except BreakglassError as error:
+            return Copied(replica.partition, replica.path, reason=str(error))
+        start = max(log.extent.start, self.starts.get(replica.partition, 0))
+        if start >= log.extent.end > log.extent.start and not log.damaged_end():
+            return Copied(replica.partition, replica.path, start, start)
+        copy = _Copy(writer.partition(number), replica, log, start, self._go_on)
+        reason = ""
+        try:
+            copy.run()
+        except BreakglassError as error:
+            reason = str(error)
+        summary = writer.finish(number)
+        return Copied(
+            replica.partition,
+            replica.path,
+            start,
+            log.extent.end,
+            copy.records,
+            sum(segment.records_bytes for segment in summary.segments),
+            self.root / replica.partition.topic / str(number),
+            tuple(copy.damage),
+            reason or log.damaged_end(),
+        )
+
+    def _go_on(self) -> None:
+        if self.stop():
+            raise Refused("stopped on request before it was saved")
+        require_reserve(self.root, self.free)
+
+
+@dataclass(slots=True)
+class _Copy:
+    """One log while it is copied."""
+
+    writer: PartitionWriter
+    replica: ReplicaFolder
+    log: LogSource
+    start: int
+    go_on: Callable[[], None]
+    records: int = 0
+    damage: list[Unreadable] = field(default_factory=list)
+    _reached: int = 0
+
+    def run(self) -> None:
+        """Copy it; raises Refused when it is to stop, StorageError on a disk that is full."""
+        self._reached = self.start
+        self.writer.skip_to(self._reached, GapReason.NOT_TAKEN)
+        for number, item in enumerate(self.log.whole_batches(self.start, Reading())):
+            if number % BATCHES_A_LOOK == 0:
+                self.go_on()
+            if isinstance(item, Unreadable):
+                self._miss(item)
+            else:
+                self._take(item)
+        if self._reached < self.log.extent.end:
+            self._hole(self.log.extent.end)
+
+    def _take(self, batch: Batch) -> None:
+        if batch.header.base_offset > self._reached:
+            self._hole(batch.header.base_offset)
+        kept = clipped(batch, Span(self.start, self.log.extent.end))
+        self.records += self.writer.append_batch(kept)
+        self._reached = max(self._reached, batch.header.next_offset)
+
+    def _hole(self, end: int) -> None:
+        """No batch holds the offsets up to *end*: compaction, or a segment that is not there."""
+        if self.replica.compacted:
+            self.writer.skip_to(end, GapReason.COMPACTION)
+            self._reached = end
+        else:
+            self._miss(Unreadable(self._reached, end, "no batch holds them: a segment is missing"))
+
+    def _miss(self, damage: Unreadable) -> None:
+        self.damage.append(damage)
+        self.writer.skip_to(damage.end, GapReason.LOST)
+        self._reached = max(self._reached, damage.end)
+
+
+def log_end(replica: ReplicaFolder) -> int:
+    """Where the log of *replica* ends, as far as it can be read. Raises as `open_log`."""
+    return open_log(str(replica.partition), replica.path).extent.end
+
+
+def _agreed_id(topic: str, replicas: Sequence[ReplicaFolder]) -> UUID | None:
+    """The id of the topic."""
+    ids = {one.topic_id for one in replicas if one.topic_id is not None}
+    if len(ids) > 1:
+        raise StorageError(
+            f"{topic} has folders of {len(ids)} different topics of that name: name one replica's "
+            "folder by --from"
+        )
+    return next(iter(ids), None)

@@ -1,0 +1,135 @@
+"""A mended copy of a damaged topic backup: every record that can be proved, in new files.
+
+The damaged folder is only read. Offsets that are missing are noted in the copy's manifest: those
+that the first manifest explained with its reason, the others as lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.errors import UsageError
+from services.topic_backup import consumer_offsets, group_history
+from services.topic_backup.folder import Folder, LocalFolder, storage_errors
+from services.topic_backup.layout import listing, require_folder_name, topic_path
+from services.topic_backup.manifest import TopicIdentity, read_manifest
+from services.topic_backup.partition_writer import PartitionWriter
+from services.topic_backup.reader import LeftOut, PartitionReader
+from services.topic_backup.record import MAX_RECORD_BYTES
+from services.topic_backup.summary import Gap, GapReason, PartitionSummary
+from services.topic_backup.topic_writer import TopicWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """One partition of the copy."""
+
+    partition: int
+    records: int
+    salvaged: bool
+    """Something was damaged, or left by a killed writer."""
+    left_out: tuple[LeftOut, ...]
+    stretches: tuple[str, ...]
+    """How the records were proved."""
+
+
+def mend(
+    folder: Folder, name: str, to: Path, *, max_record_bytes: int = MAX_RECORD_BYTES
+) -> tuple[Mended, ...]:
+    """Write what can be proved of the topic *name* in *folder* to a new folder below *to*.
+
+    Raises:
+        UsageError: a backup of that name is there already, or nothing is in *folder*.
+        MalformedInput, UnsupportedSchema: the manifest cannot be read.
+        StorageError: the copy cannot be written.
+    """
+    manifest = read_manifest(folder)
+    topic, _, _ = require_folder_name(name).partition("~")
+    identity = manifest.identity if manifest else TopicIdentity(topic)
+    target = topic_path(to, identity.topic)
+    with storage_errors(str(target)):
+        if target.exists() and any(target.iterdir()):
+            raise UsageError(f"{target} is not empty: name another folder with --to.")
+    parts = {one.partition: one for one in manifest.partitions} if manifest else {}
+    numbers = sorted(parts.keys() | listing(folder.names()).keys())
+    if not numbers:
+        raise UsageError(f"{folder.where()} holds no segments: name the folder of a topic.")
+    with TopicWriter(to, identity) as writer:
+        done = []
+        for number in numbers:
+            committed = parts.get(number)
+            if manifest is not None and committed is None:
+                committed = PartitionSummary(number, None, ())
+            reader = PartitionReader(folder, number, committed, max_record_bytes=max_record_bytes)
+            done.append(_mended(writer.partition(number), number, reader, committed))
+            writer.finish(number)
+        writer.commit()
+    _copy_groups(folder, LocalFolder(target), numbers)
+    return tuple(done)
+
+
+def _mended(
+    writer: PartitionWriter,
+    number: int,
+    reader: PartitionReader,
+    committed: PartitionSummary | None,
+) -> Mended:
+    count, at = 0, None
+    explained = _explained(committed)
+    for record in reader.records():
+        if at is not None and record.offset > at:
+            _account(writer, at, record.offset, explained, reader)
+        writer.append(record)
+        at = record.offset + 1
+        count += 1
+    if committed is not None and committed.next_offset is not None:
+        _account(writer, at or 0, committed.next_offset, explained, reader)
+    stretches = tuple(str(one) for one in reader.stretches)
+    return Mended(number, count, reader.salvaged, tuple(reader.left_out), stretches)
+
+
+def _explained(committed: PartitionSummary | None) -> list[Gap]:
+    segments = committed.segments if committed else ()
+    return [gap for one in segments for gap in one.gaps]
+
+
+def _account(
+    writer: PartitionWriter, start: int, end: int, explained: list[Gap], reader: PartitionReader
+) -> None:
+    """Note why the offsets ``[start, end)`` are missing."""
+    for stop, reason in _reasons(start, end, explained):
+        unknown = reason is GapReason.UNKNOWN and _is_lost(start, stop, reader)
+        writer.skip_to(stop, GapReason.LOST if unknown else reason)
+        start = stop
+
+
+def _reasons(start: int, end: int, explained: list[Gap]) -> Iterator[tuple[int, GapReason]]:
+    """Up to where each reason goes, from *start* on."""
+    for gap in explained:
+        if gap.end <= start or gap.start >= end:
+            continue
+        if gap.start > start:
+            yield gap.start, GapReason.UNKNOWN
+        start = min(gap.end, end)
+        yield start, gap.reason
+    if start < end:
+        yield end, GapReason.UNKNOWN
+
+
+def _is_lost(start: int, end: int, reader: PartitionReader) -> bool:
+    for one in reader.damages:
+        first, last = one.start_offset, one.end_offset
+        if first is not None and first < end and (last is None or start < last):
+            return True
+    return False
+
+
+def _copy_groups(folder: Folder, target: LocalFolder, numbers: list[int]) -> None:
+    """Consumer groups' offsets: the newest, and the states before."""
+    for number in numbers:
+        if offsets := consumer_offsets.read(folder, number):
+            consumer_offsets.update(target, number, offsets)
+    for at_ms in group_history.times(folder.names()):
+        group_history.update(target, group_history.read_state(folder, at_ms), at_ms)

@@ -1,0 +1,146 @@
+"""The entries of an index that may be damaged: each whole one, found again behind half ones.
+
+A writer that was killed leaves a part of an entry, and the next one writes behind it: all later
+entries are shifted. Behind stray bytes of the records a whole entry names a later place than where
+the record before ends. So an entry is believed that continues the one before, or that another one
+follows; the records decide in the end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from services.topic_backup.folder import Folder, storage_errors
+from services.topic_backup.layout import segment_index_name
+from services.topic_backup.segment_index import ENTRY, Entry
+from services.topic_backup.segment_reader import FIRST_POSITION
+
+SMALLEST_RECORD = 24
+"""Offset, timestamp type, two lengths and the header count."""
+MOST_STEP = 1_000
+"""Offsets from one entry to the next that are believed where records lie further back."""
+CHUNK_ENTRIES = 40_000
+MOST_LOOKED_AT = 1024 * 1024
+"""Bytes of an index in which the next whole entry is looked for."""
+
+MOST_CUT = 1024 * 1024 * 1024
+"""Bytes behind the records' end that entries may name: records that are not there any more."""
+
+
+def read_entries(folder: Folder, prefix: str, size: int, first: int = 0) -> Iterator[Entry]:
+    """The entries of a segment's index from number *first* on; none where there is no index.
+
+    *size* is that of the records file, or what it should be.
+    """
+    name = segment_index_name(prefix)
+    if folder.size(name) is None:
+        return
+    with folder.open(name) as file:
+        yield from _Entries(file, folder.where(name), size, first).found()
+
+
+class _Entries:
+    def __init__(self, file: BinaryIO, where: str, size: int, first: int) -> None:
+        self._limit = size + MOST_CUT
+        self._file = file
+        self._where = where
+        self._chunk, self._start = b"", 0
+        with storage_errors(where):
+            self._size = file.seek(0, 2)
+        self._at = FIRST_POSITION + first * ENTRY.size
+        self._end: int | None = FIRST_POSITION if first == 0 else None
+        """Where the record of the last entry ends; None: not known."""
+        self._last = -1
+
+    def found(self) -> Iterator[Entry]:
+        while (entry := self._entry(self._at)) is not None:
+            if not self._follows(entry):
+                place = self._next_place()
+                if place is None:
+                    return
+                self._at = place
+                continue
+            yield entry
+            self._at += ENTRY.size
+            self._end, self._last = entry.end, entry.offset
+
+    def _next_place(self) -> int | None:
+        """Where the next entry begins that fits to those before it or behind it."""
+        upto = min(self._at + MOST_LOOKED_AT, self._size - ENTRY.size + 1)
+        for at in range(self._at, upto):
+            entry = self._entry(at)
+            if entry is not None and self._possible(entry) and self._fits(at, entry):
+                self._end = entry.position
+                return at
+        return None
+
+    def _fits(self, at: int, entry: Entry) -> bool:
+        """Whether the entry at *at* continues the last one, or another one follows it."""
+        if self._end is None or entry.position == self._end:
+            return True
+        close = self._last < 0 or entry.offset <= self._last + MOST_STEP
+        behind = self._entry(at + ENTRY.size)
+        if behind is None:
+            return close and at + ENTRY.size == self._size
+        if entry.offset < behind.offset and entry.end == behind.position and self._within(behind):
+            return True
+        contradicted = self._possible(behind) and behind.offset <= entry.offset
+        return close and at == self._at and not contradicted
+
+    def _follows(self, entry: Entry) -> bool:
+        return self._possible(entry) and self._end in (None, entry.position)
+
+    def _within(self, entry: Entry) -> bool:
+        return entry.length >= SMALLEST_RECORD and entry.end <= self._limit
+
+    def _possible(self, entry: Entry) -> bool:
+        return (
+            self._last < entry.offset
+            and entry.position >= (self._end or FIRST_POSITION)
+            and self._within(entry)
+        )
+
+    def _entry(self, at: int) -> Entry | None:
+        if at + ENTRY.size > self._size:
+            return None
+        if not self._start <= at <= at + ENTRY.size <= self._start + len(self._chunk):
+            with storage_errors(self._where):
+                self._file.seek(at)
+                self._chunk, self._start = self._file.read(CHUNK_ENTRIES * ENTRY.size), at
+        if at + ENTRY.size > self._start + len(self._chunk):
+            return None
+        return Entry(*ENTRY.unpack_from(self._chunk, at - self._start))
+
+
+class Ahead:
+    """Entries that can be looked at before they are taken."""
+
+    def __init__(self, entries: Iterator[Entry]) -> None:
+        self._entries = entries
+        self._held: deque[Entry] = deque()
+
+    def peek(self, number: int = 0) -> Entry | None:
+        """The entry that many places ahead."""
+        while len(self._held) <= number:
+            entry = next(self._entries, None)
+            if entry is None:
+                return None
+            self._held.append(entry)
+        return self._held[number]
+
+    def take(self, count: int = 1) -> None:
+        """Pass over the next entries."""
+        for _ in range(count):
+            self.peek()
+            if self._held:
+                self._held.popleft()
+
+    def last(self) -> Entry | None:
+        """The last of all that are left, which are taken."""
+        last = self._held[-1] if self._held else None
+        self._held.clear()
+        for last in self._entries:  # noqa: B007 -- only the last one is wanted
+            pass
+        return last

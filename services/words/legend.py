@@ -1,0 +1,31 @@
+"""The words of the lists, each in one line: what it means, and what to do.
+
+Screens show these lines, and docs/verdicts.md has the same ones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Term(NamedTuple):
+    """A word of a list or of a replica's line."""
+
+    word: str
+    meaning: str
+    """A sentence or two; one line of 80 columns has room for it beside the word."""
+
+
+LEGEND = (
+    Term("BOMB", "A log that lacks records is about to lead: stop that broker NOW."),
+    Term("WAIT", "Start the named broker: it brings all back, or may hold more."),
+    Term("SAFE", "Elect the named broker: it holds all that any replica still has."),
+    Term("LOSS", "Electing loses records: read Loses and Unread, then decide."),
+    Term("FORK", "Replicas hold different committed records: compare (d), decide."),
+    Term("STUCK", "No election works yet: first mend what stands beside the word."),
+    Term("Heard", "How many replicas have answered, of how many: start the others."),
+    Term("Unread", "This replica was not read: start it. b3 >= 25: it has 25 or more."),
+    Term("stale", "Not in sync when the leader was lost: it may lack records."),
+    Term("elr", "Eligible leader replica: start it, it holds what was committed."),
+    Term("last", "The last known leader: start it with its disk as it was."),
+)

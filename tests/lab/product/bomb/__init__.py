@@ -1,0 +1,1 @@
+"""A time bomb on real brokers: stopped in time, and gone off."""

@@ -1,0 +1,240 @@
+"""Replicas that nobody has heard: what is said before they are given up, and what becomes of them.
+
+b3 is stopped first and misses the end of the log; b2 is stopped cleanly with twenty acknowledged
+records; b1 leads last, alone, and dies for good. Then b3 comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from console.wiring import Connection
+from services.connection.sources import ConnectionOptions
+from services.incident.incident import Incident
+from services.incident.watch import Watch
+from services.lab.cluster import Cluster
+from services.lab.scenarios.damage import lose_last, wait_left
+from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
+from services.lab.scenarios.logs import wait_high_watermark, wait_log_end
+from services.lab.scenarios.play import play, raise_lab
+from services.lab.scenarios.scenario import Scenario, Shape, alone
+from services.lab.scenarios.stage import Stage
+from services.lab.segments import read_log
+from services.lab.truth import Expectation
+from services.model import PartitionEvidence, TopicPartition
+from services.recovery.guarded.priced import frozen, groups_of
+from services.recovery.judgement.assessment import Verdict
+from tests.lab.console.commands import last_journal, leader, on
+from tests.program import Ended, breakglass
+
+SHARED, ON_B1_AND_B2, ON_B1 = 100, 20, 10
+PAY = TopicPartition("pay", 0)
+ORDERS = tuple(TopicPartition("orders", number) for number in range(3))
+DO_NOT_START = "do not start b{0} before its log folder is copied: breakglass rescue --from log:DIR"
+
+
+def _break(stage: Stage) -> list[Expectation]:
+    cluster = stage.cluster
+    (pay,) = stage.create(PAY.topic, [(1, 2, 3)], {"min.insync.replicas": "1"})
+    orders = stage.create(ORDERS[0].topic, [(1, 2, 3)] * 3, {"min.insync.replicas": "1"})
+    stage.write([pay, *orders], SHARED)
+    for partition in (pay, *orders):
+        wait_high_watermark(cluster, partition, SHARED, 3)
+    cluster.broker(3).stop()
+    wait_left(cluster, 3)
+    stage.write([pay], ON_B1_AND_B2)
+    cluster.broker(2).stop()
+    wait_left(cluster, 2)
+    stage.write(orders[:2], ON_B1)
+    lose_last(cluster, 1, back=(3,))
+    return []
+
+
+PATIENT = Shape(overrides={**QUICK_TO_FENCE.overrides, "broker.session.timeout.ms": "9000"})
+"""A busy machine fences nobody who is well: these tests tell the unread from the read."""
+BROKEN = Scenario("unheard", __doc__, alone(_break), shape=PATIENT)
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The lab; its tests build on one another, in their order."""
+    with raise_lab(tmp_path_factory.mktemp("unheard"), [BROKEN], tethered=True) as cluster:
+        play(cluster, [BROKEN])
+        yield cluster
+
+
+def judged(cluster: Cluster, topic: str, *more: object) -> dict[str, Any]:
+    """The first partition of *topic*, as triage has it."""
+    found: list[dict[str, Any]] = on(cluster, "triage", "--json", "--topic", topic, *more).document[
+        "partitions"
+    ]
+    return found[0]
+
+
+def told(cluster: Cluster) -> list[int]:
+    """Brokers that tell what they hold of `orders`."""
+    replicas = judged(cluster, "orders")["replicas"]
+    return [one["broker"] for one in replicas if isinstance(one["log_end"], int)]
+
+
+def made(cluster: Cluster, folder: Path, topic: str, *more: object) -> tuple[Path, list[str]]:
+    """A plan over *topic*, and the phrases that it takes."""
+    path = folder / "plan.json"
+    ended = on(cluster, "plan", "make", "--topic", topic, "--out", path, *more)
+    assert ended.code == 0, ended.err
+    return path, breakglass("plan", "show", path, "--json").document["consents"]
+
+
+def end_on_disk(cluster: Cluster, broker: int, partition: TopicPartition) -> int:
+    node = cluster.broker(broker)
+    return read_log(node.partition_folder(partition.topic, partition.partition)).end
+
+
+def recover(cluster: Cluster, plan: Path, *phrases: str) -> Ended:
+    given = [word for phrase in phrases for word in ("--consent", phrase)]
+    return on(cluster, "recover", "--plan", plan, "--write", "--json", *given)
+
+
+class TestAStaleReplicaThatIsDown:
+    """min.insync.replicas is 1, so b2 left the ISR with records that were acknowledged."""
+
+    def test_its_start_comes_before_any_election(self, broken: Cluster) -> None:
+        assert end_on_disk(broken, 2, PAY) == SHARED + ON_B1_AND_B2
+        assert judged(broken, "pay")["action"] == "start b1"
+        found = judged(broken, "pay", "--gone", 1)
+        assert (found["verdict"], found["action"]) == ("WAIT", "start b2")
+        assert found["designated_leader"] == 3
+        assert found["loses"]["records"] == 0
+        assert (found["unheard"], found["gone"]) == ([2], [1])
+        assert found["reasons"][0] == (
+            "b2 is down and may hold more than b3: start it (or declare it gone)"
+        )
+        shown = on(broken, "triage", "--topic", "pay", "--gone", 1)
+        assert "Start b2: it may hold more of 1 partition." in shown.said
+
+    def test_every_phrase_names_it(self, broken: Cluster, tmp_path: Path) -> None:
+        wanted = "pay-0 lose 0 and abandon b1, b2"
+        plan, phrases = made(broken, tmp_path, "pay", "--gone", 1)
+        assert phrases == [wanted]
+        refused = recover(broken, plan)
+        assert (refused.code, refused.said[-1]) == (3, f"consent: {wanted}")
+        why = "b2 may hold more: start it, or declare it gone (--gone 2)"
+        assert f"{wanted}: needs a consent of its own: {why}" in refused.said
+        listed = tmp_path / "pay.json"
+        listed.write_text('{"partitions": [{"topic": "pay", "partitions": [0]}]}')
+        kip = on(
+            broken, "unclean-recovery", "--automated-recovery", "--write", "--path-to-json-file",
+            listed,
+        )  # fmt: skip
+        assert (kip.code, kip.said[-1]) == (3, f"consent: {wanted}")
+        assert leader(broken, "pay") is None
+
+    def test_given_up_it_is_named_and_its_start_cuts_what_it_held(
+        self, broken: Cluster, tmp_path: Path
+    ) -> None:
+        plan, (phrase,) = made(broken, tmp_path, "pay", "--gone", 1)
+        ended = recover(broken, plan, phrase)
+        assert ended.code == 0, ended.err
+        assert leader(broken, "pay") == 3
+        for broker in (1, 2):
+            assert f"{DO_NOT_START.format(broker)} (1 partition would be cut)" in ended.said
+        assert [one["broker"] for one in ended.document["given_up"]] == [1, 2]
+        timeline = breakglass("journal", "timeline").out
+        assert "Loses    0 records, abandons b1, b2, unread >= 0, as agreed to" in timeline
+        assert f"  {DO_NOT_START.format(2)}" in timeline
+        assert end_on_disk(broken, 2, PAY) == SHARED + ON_B1_AND_B2
+        broken.broker(2).start()
+        broken.wait_ready()
+        wait_log_end(broken, PAY, SHARED, 2)
+
+
+class TestAReplicaThatFellSilentInFrontOfTheConsole:
+    """b2 is back, and tells as many records of `orders` as b3."""
+
+    def test_it_is_proved_to_hold_no_more_while_nobody_has_led_since(self, broken: Cluster) -> None:
+        access = Connection(ConnectionOptions(broken.bootstrap_servers)).access()
+        with closing(Watch(access, gone=[1])) as watched:
+            *_, before = watched.read()
+            b2 = [evidence_of(before, one).replica(2) for one in ORDERS]
+            assert {one.log_end for one in b2 if one is not None} == {SHARED}
+            broken.broker(2).stop()
+            broken.wait_fenced(2)
+            *_, after = watched.read(before)
+        for partition in ORDERS:
+            row = after.row(partition)
+            assert row is not None
+            assert (row.verdict, str(row.action), row.unread) == (
+                Verdict.SAFE,
+                "elect b3",
+                (1, 2),
+            )
+            assert groups_of([frozen(evidence_of(after, partition), 3, [1])])[0].phrase == (
+                f"{partition} lose 0 and abandon b1"
+            )
+        assert judged(broken, "orders", "--gone", 1)["action"] == "start b2", "to who came later"
+        broken.broker(2).start()
+        broken.wait_ready()
+
+
+def evidence_of(incident: Incident, partition: TopicPartition) -> PartitionEvidence:
+    row = incident.row(partition)
+    assert row is not None
+    assert row.evidence is not None
+    return row.evidence
+
+
+class TestALastLeaderThatIsPassedOver:
+    """b1 is WAIT, and held ten acknowledged records more of two partitions."""
+
+    @pytest.fixture(autouse=True)
+    def b2_and_b3_tell_their_logs(self, broken: Cluster) -> None:
+        """A broker that was just started may be slow to answer, and fenced again meanwhile."""
+        broken.wait_unfenced(2, 3)
+        broken.wait_until(lambda: set(told(broken)) == {2, 3}, "b2 and b3 to tell their logs")
+
+    def test_each_partition_takes_a_phrase_that_names_it(
+        self, broken: Cluster, tmp_path: Path
+    ) -> None:
+        assert [end_on_disk(broken, 1, one) - SHARED for one in ORDERS] == [ON_B1, ON_B1, 0]
+        assert judged(broken, "orders")["action"] == "start b1"
+        plan, phrases = made(broken, tmp_path, "orders")
+        assert phrases == [f"{one} lose 0 and abandon b1" for one in ORDERS]
+        refused = recover(broken, plan, "3 partitions lose 0")
+        assert (refused.code, refused.said[-1]) == (3, f"consent: {phrases[0]}")
+        assert any(
+            line.startswith("3 partitions need a consent each") and "--gone 1" in line
+            for line in refused.said
+        )
+
+    def test_declared_gone_one_phrase_does_and_journal_and_timeline_name_it_too(
+        self, broken: Cluster, tmp_path: Path
+    ) -> None:
+        plan, phrases = made(broken, tmp_path, "orders", "--gone", 1)
+        assert phrases == ["3 partitions lose 0 and abandon b1"]
+        ended = recover(broken, plan, *phrases)
+        assert ended.code == 0, ended.err
+        assert f"{DO_NOT_START.format(1)} (3 partitions would be cut)" in ended.said
+
+        self.shows_what_was_unread(broken)
+
+    def shows_what_was_unread(self, broken: Cluster) -> None:
+        """Journal and timeline keep who was given up, and what is known of that."""
+        journal = last_journal(broken)
+        assert journal.plan is not None
+        for item in journal.plan.items.values():
+            assert (item["price"], item["abandons"], item["gone"]) == ("0", [1], [1])
+            assert item["unread_at_least"] == 0
+            assert item["unread_source"].startswith("high watermark of b")
+        shown = breakglass("journal", "show", "--json").document
+        assert [one["abandons"] for one in shown["partitions"]] == [[1]] * 3
+        assert "0, abandons b1, unread >= 0" in breakglass("journal", "show").out
+        timeline = breakglass("journal", "timeline").out
+        assert "agreed: 3 partitions lose 0 and abandon b1" in timeline
+        assert "Loses    0 records, abandons b1, unread >= 0, as agreed to" in timeline
+        assert "  b1 of 3 partitions, unread >= 0 (high watermark of b" in timeline
+        assert f"  {DO_NOT_START.format(1)}" in timeline

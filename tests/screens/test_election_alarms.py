@@ -1,0 +1,123 @@
+"""The line about elections that cost records: on every screen, until somebody takes note."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from console.app import MODES
+from console.web.session import WebConsole
+from services.incident.elections_seen import ElectionSeen, Holder, Kept
+from services.incident.incident import Incident
+from services.incident.observations import Observation, Observations
+from services.model import TopicPartition
+from tests.incidents import every_verdict, nothing_offline
+from tests.screens.canned_access import CannedAccess
+from tests.screens.consoles import console_on
+from tests.screens.turns import lines, text, until
+
+EMPTY = ElectionSeen(
+    TopicPartition("carts3", 0), "an-id", 1, 6, 82_971_000, 0, True, 2, 103, 103, False,
+    (Holder(2, 103, 0, Kept.RUNNING), Holder(3, 100, 0, Kept.RUNNING)),
+)  # fmt: skip
+SHORTER = replace(
+    EMPTY, partition=TopicPartition("orders", 3), leader=2, log_end=70, empty=False, best=1,
+    missing=33, holders=(Holder(1, 103, 0, Kept.DOWN),),
+)  # fmt: skip
+ALARM = (
+    "b1 was elected EMPTY, seen at 23:02:51Z: carts3-0..2 went from 103 to 0; stop the brokers "
+    "that still hold a log: b2, b3."
+)
+
+
+def gone_off(incident: Incident) -> Incident:
+    """*incident* after b1 was elected EMPTY, and b2 with a shorter log elsewhere."""
+    carts = [replace(EMPTY, partition=TopicPartition("carts3", number)) for number in range(3)]
+    seen = tuple([Observation(one, "ann@ops") for one in (*carts, SHORTER)])
+    return replace(incident, observations=seen)
+
+
+def flat(app: object) -> str:
+    return " ".join(text(app).split())
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_r02_every_screen_says_that_an_empty_broker_was_elected(
+    mode: str, tmp_path: Path
+) -> None:
+    access = CannedAccess().as_access
+    told = gone_off(nothing_offline())
+    console = console_on(told, start=mode, access=access, state_folder=tmp_path)
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: ALARM in flat(console), "the alarm")
+        assert lines(console)[1].startswith(" b1 was elected EMPTY, seen at 23:02:51Z")
+        assert "And 1 more: 4 shows all." in text(console)
+        await until(pilot, lambda: "! acknowledge" in lines(console)[-1], "its key")
+
+
+async def test_it_stands_above_what_to_do_first_and_leaves_room_for_the_list() -> None:
+    console = console_on(gone_off(every_verdict()))
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "FIRST stop b4 NOW" in text(console), "what comes first")
+        shown = lines(console)
+        place = next(at for at, line in enumerate(shown) if "FIRST stop b4" in line)
+        assert 1 < place < 6
+        assert sum("carts-0..2" in line or "orders-0" in line for line in shown) >= 2
+
+
+async def test_a_small_terminal_shows_its_beginning_and_what_to_do_first() -> None:
+    console = console_on(gone_off(every_verdict()))
+    async with console.run_test(size=(40, 10)) as pilot:
+        await until(pilot, lambda: "FIRST stop b4 NOW" in text(console), "what comes first")
+        assert lines(console)[1] == " b1 was elected EMPTY, seen at"
+        assert any(line.replace(" ", "").startswith(">BOMB") for line in lines(console))
+
+
+async def test_it_stays_until_it_is_acknowledged() -> None:
+    console = console_on(gone_off(nothing_offline()))
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: ALARM in flat(console), "the alarm")
+        await pilot.press("ctrl+r", "2", "1")
+        await until(pilot, lambda: ALARM in flat(console), "the alarm after a refresh")
+        await pilot.press("exclamation_mark")
+        await until(pilot, lambda: "EMPTY" not in text(console), "the alarm to go")
+        await until(pilot, lambda: "! acknowledge" not in lines(console)[-1], "its key to go")
+
+
+async def test_without_an_alarm_its_key_is_not_there() -> None:
+    console = console_on(every_verdict())
+    async with console.run_test(size=(120, 24)) as pilot:
+        await until(pilot, lambda: "13 offline" in text(console), "what is known")
+        assert "! acknowledge" not in text(console)
+
+
+async def test_the_journal_keeps_what_was_acknowledged(tmp_path: Path) -> None:
+    store = Observations(nothing_offline().snapshot.cluster_id, tmp_path)
+    store.add([EMPTY, SHORTER])
+    store.acknowledge([SHORTER.key])
+    console = console_on(nothing_offline(), start="journal", state_folder=tmp_path)
+    async with console.run_test(size=(100, 24)) as pilot:
+        await until(pilot, lambda: "SEEN" in text(console), "what was seen")
+        assert "acknowledged" in text(console)
+        assert "orders-3 was elected by somebody else" in flat(console)
+        assert "by nobody yet: ! acknowledges it" in flat(console)
+
+
+async def test_what_could_not_be_written_down_is_said(tmp_path: Path) -> None:
+    told = replace(gone_off(nothing_offline()), unwritten="no space left in /state")
+    console = console_on(told)
+    async with console.run_test(size=(120, 24)) as pilot:
+        await until(pilot, lambda: "not in the journal: no space left" in flat(console), "why")
+
+
+async def test_a_browser_shows_it_and_cannot_take_note(tmp_path: Path) -> None:
+    canned = console_on(gone_off(nothing_offline()), state_folder=tmp_path)
+    console = WebConsole(canned.context, theme="breakglass-dark")
+    async with console.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: ALARM in flat(console), "the alarm")
+        await pilot.press("exclamation_mark")
+        await pilot.pause()
+        assert ALARM in flat(console)
+        assert "! acknowledge" not in text(console)

@@ -1,0 +1,91 @@
+"""Every file of a copy in a checkpoint x every damage: the copy is never taken for whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from services.checkpoint.protocol.values import CopyId, Status
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.layout import contents
+from services.errors import BreakglassError
+from tests.unit.checkpoint.store.stores import completed, ticking
+
+ONE = CopyId(1, 1, 0)
+OTHER = CopyId(1, 2, 0)
+CONTENT = "segments/0/records"
+
+
+def removed(path: Path, _: Path) -> None:
+    path.unlink()
+
+
+def emptied(path: Path, _: Path) -> None:
+    path.write_bytes(b"")
+
+
+def replaced(path: Path, _: Path) -> None:
+    path.write_bytes(bytes(byte ^ 1 for byte in path.read_bytes()))
+
+
+def one_byte_changed(path: Path, _: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+
+
+def cut(path: Path, _: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-2])
+
+
+def swapped(path: Path, other: Path) -> None:
+    one, two = path.read_bytes(), other.read_bytes()
+    path.write_bytes(two)
+    other.write_bytes(one)
+
+
+EVERY = (removed, emptied, replaced, one_byte_changed, cut, swapped)
+by_damage = pytest.mark.parametrize("damage", EVERY, ids=lambda one: one.__name__)
+
+
+def is_whole(store: BackupStore) -> bool:
+    """As `checkpoint verify` and `checkpoint restore` judge it."""
+    try:
+        found = store.read(1)
+        if found is None or found.status is not Status.COMPLETED:
+            return False
+        copies = [one.counting for one in found.partitions]
+        return all(one is not None and store.copies.damaged(one.id) is None for one in copies)
+    except BreakglassError:
+        return False
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BackupStore:
+    store = BackupStore(str(tmp_path), ticking())
+    completed(store, 1)
+    return store
+
+
+def test_an_undamaged_checkpoint_is_whole(store: BackupStore) -> None:
+    assert is_whole(store)
+
+
+@by_damage
+def test_damaged_content_is_never_whole(
+    store: BackupStore, tmp_path: Path, damage: Callable[[Path, Path], None]
+) -> None:
+    places = [tmp_path / contents(one) / CONTENT for one in (ONE, OTHER)]
+    damage(*places)
+    assert not is_whole(store)
+
+
+@by_damage
+def test_a_damaged_manifest_makes_no_copy_whole(
+    store: BackupStore, tmp_path: Path, damage: Callable[[Path, Path], None]
+) -> None:
+    manifests = sorted((tmp_path / "checkpoints").rglob("manifest*"))
+    assert len(manifests) >= 2
+    damage(manifests[0], manifests[1])
+    assert not is_whole(store)

@@ -1,0 +1,77 @@
+"""What was seen is on disk, whole, for every session of this account."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from services.errors import StorageError
+from services.incident.elections_seen import ElectionSeen, Holder, Kept
+from services.incident.observations import Observations, clusters_observed, unacknowledged
+from services.journal import list_journals
+from services.model import TopicPartition
+from services.recovery.timeline.shelf import Shelf
+
+CLUSTER = "Kx/3=="
+SEEN = ElectionSeen(
+    TopicPartition("orders", 3), "an-id", 2, 6, 5_000, 70, False, 1, 103, 33, False,
+    (Holder(1, 103, 0, Kept.DOWN),),
+)  # fmt: skip
+CUT = replace(SEEN, seen_at_ms=9_000, holders=(Holder(1, 103, 0, Kept.TRUNCATED),))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Observations:
+    return Observations(CLUSTER, tmp_path)
+
+
+def test_what_is_added_is_read_as_it_was(store: Observations) -> None:
+    store.add([SEEN])
+    assert [one.seen for one in store.load()] == [SEEN]
+
+
+def test_one_election_counts_once_from_when_it_was_first_seen(store: Observations) -> None:
+    store.add([SEEN])
+    store.add([CUT])
+    (one,) = store.load()
+    assert (one.seen.seen_at_ms, one.seen.holders) == (5_000, CUT.holders)
+
+
+def test_an_acknowledgement_counts_for_what_was_seen_and_is_kept(store: Observations) -> None:
+    later = replace(SEEN, leader_epoch=8)
+    store.add([SEEN])
+    store.acknowledge([SEEN.key])
+    store.add([CUT, later])
+    assert list(unacknowledged(store.load())) == [later]
+
+
+def test_lines_that_cannot_be_read_are_passed_over(store: Observations) -> None:
+    store.add([SEEN])
+    with store.path.open("ab") as file:
+        file.write(b'{"schema": 99, "kind": "observed"}\n[]\n{"schema": 1, "ki')
+    later = replace(SEEN, leader_epoch=8, seen_at_ms=8_000)
+    store.add([later])
+    assert [one.seen for one in store.load()] == [later, SEEN]
+
+
+def test_every_line_is_json_with_a_schema_for_its_owner_alone(store: Observations) -> None:
+    store.add([SEEN, CUT])
+    lines = [json.loads(line) for line in store.path.read_text().splitlines()]
+    assert [(one["schema"], one["kind"]) for one in lines] == [(1, "observed")] * 2
+    assert store.path.stat().st_mode & 0o077 == 0
+
+
+def test_they_are_no_journals(store: Observations, tmp_path: Path) -> None:
+    store.add([SEEN])
+    assert list_journals(CLUSTER, tmp_path) == []
+    assert Shelf(tmp_path).clusters() == []
+    assert clusters_observed(tmp_path) == [CLUSTER]
+
+
+def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "observed").touch()
+    with pytest.raises(StorageError, match="observed"):
+        Observations(CLUSTER, tmp_path).add([SEEN])

@@ -1,0 +1,174 @@
+"""Reading a log back from its end: what is said to be whole is whole, whatever is damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from services.kafka.replicas.batch_check import Expected, Reached, check_batches
+from services.kafka.replicas.contents_block import LogReading, LogToRead
+from services.model import EpochHistory, EpochRange, TopicPartition, Unknown
+from tests.unit.topic_backup.batch_bytes import sealed
+
+ORDERS = TopicPartition("orders", 3)
+HEADER = (2, 0, 0)
+LEADER_EPOCH = range(12, 16)
+"""A header's bytes that consumers do not look at."""
+NO_EPOCHS = Unknown("not read")
+
+
+def batch(start: int, end: int, epoch: int = 0, size: int = 50) -> bytes:
+    """A batch of the offsets ``[start, end)`` whose records are *size* bytes."""
+    count = end - start
+    fields = (epoch, *HEADER, count - 1, 0, 0, -1, -1, -1, count)
+    return sealed(start, size, *fields, payload=bytes(size))
+
+
+class DiskOfBatches:
+    """Serves batches as a broker does: from the one on that holds the offset asked for."""
+
+    def __init__(self, bounds: list[int], sizes: list[int] | None = None) -> None:
+        self.bounds = bounds
+        sizes = sizes or [50] * len(bounds)
+        pairs = zip(bounds, bounds[1:], sizes, strict=False)
+        self.batches = [batch(start, end, size=size) for start, end, size in pairs]
+        self.asked: list[int] = []
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.batches))
+
+    def log(self, *, gapless: bool = True, size: int | None = None) -> LogToRead:
+        start, end = self.bounds[0], self.bounds[-1]
+        return LogToRead(ORDERS, start, end, size, Expected(end, gapless, NO_EPOCHS))
+
+    def fetch(self, offset: int, most: int) -> bytes:
+        """At least the first batch, whole; the last may be cut."""
+        self.asked.append(offset)
+        place = max(at for at, start in enumerate(self.bounds[:-1]) if start <= offset)
+        data = b"".join(self.batches[place:])
+        return data[: max(most, len(self.batches[place]))]
+
+    def read(self, share: int, log: LogToRead | None = None) -> LogReading:
+        reading = LogReading(log or self.log(size=self.size), share)
+        for _ in range(1000):
+            if reading.done:
+                return reading
+            alone, at = reading.alone, reading.position
+            reading.take(self.fetch(at, reading.wanted_bytes))
+            if alone and reading.alone and reading.position == at:
+                reading.corrupt(at, "its batch is never sent whole")
+        raise AssertionError(f"no end of reading: {reading}")
+
+
+bounds_of_batches = st.lists(st.integers(1, 30), min_size=1, max_size=20).map(
+    lambda lengths: [sum(lengths[:count]) for count in range(len(lengths) + 1)]
+)
+
+
+@given(bounds_of_batches, st.integers(1, 4000), st.data())
+def test_what_was_read_of_a_whole_log_is_whole_to_its_end(
+    bounds: list[int], share: int, data: st.DataObject
+) -> None:
+    sizes = [data.draw(st.integers(1, 3000)) for _ in bounds]
+    disk = DiskOfBatches(bounds, sizes)
+    told_size = data.draw(st.sampled_from([disk.size, None, 1]))
+    contents = disk.read(share, disk.log(size=told_size)).contents
+    if contents is not None:
+        assert contents.corrupt_at is None
+        assert contents.verified_to == bounds[-1] or contents.stopped
+        assert bool(contents.stopped) == (contents.verified_from > 0)
+
+
+@given(bounds_of_batches, st.integers(1, 4000), st.booleans(), st.data())
+def test_no_flipped_bit_is_within_what_is_said_to_be_whole(
+    bounds: list[int], share: int, gapless: bool, data: st.DataObject
+) -> None:
+    disk = DiskOfBatches(bounds)
+    place = data.draw(st.integers(0, len(disk.batches) - 1))
+    damaged = bytearray(disk.batches[place])
+    at, bit = data.draw(st.integers(0, len(damaged) - 1)), data.draw(st.integers(0, 7))
+    assume(at not in LEADER_EPOCH)
+    assume(gapless or at >= 8)  # Among gaps a moved batch may stand where it claims to.
+    damaged[at] ^= 1 << bit
+    disk.batches[place] = bytes(damaged)
+    contents = disk.read(share, disk.log(gapless=gapless, size=disk.size)).contents
+    if contents is not None and contents.verified_from <= bounds[place]:
+        assert contents.verified_to <= bounds[place]
+        assert contents.corrupt_at is None or contents.corrupt_at <= bounds[place]
+        assert contents.corrupt_at is not None or contents.stopped
+
+
+def test_the_share_of_a_log_is_spent_on_its_newest_batches() -> None:
+    disk = DiskOfBatches(list(range(0, 10_001, 10)), [990] * 1001)
+    contents = disk.read(100_000).contents
+    assert contents is not None
+    assert contents.verified_to == 10_000
+    assert 8_000 < contents.verified_from < 9_990
+    assert contents.bytes_read < 400_000
+    assert min(disk.asked) >= contents.verified_from
+
+
+def test_newest_records_that_are_much_larger_than_the_rest_are_read_first_all_the_same() -> None:
+    sizes = [20] * 900 + [100_000] * 101
+    disk = DiskOfBatches(list(range(1001)), sizes)
+    contents = disk.read(300_000).contents
+    assert contents is not None
+    assert 990 <= contents.verified_from < contents.verified_to == 1000
+    assert contents.bytes_read < 4 * 300_000
+
+
+def test_a_reading_that_stops_amid_the_newest_batches_vouches_for_no_later_one() -> None:
+    disk = DiskOfBatches(list(range(0, 101, 10)))
+    reading = LogReading(disk.log(size=disk.size), 10_000)
+    reading.take(b"".join(disk.batches[:4]))
+    reading.stop("b1 throttles this user")
+    contents = reading.contents
+    assert contents is not None
+    assert (contents.verified_from, contents.verified_to) == (0, 40)
+
+
+def test_a_reading_that_stops_amid_older_batches_vouches_for_the_newer_ones() -> None:
+    disk = DiskOfBatches(list(range(0, 1001, 10)), [200] * 101)
+    reading = LogReading(disk.log(size=disk.size), 10_000)
+    while reading.bound == 1000:
+        reading.take(disk.fetch(reading.position, reading.wanted_bytes))
+    newest = reading.bound
+    reading.take(b"".join(disk.batches[reading.position // 10 : reading.position // 10 + 1]))
+    reading.stop("b1 throttles this user")
+    contents = reading.contents
+    assert contents is not None
+    assert (contents.verified_from, contents.verified_to) == (newest, 1000)
+
+
+def test_gaps_of_a_compacted_log_are_no_damage() -> None:
+    data = batch(0, 10) + batch(25, 30) + batch(40, 50)
+    expected = Expected(50, gapless=False, epochs=NO_EPOCHS)
+    assert check_batches(data, Reached(0), 50, expected).position == 50
+    gapless = replace(expected, gapless=True)
+    assert check_batches(data, Reached(0), 50, gapless).corrupt_at == 10
+
+
+def test_a_batch_that_ran_ahead_among_gaps_is_found_by_the_one_that_follows() -> None:
+    data = batch(0, 10) + batch(90, 100) + batch(20, 30)
+    found = check_batches(data, Reached(0), 200, Expected(200, gapless=False, epochs=NO_EPOCHS))
+    assert found.corrupt_at == 10
+
+
+def test_a_leader_epoch_that_falls_or_was_never_reached_is_damage() -> None:
+    history = EpochHistory((EpochRange(3, 0, 20), EpochRange(5, 20, 40)), 0)
+    expected = Expected(40, gapless=True, epochs=history)
+    good = batch(0, 10, 3) + batch(10, 20, 3) + batch(20, 40, 5)
+    assert check_batches(good, Reached(0), 40, expected).position == 40
+    ahead = batch(0, 10, 3) + batch(10, 20, 4) + batch(20, 40, 5)
+    assert check_batches(ahead, Reached(0), 40, expected).corrupt_at == 10
+    behind = batch(0, 10, 3) + batch(10, 20, 1) + batch(20, 40, 5)
+    assert check_batches(behind, Reached(0), 40, expected).corrupt_at == 10
+
+
+def test_what_was_written_since_the_log_end_was_read_is_left_alone() -> None:
+    data = batch(0, 10) + batch(10, 20) + batch(20, 30)
+    found = check_batches(data, Reached(0), 20, Expected(20, gapless=True, epochs=NO_EPOCHS))
+    assert (found.position, found.corrupt_at) == (20, None)

@@ -1,0 +1,245 @@
+"""KIP-1275: as many elections as possible are completed, wherever the bad partition stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from services.errors import StorageError
+from services.journal import Journal
+from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from services.model import TopicPartition
+from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.recover import Recovery
+from tests.fake_broker import HangUp
+from tests.fake_controller import Act, Answer, failing, unheard
+from tests.unit.recovery.execution.conftest import Bench
+from tests.unit.recovery.execution.test_recover import ScriptedRescue
+
+INVALID_REQUEST, UNKNOWN_SERVER_ERROR, NOT_ALLOWED = 42, -1, 31
+REORDER, ELECT = AlterPartitionReassignmentsRequest, ElectLeadersRequest
+PARTITIONS = 14
+"""Batches of 1, 10 and 3 when the first one goes well, else of 1, 1, 10 and 2."""
+PLACES = [0, 1, 5, 10, 11, 12, 13]
+"""The canary; first, middle and last of the second batch and of the third."""
+
+
+def only_for(partition: TopicPartition, code: int) -> Act:
+    """The election of *partition* ends in *code*, that of others as the controller holds it."""
+
+    def act(request: Any, answer: Answer) -> Any:
+        (topic,) = request.topic_partitions
+        named = list(topic.partitions)
+        if partition.partition not in named:
+            return answer(request)
+        topic.partitions = [partition.partition]
+        told = failing(code)(request, answer)
+        topic.partitions = [one for one in named if one != partition.partition]
+        if topic.partitions:
+            told.replica_election_results += answer(request).replica_election_results
+        topic.partitions = named
+        return told
+
+    return act
+
+
+def failed(bench: Bench, bad: Target) -> None:
+    bench.controller.next(ELECT, *[only_for(bad.partition, INVALID_REQUEST)] * PARTITIONS)
+
+
+def refused(bench: Bench, bad: Target) -> None:
+    state = bench.cluster.story.states[bad.partition]
+    bench.cluster.story.states[bad.partition] = replace(state, leader_epoch=9)
+
+
+def unknown(bench: Bench, bad: Target) -> None:
+    """The broker could not read what the controller answered for one partition."""
+    bench.controller.next(ELECT, *[only_for(bad.partition, UNKNOWN_SERVER_ERROR)] * PARTITIONS)
+
+
+def results(bench: Bench, targets: list[Target], rescue: ScriptedRescue) -> list[Outcome]:
+    recovery = Recovery(bench.elect, bench.journal, bench.choose_route, rescue, bench.limits)
+    told = {one.partition: one for batch in recovery.run(targets) for one in batch}
+    return [told[target.partition] for target in targets]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("spoil", "result"),
+    [(failed, Result.FAILED), (refused, Result.REFUSED), (unknown, Result.UNKNOWN)],
+)
+def test_one_bad_partition_keeps_no_other(
+    bench: Bench, spoil: Callable[[Bench, Target], None], result: Result, place: int
+) -> None:
+    targets = bench.offline(count=PARTITIONS)
+    spoil(bench, targets[place])
+    outcomes = results(bench, targets, ScriptedRescue(lambda _: False))
+    assert outcomes.pop(place).result is result
+    assert {one.result for one in outcomes} == {Result.ELECTED}
+    assert {bench.leader(one.target) for one in outcomes} == {1}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_partition_that_was_not_rescued_keeps_no_other(bench: Bench, place: int) -> None:
+    targets = bench.offline(count=PARTITIONS)
+    rescue = ScriptedRescue(fails={targets[place].partition: "the disk is full"})
+    outcomes = results(bench, targets, rescue)
+    assert outcomes.pop(place).result is Result.REFUSED
+    assert {one.result for one in outcomes} == {Result.ELECTED}
+
+
+def test_r04_batches_grow_only_after_an_election_though_the_first_ones_fail(bench: Bench) -> None:
+    targets = bench.offline(count=PARTITIONS)
+    for bad in targets[:2]:
+        refused(bench, bad)
+    bench.run(targets)
+    assert bench.controller.partitions == [1, 1, 1, 10, 10, 10, 1, 1, 1]
+
+
+class TestNoAnswer:
+    """An answer that was lost: the controller is asked whether it is there."""
+
+    def test_once_it_keeps_only_its_own_batch(self, bench: Bench) -> None:
+        bench.controller.next(ELECT, lambda request, answer: answer(request), unheard)
+        found = bench.results(bench.offline(count=PARTITIONS))
+        assert found == [Result.ELECTED] + [Result.UNKNOWN] * 10 + [Result.ELECTED] * 3
+
+    def test_twice_in_a_row_it_ends_the_run(self, bench: Bench) -> None:
+        bench.controller.next(ELECT, unheard, unheard)
+        first, second, *rest = bench.run(bench.offline(count=PARTITIONS))
+        assert (first.result, second.result) == (Result.UNKNOWN, Result.UNKNOWN)
+        assert {one.result for one in rest} == {Result.NOT_ATTEMPTED}
+        assert "the outcome of orders-1 is unknown, and of one before it" in rest[0].reason
+
+    def test_from_a_controller_that_is_gone_it_ends_the_run(self, bench: Bench) -> None:
+        def dies(_: Any, __: Answer) -> Any:
+            bench.cluster.story.quorum_leader = -1
+            raise HangUp
+
+        bench.controller.next(ELECT, dies)
+        first, second, *rest = bench.run(bench.offline(count=4))
+        assert (first.result, second.result) == (Result.UNKNOWN, Result.REFUSED)
+        assert "the controller quorum has no leader" in second.reason
+        assert {one.result for one in rest} == {Result.NOT_ATTEMPTED}
+        assert all("the controller quorum has no leader" in one.reason for one in rest)
+        assert bench.controller.partitions == [1, 1]
+
+    def test_what_it_may_have_changed_is_never_sent_again(self, bench: Bench) -> None:
+        bench.controller.next(ELECT, unheard)
+        bench.run(bench.offline(count=3))
+        assert bench.controller.partitions == [1, 1, 1, 1, 1, 1, 1, 1]
+
+
+class TestASilentDesignee:
+    """R6: elected by the metadata, and it does not say so."""
+
+    @pytest.fixture
+    def targets(self, bench: Bench) -> list[Target]:
+        """b2 is to lead every third one, from the first on, and does not answer as a leader."""
+        answer = bench.cluster.apis(2)[ListOffsetsRequest]
+        bench.cluster.brokers[2].serve(
+            ListOffsetsRequest,
+            lambda request: None if request.replica_id == -1 else answer(request),
+        )
+        return [
+            replace(one, designee=2, order=(2, 1, 3), log_end=70, live=(1,))
+            if not place % 3
+            else one
+            for place, one in enumerate(bench.offline(count=PARTITIONS))
+        ]
+
+    def test_its_other_partitions_wait_and_those_of_others_go_on(
+        self, bench: Bench, targets: list[Target]
+    ) -> None:
+        outcomes = {one.partition: one for one in bench.run(targets)}
+        first, *others = [outcomes[one.partition] for one in targets if one.designee == 2]
+        assert (first.result, first.order_restored) == (Result.UNKNOWN, False)
+        assert {one.result for one in others} == {Result.NOT_ATTEMPTED}
+        assert {one.reason for one in others} == {
+            "b2 was elected for orders-0 and does not answer: check broker 2, then resume"
+        }
+        rest = [outcomes[one.partition].result for one in targets if one.designee == 1]
+        assert set(rest) == {Result.ELECTED}
+
+    def test_nothing_is_written_for_those_that_wait(
+        self, bench: Bench, targets: list[Target]
+    ) -> None:
+        bench.run(targets)
+        waiting = [one for one in targets[1:] if one.designee == 2]
+        assert {bench.assignment(one) for one in waiting} == {(3, 2, 1)}
+
+
+class TestACommonCause:
+    """What every other election would meet alike is said once, and all that is left is named."""
+
+    def ends(self, bench: Bench, cause: str) -> list[Outcome]:
+        first, *rest = bench.run(bench.offline(count=PARTITIONS))
+        assert {one.result for one in rest} == {Result.NOT_ATTEMPTED}
+        assert {one.reason for one in rest} == {
+            f"stopped because every other election would fail alike: {first.reason}"
+        }
+        assert cause in first.reason
+        return [first, *rest]
+
+    def test_r20_no_quorum(self, bench: Bench) -> None:
+        bench.cluster.story.quorum_leader = -1
+        assert self.ends(bench, "quorum has no leader")[0].result is Result.REFUSED
+        assert bench.controller.steps == []
+
+    def test_another_cluster(self, bench: Bench) -> None:
+        bench.offline()
+        bench.cluster.story.cluster_id = "another"
+        assert self.ends(bench, "another")[0].result is Result.REFUSED
+
+    def test_r22_a_missing_acl(self, bench: Bench) -> None:
+        def denied(_: Any, __: Answer) -> Any:
+            return ElectLeadersResponse(error_code=NOT_ALLOWED, replica_election_results=[])
+
+        bench.controller.next(ELECT, denied)
+        first = self.ends(bench, "ALTER on CLUSTER")[0]
+        assert (first.result, first.order_restored) == (Result.FAILED, False)
+
+    def test_a_journal_that_takes_no_more(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object, **__: object) -> int:
+            raise StorageError("the journal is full")
+
+        monkeypatch.setattr(Journal, "request", full)
+        assert self.ends(bench, "the journal is full")[0].result is Result.REFUSED
+        assert bench.controller.steps == []
+
+
+class TestTheJournalFillsInTheMiddle:
+    """Between an order and its election: what was changed is not called refused."""
+
+    @pytest.fixture
+    def full_before_the_second_election(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        announce, announced = Journal.request, list[str]()
+
+        def request(self: Journal, step: str, items: Any, **details: Any) -> int:
+            announced.append(step)
+            if announced.count("elect") == 2:
+                raise StorageError("the journal is full")
+            return announce(self, step, items, **details)
+
+        monkeypatch.setattr(Journal, "request", request)
+
+    @pytest.mark.usefixtures("full_before_the_second_election")
+    def test_its_batch_is_told_as_reordered_and_the_rest_as_not_attempted(
+        self, bench: Bench
+    ) -> None:
+        found = bench.run(bench.offline(count=PARTITIONS))
+        assert found[0].result is Result.ELECTED
+        for outcome in found[1:11]:
+            assert (outcome.result, outcome.order_restored) == (Result.REORDERED, False)
+            assert "no election was held; `breakglass recover resume --write`" in outcome.reason
+            assert bench.assignment(outcome.target) == (1, 2, 3)
+        for outcome in found[11:]:
+            assert (outcome.result, outcome.order_restored) == (Result.NOT_ATTEMPTED, None)
+            assert bench.assignment(outcome.target) == (3, 2, 1)

@@ -1,0 +1,47 @@
+"""Brokers whose unread logs elections gave up: named once each, as long as somebody leads."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.model import TopicPartition
+from services.recovery.execution.target import Outcome, Result
+from services.recovery.guarded.given_up import given_up
+from tests.unit.recovery.execution.targets import target
+
+PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
+
+
+def outcome(partition: TopicPartition, result: Result, leader: int | None = 1) -> Outcome:
+    return Outcome(target(partition), result, leader=leader)
+
+
+def test_each_broker_is_named_once_with_its_partitions() -> None:
+    outcomes = [outcome(one, Result.ELECTED) for one in PARTITIONS]
+    first, second = given_up(outcomes, {PARTITIONS[0]: (2, 3), PARTITIONS[2]: (3,)})
+    assert (first.broker, first.partitions) == (2, (PARTITIONS[0],))
+    assert second.partitions == (PARTITIONS[0], PARTITIONS[2])
+    assert second.advice == (
+        "do not start b3 before its log folder is copied: breakglass rescue --from log:DIR "
+        "(2 partitions would be cut)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "leader", "named"),
+    [
+        (Result.ELECTED, 1, True),
+        (Result.ELECTED_ANOTHER, 2, True),
+        (Result.ELECTED_ANOTHER, 3, False),
+        (Result.UNKNOWN, None, True),
+        (Result.ALREADY_ONLINE, 1, True),
+        (Result.ALREADY_ONLINE, 3, False),
+        (Result.REFUSED, None, False),
+        (Result.NOT_ATTEMPTED, None, False),
+    ],
+)
+def test_it_is_named_where_another_leads_or_may_lead(
+    result: Result, leader: int | None, named: bool
+) -> None:
+    found = given_up([outcome(PARTITIONS[0], result, leader)], {PARTITIONS[0]: (3,)})
+    assert bool(found) is named

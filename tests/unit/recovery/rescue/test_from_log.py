@@ -1,0 +1,289 @@
+"""Rescue from a broker's log folder: whole partitions, damage named, and nothing written there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from services.errors import StorageError
+from services.model import EpochHistory, EpochRange, Unknown
+from services.recovery.rescue.broker_folder import read_broker_folder, running_broker
+from services.recovery.rescue.from_log import LogRescue
+from services.recovery.rescue.past_leader import written_epochs
+from services.recovery.rescue.space import RESERVE_BYTES
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.manifest import TopicManifest, read_manifest
+from services.topic_backup.summary import Gap, GapReason
+from tests.program import Ended, breakglass
+from tests.unit.divergence.test_log_source import tens, write
+
+CLUSTER, TOPIC_ID = "abcdefghijklmnopqrstuv", UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
+TOPIC_ID_TEXT = "AQIDBAUGBwgJCgsMDQ4PEA"
+HOLD = (
+    "import fcntl, sys\n"
+    "file = open(sys.argv[1], 'r+')\n"
+    "fcntl.lockf(file, fcntl.LOCK_EX)\n"
+    "print('held', flush=True)\n"
+    "sys.stdin.read()\n"
+)
+"""Locks a file as Java's FileChannel does, until its stdin ends."""
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A folder of `log.dirs` of b7: orders-0 with two segments, orders-1, and what is none."""
+    root = tmp_path / "logs"
+    write(root / "orders-0", 0, tens(0, 100))
+    write(root / "orders-0", 100, tens(100, 200))
+    write(root / "orders-1", 50, tens(50, 70))
+    write(root / "my-clicks-12", 0, tens(0, 10))
+    write(root / "__cluster_metadata-0", 0, tens(0, 10))
+    write(root / f"orders-2.{'0' * 32}-delete", 0, tens(0, 10))
+    for name in ("orders-0", "orders-1"):
+        (root / name / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID_TEXT}\n")
+    (root / "meta.properties").write_text(f"version=1\nnode.id=7\ncluster.id={CLUSTER}\n")
+    (root / ".lock").touch()
+    return root
+
+
+def rescue(folder: Path, to: Path, *more: object) -> Ended:
+    return breakglass("rescue", "--from", f"log:{folder}", "--to", to, *more)
+
+
+def saved(ended: Ended) -> dict[str, Any]:
+    """The partitions of the document."""
+    return {f"{one['topic']}-{one['partition']}": one for one in ended.document["partitions"]}
+
+
+def offsets(path: str) -> list[int]:
+    ended = breakglass("backup", "cat", path)
+    return [json.loads(line)["offset"] for line in ended.out.splitlines()]
+
+
+def manifest(path: str) -> TopicManifest:
+    found = read_manifest(LocalFolder(Path(path).parent))
+    assert found is not None
+    return found
+
+
+def everything(folder: Path) -> dict[str, tuple[int, int, int, bytes]]:
+    """Every file and folder with its times of change and its bytes."""
+    found = {}
+    for path in [folder, *sorted(folder.rglob("*"))]:
+        told = path.stat()
+        content = path.read_bytes() if path.is_file() else b""
+        found[str(path)] = (told.st_mtime_ns, told.st_ctime_ns, told.st_mode, content)
+    return found
+
+
+def test_whole_partitions_are_saved_and_the_folder_is_as_it_was(logs: Path, tmp_path: Path) -> None:
+    before = everything(logs)
+    ended = rescue(logs, tmp_path / "saved", "--json")
+    assert ended.code == 0, ended.err
+    assert everything(logs) == before
+    told = saved(ended)
+    assert set(told) == {"orders-0", "orders-1", "my-clicks-12"}
+    assert offsets(told["orders-0"]["path"]) == list(range(200))
+    assert offsets(told["orders-1"]["path"]) == list(range(50, 70))
+    assert (told["orders-1"]["start"], told["orders-1"]["end"]) == (50, 70)
+    root = tmp_path / "saved" / f"cluster-{CLUSTER}"
+    assert Path(told["orders-0"]["path"]).relative_to(root).parts[1:] == ("b7", "orders", "0")
+    identity = manifest(told["orders-0"]["path"]).identity
+    assert (identity.cluster_id, identity.topic_id) == (CLUSTER, TOPIC_ID)
+    assert identity.origin["rescued from broker"] == "7"
+
+
+def test_what_is_no_replica_is_passed_over_and_named(logs: Path, tmp_path: Path) -> None:
+    said = rescue(logs, tmp_path / "saved").err
+    assert "passed over: __cluster_metadata-0" in said
+    assert f"passed over: orders-2.{'0' * 32}-delete" in said
+
+
+def test_one_topic_or_one_replica_can_be_named(logs: Path, tmp_path: Path) -> None:
+    told = saved(rescue(logs, tmp_path / "one", "--topic", "my-clicks", "--json"))
+    assert set(told) == {"my-clicks-12"}
+    alone = rescue(logs / "orders-1", tmp_path / "two", "--json")
+    assert set(saved(alone)) == {"orders-1"}
+    assert alone.document["cluster_id"] == CLUSTER
+    assert rescue(logs, tmp_path / "three", "--topic", "absent").code == 2
+
+
+def test_a_folder_that_does_not_say_whose_it_is_is_saved_all_the_same(
+    logs: Path, tmp_path: Path
+) -> None:
+    (logs / "meta.properties").unlink()
+    ended = rescue(logs, tmp_path / "saved", "--topic", "orders", "--json")
+    assert (ended.code, ended.document["cluster_id"]) == (0, None)
+    path = Path(saved(ended)["orders-0"]["path"])
+    assert path.relative_to(tmp_path / "saved").parts[0] == "cluster-unknown"
+    assert path.parts[-3:] == ("log", "orders", "0")
+
+
+class TestDamage:
+    def spoil(self, path: Path, at: int, content: bytes) -> None:
+        data = bytearray(path.read_bytes())
+        data[at : at + len(content)] = content
+        path.write_bytes(data)
+
+    def test_a_damaged_batch_is_missing_with_its_offsets_and_all_others_are_there(
+        self, logs: Path, tmp_path: Path
+    ) -> None:
+        size = len(tens(0, 10)[0])
+        self.spoil(logs / "orders-0" / f"{0:020}.log", 3 * size + 80, b"\xff\x00\xff")
+        ended = rescue(logs, tmp_path / "saved", "--topic", "orders", "--json")
+        assert ended.code == 1
+        told = saved(ended)["orders-0"]
+        assert (told["rescued"], told["records"]) == (False, 190)
+        assert [(one["start"], one["end"]) for one in told["missing"]] == [(30, 40)]
+        assert offsets(told["path"]) == [*range(30), *range(40, 200)]
+        assert "orders-0  offsets 30-39 are missing" in ended.err
+        (partition, _) = manifest(told["path"]).partitions
+        assert [gap for one in partition.segments for gap in one.gaps] == [
+            Gap(30, 40, GapReason.LOST)
+        ]
+
+    def test_a_segment_that_is_gone_is_named(self, logs: Path, tmp_path: Path) -> None:
+        write(logs / "orders-0", 300, tens(300, 310))
+        ended = rescue(logs, tmp_path / "saved", "--json")
+        assert ended.code == 1
+        told = saved(ended)["orders-0"]
+        assert [(one["start"], one["end"]) for one in told["missing"]] == [(200, 300)]
+        assert offsets(told["path"]) == [*range(200), *range(300, 310)]
+
+    def test_offsets_that_the_cleaner_removed_are_no_damage(
+        self, logs: Path, tmp_path: Path
+    ) -> None:
+        write(logs / "orders-0", 300, tens(300, 310))
+        (logs / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 200\n")
+        assert rescue(logs, tmp_path / "saved").code == 0
+
+    @pytest.mark.parametrize("cut", [1, 40, 100])
+    def test_a_torn_end_is_named(self, logs: Path, tmp_path: Path, cut: int) -> None:
+        last = logs / "orders-0" / f"{100:020}.log"
+        last.write_bytes(last.read_bytes()[:-cut])
+        ended = rescue(logs, tmp_path / "saved", "--json")
+        assert ended.code == 1
+        told = saved(ended)["orders-0"]
+        assert offsets(told["path"]) == list(range(190))
+        assert not told["rescued"]
+
+    def test_a_length_that_is_damaged_at_the_end_is_named(self, logs: Path, tmp_path: Path) -> None:
+        last = logs / "orders-1" / f"{50:020}.log"
+        self.spoil(last, len(tens(50, 60)[0]) + 8, struct.pack(">i", 2**30))
+        ended = rescue(logs, tmp_path / "saved", "--json")
+        assert ended.code == 1
+        assert "its length is damaged" in saved(ended)["orders-1"]["reason"]
+
+
+class TestABrokerThatRuns:
+    @pytest.fixture
+    def broker(self, logs: Path) -> Iterator[int]:
+        """A process that holds the lock of the folder."""
+        command = [sys.executable, "-c", HOLD, str(logs / ".lock")]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"held\n"
+            yield process.pid
+            process.kill()
+
+    def test_its_folder_is_refused_unless_told_otherwise(
+        self, logs: Path, tmp_path: Path, broker: int
+    ) -> None:
+        for folder in (logs, logs / "orders-0"):
+            ended = rescue(folder, tmp_path / "saved")
+            assert ended.code == 3
+            assert f"a broker runs on {folder} (process {broker} holds its .lock)" in ended.err
+        assert not (tmp_path / "saved").exists()
+        assert rescue(logs, tmp_path / "saved", "--while-running").code == 0
+
+    def test_asking_takes_no_lock(self, logs: Path) -> None:
+        assert running_broker(logs) is None
+        descriptor = os.open(logs / ".lock", os.O_RDWR)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--plan", "plan.json", "--from", "log:/var"),
+        ("--from", "/var/lib/kafka"),
+        ("--from", "log:"),
+        ("--from", "log:/nowhere"),
+        ("--plan", "plan.json", "--topic", "orders"),
+    ],
+)
+def test_what_is_to_be_rescued_is_named_in_one_way(arguments: tuple[str, ...]) -> None:
+    assert breakglass("rescue", *arguments).code == 2
+
+
+def test_a_folder_of_no_partitions_is_refused(tmp_path: Path) -> None:
+    assert rescue(tmp_path, tmp_path / "saved").code == 2
+
+
+def test_a_full_disk_is_refused_before_anything_is_written(logs: Path, tmp_path: Path) -> None:
+    source = read_broker_folder(logs)
+    rescue = LogRescue(source, tmp_path / "saved", free=lambda _: RESERVE_BYTES)
+    with pytest.raises(StorageError, match=r"bytes of logs need about .* are free: free space"):
+        list(rescue.run(source.replicas))
+    assert not (tmp_path / "saved").exists()
+
+
+def test_ids_and_names_are_read_as_brokers_write_them(logs: Path) -> None:
+    found = read_broker_folder(logs)
+    assert (found.cluster_id, found.broker, found.name) == (CLUSTER, 7, "b7")
+    assert [str(one.partition) for one in found.replicas] == [
+        "my-clicks-12",
+        "orders-0",
+        "orders-1",
+    ]
+    assert {one.topic_id for one in found.replicas} == {TOPIC_ID, None}
+
+
+class TestWrittenEpochs:
+    """As the broker's checkpoint has them: only a whole one is believed."""
+
+    def test_each_ends_where_the_next_begins_and_the_last_with_the_log(self, logs: Path) -> None:
+        (logs / "orders-0" / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n2 150\n5 200\n")
+        found = written_epochs(logs / "orders-0", 200)
+        assert isinstance(found, EpochHistory)
+        assert found.ranges == (EpochRange(0, 0, 150), EpochRange(2, 150, 200))
+
+    @pytest.mark.parametrize(
+        "content",
+        ["", "0\n2\n0 0\n", "1\n1\n0 0\n", "0\n1\nx y\n", "0\n2\n3 0\n2 100\n", "0\n0\n"],
+    )
+    def test_a_damaged_checkpoint_proves_nothing(self, logs: Path, content: str) -> None:
+        (logs / "orders-0" / "leader-epoch-checkpoint").write_text(content)
+        assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
+
+    def test_none_proves_nothing(self, logs: Path) -> None:
+        assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
+
+
+def test_from_an_offset_on_a_batch_that_begins_before_is_cut(logs: Path, tmp_path: Path) -> None:
+    source = read_broker_folder(logs / "orders-0")
+    starts = {source.replicas[0].partition: 155}
+    ((copied,),) = LogRescue(source, tmp_path / "saved", starts=starts).run(source.replicas)
+    assert (copied.start, copied.end, copied.records, copied.whole) == (155, 200, 45, True)
+    assert offsets(str(copied.path)) == list(range(155, 200))
+
+
+def test_of_what_the_leader_holds_whole_nothing_is_saved(logs: Path, tmp_path: Path) -> None:
+    source = read_broker_folder(logs / "orders-0")
+    starts = {source.replicas[0].partition: 200}
+    ((copied,),) = LogRescue(source, tmp_path / "saved", starts=starts).run(source.replicas)
+    assert (copied.path, copied.records, copied.whole) == (None, 0, True)

@@ -1,0 +1,267 @@
+"""Every reader of a topic backup x every damage x every file of it: none says that it is whole.
+
+docs/topic-backup-format.md has the same table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from console.backup import app
+from services.divergence.backup_opening import open_backup
+from services.divergence.entry import Unreadable
+from services.divergence.source import Reading
+from services.errors import BreakglassError, Refused
+from services.pipeline.restore.gap_choice import accepted_gaps, require_manifest
+from services.pipeline.restore.options import RestoreOptions
+from services.topic_backup import verified
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.held import read_held, read_sound
+from services.topic_backup.layout import MANIFEST, records_name, segment_index_name
+from services.topic_backup.record import encode
+from services.topic_backup.topic_writer import TopicWriter
+from tests.unit.topic_backup.backups import (
+    ORDERS,
+    as_the_originals,
+    back_up,
+    committed,
+    segments,
+)
+from tests.unit.topic_backup.shapes import plain, run
+
+SIZE = len(encode(plain(0)))
+COUNT = 20
+PARTITION_INDEX = "index_partition_000"
+
+
+def removed(path: Path, _: Path) -> None:
+    path.unlink()
+
+
+def emptied(path: Path, _: Path) -> None:
+    path.write_bytes(b"")
+
+
+def replaced(path: Path, _: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:1] + bytes(byte ^ 0x55 for byte in content[1:]))
+
+
+def one_byte_changed(path: Path, _: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[-6] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def cut(path: Path, _: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def swapped(path: Path, other: Path) -> None:
+    one, two = path.read_bytes(), other.read_bytes()
+    path.write_bytes(two)
+    other.write_bytes(one)
+
+
+Damage = Callable[[Path, Path], None]
+EVERY: tuple[Damage, ...] = (removed, emptied, replaced, one_byte_changed, cut, swapped)
+
+
+def read_by_status(topic: Path) -> bool:
+    result = CliRunner().invoke(app, ["status", "--from", str(topic.parent), "--json"])
+    if isinstance(result.exception, BreakglassError):
+        return False
+    (found,) = json.loads(result.stdout)["topics"]
+    assert (result.exit_code == 1) == found["damaged"]
+    return bool(found["verified_now"]) and result.exit_code == 0
+
+
+def read_by_cat(topic: Path) -> bool:
+    result = CliRunner().invoke(app, ["cat", f"{topic}/0"])
+    return result.exit_code == 0
+
+
+def read_by_verify(topic: Path) -> bool:
+    result = CliRunner().invoke(app, ["verify", "--from", str(topic.parent)])
+    return result.exit_code == 0
+
+
+def read_by_diff(topic: Path) -> bool:
+    """`diff` and the screens Browse and Diff read by it."""
+    try:
+        source = open_backup("backup:x/orders/0", LocalFolder(topic), 0)
+        items = list(source.read(0, 2**62, Reading()))
+    except BreakglassError:
+        return False
+    return not any(isinstance(one, Unreadable) for one in items) and len(items) == COUNT
+
+
+def read_by_restore(topic: Path) -> bool:
+    try:
+        held = read_held(LocalFolder(topic), "orders")
+        require_manifest(held)
+        held = read_sound(held, {0})
+        accepted_gaps(held, "orders", held.partitions, RestoreOptions())
+    except BreakglassError:
+        return False
+    return not held.salvaged
+
+
+def read_by_mending(topic: Path) -> bool:
+    to = topic.parent.parent / "mended"
+    return CliRunner().invoke(app, ["reindex", str(topic), "--to", str(to)]).exit_code == 0
+
+
+def read_by_a_run(topic: Path) -> bool:
+    """What the next `backup run` finds, which goes on where it can."""
+    try:
+        with TopicWriter(topic.parent, ORDERS, max_segment_bytes=4 * SIZE) as writer:
+            writer.partition(0)
+    except BreakglassError:
+        return False
+    part = committed(topic)
+    return part is not None and len(part.segments) == 5
+
+
+READERS = (
+    read_by_status,
+    read_by_cat,
+    read_by_verify,
+    read_by_diff,
+    read_by_restore,
+    read_by_mending,
+)
+by_reader = pytest.mark.parametrize("whole_by", READERS, ids=lambda one: one.__name__)
+by_damage = pytest.mark.parametrize("damage", EVERY, ids=lambda one: one.__name__)
+
+
+@pytest.fixture
+def topic(tmp_path: Path) -> Path:
+    """Twenty records in five segments, verified."""
+    topic = back_up(tmp_path / "backups", run(0, COUNT), max_segment_bytes=4 * SIZE - 1)
+    assert len(segments(topic)) == 5
+    verified.note(LocalFolder(topic), 1, "files", None, whole=True)
+    return topic
+
+
+@by_reader
+def test_every_reader_says_of_an_undamaged_backup_that_it_is_whole(
+    topic: Path, whole_by: Callable[[Path], bool]
+) -> None:
+    assert whole_by(topic)
+
+
+@by_reader
+@by_damage
+@pytest.mark.parametrize("place", [0, 1, 4], ids=["first", "second", "last"])
+def test_no_reader_says_of_damaged_records_that_they_are_whole(
+    topic: Path, place: int, damage: Damage, whole_by: Callable[[Path], bool]
+) -> None:
+    prefixes = segments(topic)
+    other = prefixes[(place + 1) % 5]
+    damage(topic / records_name(prefixes[place]), topic / records_name(other))
+    assert not whole_by(topic)
+
+
+@by_reader
+@by_damage
+@pytest.mark.parametrize("place", [0, 1, 4], ids=["first", "second", "last"])
+def test_without_a_manifest_no_reader_says_so_either(
+    topic: Path, place: int, damage: Damage, whole_by: Callable[[Path], bool]
+) -> None:
+    """Of one byte in a value that was changed nothing tells there: the format has no sums."""
+    (topic / verified.NAME).unlink()
+    as_the_originals(topic)
+    prefixes = segments(topic)
+    other = prefixes[(place + 1) % 5]
+    damage(topic / records_name(prefixes[place]), topic / records_name(other))
+    if damage is not one_byte_changed and whole_by is not read_by_status:
+        assert not whole_by(topic)
+
+
+@by_damage
+@pytest.mark.parametrize("whole_by", [read_by_cat, read_by_diff, read_by_restore])
+def test_damage_to_an_index_costs_no_record_where_there_is_a_manifest(
+    topic: Path, damage: Damage, whole_by: Callable[[Path], bool]
+) -> None:
+    first, second, *_ = segments(topic)
+    damage(topic / segment_index_name(first), topic / segment_index_name(second))
+    assert whole_by(topic)
+    assert not read_by_verify(topic) or damage is one_byte_changed
+
+
+@by_damage
+def test_damage_to_a_segment_index_of_the_originals_is_said_where_it_costs_records(
+    topic: Path, damage: Damage
+) -> None:
+    (topic / verified.NAME).unlink()
+    as_the_originals(topic)
+    first, second, *_ = segments(topic)
+    damage(topic / segment_index_name(first), topic / segment_index_name(second))
+    result = CliRunner().invoke(app, ["cat", f"{topic}/0"])
+    assert len(result.stdout.splitlines()) == COUNT or result.exit_code == 1
+
+
+@by_damage
+def test_damage_to_a_partition_index_is_found_by_verify(topic: Path, damage: Damage) -> None:
+    path = topic / PARTITION_INDEX
+    damage(path, topic / segment_index_name(segments(topic)[0]))
+    assert not read_by_verify(topic)
+
+
+@pytest.mark.parametrize("damage", [removed, emptied, replaced, cut], ids=lambda one: one.__name__)
+@by_reader
+def test_no_reader_says_that_a_backup_with_a_damaged_manifest_is_whole(
+    topic: Path, damage: Damage, whole_by: Callable[[Path], bool]
+) -> None:
+    damage(topic / MANIFEST, topic)
+    if damage is cut:
+        # What is cut off is the line feed behind the document.
+        return
+    assert not whole_by(topic) or whole_by in (read_by_cat, read_by_diff, read_by_mending)
+
+
+def test_status_names_the_segment_and_its_offsets(topic: Path) -> None:
+    (topic / records_name(segments(topic)[1])).unlink()
+    result = CliRunner().invoke(app, ["status", "--from", str(topic.parent), "--json"])
+    (part,) = json.loads(result.stdout)["topics"][0]["partitions"]
+    assert result.exit_code == 1
+    assert "offsets 4..7: the file is gone" in part["damage"][0]
+    assert (part["first_offset"], part["records"]) == (0, 16)
+
+
+def test_a_restore_names_the_offsets_it_refuses_and_takes_them_when_they_are_accepted(
+    topic: Path,
+) -> None:
+    (topic / records_name(segments(topic)[1])).unlink()
+    held = read_sound(read_held(LocalFolder(topic), "orders"), {0})
+    with pytest.raises(Refused, match=r'--accept-gaps "orders-0 4..7"'):
+        accepted_gaps(held, "orders", held.partitions, RestoreOptions())
+    options = RestoreOptions(accepted_gaps=("orders-0  4..7",))
+    assert accepted_gaps(held, "orders", held.partitions, options) == ("orders-0 4..7",)
+    kept = [one.first_offset for one in held.partitions[0].segments]
+    assert kept == [0, 8, 12, 16]
+
+
+def test_a_run_goes_on_without_the_oldest_segment_and_does_not_forget_it(topic: Path) -> None:
+    (topic / records_name(segments(topic)[0])).unlink()
+    with TopicWriter(topic.parent, ORDERS, max_segment_bytes=4 * SIZE) as writer:
+        writer.partition(0).append(plain(COUNT))
+        writer.commit()
+    assert not read_by_status(topic)
+    assert not read_by_verify(topic)
+    part = committed(topic)
+    assert part is not None
+    assert part.segments[0].start_offset == 0
+
+
+@pytest.mark.parametrize("damage", [emptied, replaced, cut, swapped], ids=lambda one: one.__name__)
+def test_a_run_does_not_write_behind_a_damaged_last_segment(topic: Path, damage: Damage) -> None:
+    *_, before, last = segments(topic)
+    damage(topic / records_name(last), topic / records_name(before))
+    assert not read_by_a_run(topic)
