@@ -147,7 +147,7 @@ def test_a_log_that_an_election_cut_back_is_told_and_gets_a_file_of_its_own(
         lab.cluster.wait_unfenced(2)
         lab.cluster.wait_until(lambda: elected(lab, topic, 2), "the unclean election")
         follower.alarm("log cut")
-        writer.write(every[PART * 2 :])
+        Writer(lab, topic).write(every[PART * 2 :])
         wait_until(lambda: len(files(folder)) == 2, "a file of the log that was cut")
         before, after = files(folder)
         wanted = content(every[:PART] + every[PART * 2 :])
