@@ -29,7 +29,7 @@ from screens.widgets.facts import Facts
 from screens.widgets.line_table import LineTable
 from services.errors import BreakglassError
 from services.incident.election_words import sightings
-from services.incident.observations import Observations
+from services.incident.observations import Observations, clusters_observed
 from services.recovery.timeline.account import Account, Brief
 from services.recovery.timeline.ending import Ending
 from services.recovery.timeline.saving import save_timeline
@@ -219,8 +219,9 @@ class JournalScreen(Page):
     def _look(self, cluster: str | None) -> None:
         """In a thread. Before the cluster is known, the journals of all clusters are shown."""
         try:
-            clusters = self._shelf.clusters() if cluster is None else [cluster]
             folder = self.context.state_folder
+            every = {*self._shelf.clusters(), *clusters_observed(folder)}
+            clusters = sorted(every) if cluster is None else [cluster]
             observed = [one for id_ in clusters for one in Observations(id_, folder).load()]
             journals = self._shelf.briefs(clusters)
             self.post_message(JournalsListed((*sightings(observed), *journals)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from screens.messages import ClusterRead
 from tests.incidents import bomb, incident_of
 from tests.screens.consoles import console_on
-from tests.screens.turns import text, until
+from tests.screens.turns import until
 
 FIRST = 1
 """The refresh that a console begins with."""
@@ -35,19 +35,6 @@ async def test_evidence_told_late_is_as_old_as_the_metadata_it_belongs_to() -> N
         console.post_message(ClusterRead(FIRST, later))
         await until(pilot, lambda: known.incident is later, "the evidence")
         assert known.age(clock()) == SLOW_SECONDS
-
-
-async def test_a_time_bomb_gets_no_time_from_brokers_that_tell_late() -> None:
-    """At most 5 minutes when the metadata was read, and 8 seconds less now."""
-    clock, incident, later = Clock(), incident_of(bomb(0)), incident_of(bomb(0))
-    console = console_on(incident, clock=clock)
-    known = console.context.known
-    async with console.run_test(size=(80, 24)) as pilot:
-        await until(pilot, lambda: "within 5:00" in text(console), f"5:00 on {text(console)}")
-        clock.now += SLOW_SECONDS
-        console.post_message(ClusterRead(FIRST, later))
-        await until(pilot, lambda: known.incident is later, "the evidence")
-        await until(pilot, lambda: "within 4:52" in text(console), f"4:52 on {text(console)}")
 
 
 async def test_the_next_refresh_is_of_now() -> None:

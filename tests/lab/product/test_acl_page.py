@@ -319,6 +319,15 @@ def unknown_election(guarded: Guarded, tmp_path: Path) -> Path:
     return journal.path
 
 
+@pytest.mark.parametrize("command", ["list", "show", "timeline"])
+def test_r22_the_journals_of_a_cluster_are_shown_to_who_may_do_nothing_there(
+    guarded: Guarded, unknown_election: Path, command: str
+) -> None:
+    with guarded.allowed(*acls_of(f"journal {command}")):
+        ended = guarded.run("journal", command)
+    assert ended.code == 0, ended.err
+
+
 def test_r22_an_unknown_outcome_is_looked_up_by_who_may_describe_its_topic(
     guarded: Guarded, unknown_election: Path
 ) -> None:

@@ -295,7 +295,13 @@ def started(run: Interrupted, session: Watched, said: int) -> subprocess.Popen[b
         stdin=subprocess.DEVNULL,
         stdout=said,
         stderr=said,
+        preexec_fn=heed_hangup,
     )
+
+
+def heed_hangup() -> None:
+    """Whoever runs the tests may ignore a lost terminal, which programs inherit."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def slow_election(run: Interrupted, session: Watched) -> None:

@@ -37,6 +37,7 @@ THREE_LOGS = {**LEDGER_LOGS, 4: entries(0, 100, b"shared", 0)}
 async def test_it_opens_where_the_best_and_the_one_that_loses_most_part() -> None:
     async with opened() as shown:
         await shown.at_offset(100)
+        await shown.until(lambda: "Then ! " in shown.told, "what differs to be counted")
         told = shown.told
         assert "< b1 > b2 as text" in told
         assert "b1 best 0..125 epochs 0 2" in told

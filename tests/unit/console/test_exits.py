@@ -114,8 +114,8 @@ SIGNALLED = """
 import os, signal, sys, typer
 from console.exits import run_app
 signal.signal(signal.SIGINT, signal.default_int_handler)
-if sys.argv[1] == "ignored":
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+# Whoever runs the tests may ignore it.
+signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "ignored" else signal.SIG_DFL)
 app = typer.Typer()
 
 @app.command()

@@ -380,6 +380,15 @@ def test_what_is_left_ends_with_the_exit_code_and_the_next_command(
     assert "order written, not elected" in told.out
 
 
+@pytest.fixture
+def heeded_hangup() -> Iterator[None]:
+    """A lost terminal ends programs, whatever the tests themselves were started by."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("heeded_hangup")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_a_signal_stops_ends_with_130_after_the_batch_under_way(
     broken: Fakes, plan: Path, number: signal.Signals

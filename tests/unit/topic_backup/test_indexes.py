@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from services.errors import DamagedBackup, UnsupportedSchema
 from services.topic_backup import partition_index
 from services.topic_backup.folder import LocalFolder
+from services.topic_backup.layout import segment_prefix
 from services.topic_backup.segment_index import Entry, SegmentIndex, encode_entry, open_index
 
 PREFIX = "segment_partition_000_from_offset_0000000000"
@@ -84,7 +85,7 @@ class TestPartitionIndex:
 
     @given(st.lists(st.integers(0, 2**63 - 1), unique=True).map(sorted))
     def test_what_was_written_is_read(self, offsets: list[int]) -> None:
-        entries = [partition_index.Entry(f"segment-ü-{offset}", offset) for offset in offsets]
+        entries = [partition_index.Entry(segment_prefix(0, offset), offset) for offset in offsets]
         content = partition_index.encode(entries)
         assert partition_index.decode(content[1:], "file") == tuple(entries)
 
@@ -103,8 +104,10 @@ class TestPartitionIndex:
             self.read(folder, b"\x01" + struct.pack(">i", size) + bytes(300))
 
     def test_start_offsets_that_do_not_rise_are_an_error(self, folder: LocalFolder) -> None:
-        entries = [partition_index.Entry("a", 5), partition_index.Entry("b", 5)]
-        with pytest.raises(DamagedBackup, match="byte 14: start offset 5 follows 5"):
+        name = segment_prefix(0, 5)
+        entries = [partition_index.Entry(name, 5), partition_index.Entry(name, 5)]
+        place = 1 + 4 + len(name) + 8
+        with pytest.raises(DamagedBackup, match=f"byte {place}: start offset 5 follows 5"):
             self.read(folder, partition_index.encode(entries))
 
     def test_a_name_that_is_no_text_is_an_error(self, folder: LocalFolder) -> None:
