@@ -54,8 +54,6 @@ READING: dict[str, Words] = {
     ],
     "recover resume": lambda _: [],
     "journal list": lambda _: [],
-    "journal show": lambda _: [],
-    "journal timeline": lambda _: [],
     "groups past-end": lambda _: [],
     "diff": lambda _: [f"replica:1/{ORDERS.topic}/0", f"replica:2/{ORDERS.topic}/0"],
     "metastore backup": lambda folder: [*SERVICE, "--location", folder],
@@ -79,7 +77,7 @@ WRITING: dict[str, Words] = {
 }
 ON_A_TERMINAL = {"console", "serve"}
 """They are proved by every key of theirs: test_read_only_console."""
-OF_A_JOURNAL = {"journal check"}
+OF_A_JOURNAL = {"journal check", "journal show", "journal timeline"}
 """Without a journal it asks nothing; with one its client is the one that all of READING have."""
 OF_BACKUPS = {"backup run", "backup verify", "backup status", "backup restore"}
 """They need a backup, and Spark's own clients: they are proved under tests/pipeline."""

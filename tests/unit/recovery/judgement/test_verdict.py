@@ -487,3 +487,11 @@ def loses(found: Assessment) -> list[object]:
     records = found.loss.records
     figures = records.total, records.committed, records.uncommitted
     return ["?" if isinstance(figure, Unknown) else figure for figure in figures]
+
+
+@given(evidence=partitions())
+def test_r03_no_sentence_suggests_to_change_the_min_isr(evidence: PartitionEvidence) -> None:
+    """It would make the controller forget ELR and last leader, and so an intact one."""
+    found = assess(evidence, HEALTHY)
+    said = (str(found.action), found.forecast.reason, *found.reasons, *found.barriers)
+    assert [sentence for sentence in said if "min.insync" in sentence] == []
