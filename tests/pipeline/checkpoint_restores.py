@@ -19,6 +19,7 @@ from services.checkpoint.spark.restoring import CheckpointPlan, Options, make_pl
 from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level, Policy
+from services.errors import TimedOut
 from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
@@ -110,5 +111,11 @@ class Checkpoints:
         return sum(read_logs(self.client, (topic,), deadline).high_watermarks(deadline).values())
 
     def reaches(self, topic: str, offsets: int) -> bool:
-        """Whether its partitions have that many offsets together, committed or not."""
-        return self.end(topic) >= offsets
+        """Whether its partitions have that many offsets together, committed or not.
+
+        Of a topic that was just created a broker may not know yet that it leads.
+        """
+        try:
+            return self.end(topic) >= offsets
+        except TimedOut:
+            return False
