@@ -71,7 +71,7 @@ class Page(Screen[None]):
         return ""
 
     def tick(self) -> None:
-        """Called each second while the screen is up: for countdowns and ages."""
+        """Called each second while the screen is up: for ages."""
 
     def on_mount(self) -> None:
         self._beat = self.set_interval(1.0, self._on_beat)

@@ -66,8 +66,8 @@ class Refresher:
             known.observations = message.incident.observations
             known.unwritten = message.incident.unwritten
             if self._dated != message.generation:
-                # What a refresh tells later is more evidence beside the same metadata: countdowns
-                # and the age of what is shown go by that.
+                # What a refresh tells later is more evidence beside the same metadata: the age of
+                # what is shown goes by that.
                 self._dated = message.generation
                 known.read_at = self._context.clock()
         return True

@@ -217,11 +217,8 @@ def test_b11_the_stable_end_is_what_a_committed_reader_is_told(
     assert partition.high_watermark == ends["read_uncommitted"] == 5
 
 
-def test_b12_records_of_aborted_transactions_are_left_out(
-    broker: Cluster, back_up: BackUp, topic: str
-) -> None:
-    """Of a log that is not compacted: the cleaner removes them by itself."""
-    make(broker, topic)
+def write_transactions(broker: Cluster, topic: str) -> None:
+    """Four of five records each, every other one aborted."""
     writer = producer(broker, transactional_id=topic)
     writer.init_transactions(SECONDS)
     for number in range(4):
@@ -229,6 +226,14 @@ def test_b12_records_of_aborted_transactions_are_left_out(
         put(writer, topic, numbered(5, start=100 * number))
         end = writer.abort_transaction if number % 2 else writer.commit_transaction
         end(SECONDS)
+
+
+def test_b12_records_of_aborted_transactions_are_left_out(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    """Of a log that is not compacted: the cleaner removes them by itself."""
+    make(broker, topic)
+    write_transactions(broker, topic)
     back_up.await_decided(topic)
     report = back_up.topic(topic)
     assert back_up.bytes(topic) == committed_bytes(broker, topic)
@@ -248,13 +253,7 @@ def test_b12_committed_aborted_and_compacted_records_are_as_an_independent_clien
     make(broker, topic, compacted)
     for number in range(5):
         produce(broker, topic, numbered(10, start=number))
-    transactional = producer(broker, transactional_id=topic)
-    transactional.init_transactions(SECONDS)
-    for number in range(4):
-        transactional.begin_transaction()
-        put(transactional, topic, numbered(5, start=100 * number))
-        end = transactional.abort_transaction if number % 2 else transactional.commit_transaction
-        end(SECONDS)
+    write_transactions(broker, topic)
     back_up.await_decided(topic)
     broker.wait_until(lambda: _rolled_and_compacted(broker, topic), "holes in the log")
     report = back_up.topic(topic)
