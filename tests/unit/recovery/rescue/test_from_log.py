@@ -8,7 +8,7 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -287,3 +287,45 @@ def test_of_what_the_leader_holds_whole_nothing_is_saved(logs: Path, tmp_path: P
     starts = {source.replicas[0].partition: 200}
     ((copied,),) = LogRescue(source, tmp_path / "saved", starts=starts).run(source.replicas)
     assert (copied.path, copied.records, copied.whole) == (None, 0, True)
+
+
+def removed(path: Path, _: Path) -> None:
+    path.unlink()
+
+
+def emptied(path: Path, _: Path) -> None:
+    path.write_bytes(b"")
+
+
+def replaced(path: Path, _: Path) -> None:
+    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
+
+
+def one_byte_changed(path: Path, _: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-6] + bytes([content[-6] ^ 1]) + content[-5:])
+
+
+def cut(path: Path, _: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def swapped(path: Path, other: Path) -> None:
+    first, second = path.read_bytes(), other.read_bytes()
+    path.write_bytes(second)
+    other.write_bytes(first)
+
+
+EVERY = (removed, emptied, replaced, one_byte_changed, cut, swapped)
+
+
+@pytest.mark.parametrize("damage", EVERY, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "second", "last"])
+def test_a_damaged_log_is_never_rescued_as_a_whole(
+    tmp_path: Path, place: int, damage: Callable[[Path, Path], None]
+) -> None:
+    folder = tmp_path / "logs" / "orders-0"
+    paths = [write(folder, base, tens(base, base + 50)) for base in (0, 50, 100)]
+    damage(paths[place], paths[(place + 1) % 3])
+    ended = rescue(tmp_path / "logs", tmp_path / "saved", "--json")
+    assert ended.code == 1, ended.out
