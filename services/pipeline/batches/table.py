@@ -90,7 +90,8 @@ class BatchTable:
         return self._flag(CONTROL_MASK)
 
     def _flag(self, mask: int) -> NDArray[np.bool_]:
-        return np.not_equal(self.column("attributes") & mask, 0)
+        found: NDArray[np.bool_] = (self.column("attributes") & mask) != 0
+        return found
 
 
 def read_table(data: bytes) -> BatchTable:
