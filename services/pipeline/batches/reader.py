@@ -65,6 +65,8 @@ class BatchReader:
     partition: TopicPartition
     topic_id: UUID
     leader: int
+    leader_epoch: int = NO_EPOCH
+    """With it a broker that does not lead any more refuses; without, it may answer as a follower."""
     chunk_bytes: int = CHUNK_BYTES
 
     @property
@@ -120,7 +122,7 @@ class BatchReader:
         version = self._version(deadline)
         answer: FetchAnswer = self.client.sender.call(
             self.leader,
-            self._request(position, epoch if version >= FLEXIBLE_VERSION else NO_EPOCH, size),
+            self._request(position, epoch, size),
             FetchAnswer,
             deadline,
             lane=LANE,
@@ -203,7 +205,7 @@ class BatchReader:
             )
         if state.leader is None:
             raise TimedOut(f"{self.partition} has no leader: recover it first", "offline")
-        self.leader = state.leader
+        self.leader, self.leader_epoch = state.leader, state.leader_epoch
 
     def _request(self, position: int, epoch: int, size: int) -> Any:
         from kafka.protocol.consumer import FetchRequest
@@ -211,6 +213,7 @@ class BatchReader:
         topic_class = FetchRequest.FetchTopic
         wanted = topic_class.FetchPartition(
             partition=self.partition.partition,
+            current_leader_epoch=self.leader_epoch,
             fetch_offset=position,
             last_fetched_epoch=epoch,
             partition_max_bytes=size,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -32,6 +33,7 @@ from tests.unit.topic_backup.shapes import run
 
 ORDERS = TopicPartition("orders", 3)
 OUT_OF_RANGE, NOT_LEADER, NOT_ALLOWED, STORAGE_ERROR, UNKNOWN_TOPIC_ID = 1, 6, 29, 56, 100
+FENCED_EPOCH = 74
 Topic = FetchResponse.FetchableTopicResponse
 Partition = Topic.PartitionData
 Asked = tuple[int, int, int]
@@ -109,7 +111,7 @@ def client(cluster: FakeCluster) -> Iterator[ReadClient]:
 def read(client: ReadClient) -> Callable[..., list[int]]:
     def offsets(start: int, end: int, chunk_bytes: int = TEN, topic_id: UUID = TOPIC_ID) -> Any:
         """The offsets that come of reading ``[start, end)``."""
-        reader = BatchReader(client, ORDERS, topic_id, 1, chunk_bytes)
+        reader = BatchReader(client, ORDERS, topic_id, 1, 4, chunk_bytes)
         return [
             int(offset)
             for fetched in reader.fetches(start, end)
@@ -165,9 +167,7 @@ def test_without_a_topic_id_a_topic_is_asked_for_by_name(
     assert request.version == 12
 
 
-def test_brokers_before_kafka_2_3_are_named(
-    cluster: FakeCluster, log: FakeLog, read: Read
-) -> None:
+def test_brokers_before_kafka_2_3_are_named(cluster: FakeCluster, log: FakeLog, read: Read) -> None:
     cluster.brokers[1].serve(FetchRequest, log.answer, (4, 10))
     with pytest.raises(UnsupportedByCluster, match=r"b1 offers Fetch up to version 10.*Kafka 2\.3"):
         read(0, 10)
@@ -202,6 +202,16 @@ def test_another_leader_is_asked_from_where_the_first_one_ended(
     assert read(0, 50) == list(range(50))
     asked = [one.message for one in cluster.brokers[2].received if one.api_key == 1]
     assert [one.topics[0].partitions[0].fetch_offset for one in asked] == [20, 30, 40]
+
+
+def test_a_broker_that_does_not_lead_any_more_can_tell_it_by_the_epoch(
+    cluster: FakeCluster, log: FakeLog, read: Read
+) -> None:
+    log.first = [{"error_code": FENCED_EPOCH}]
+    assert read(0, 20) == list(range(20))
+    requests = [one.message for one in cluster.brokers[1].received if one.api_key == 1]
+    asked = [one.topics[0].partitions[0].current_leader_epoch for one in requests]
+    assert asked == [4, 5, 5]
 
 
 def test_a_connection_that_breaks_is_opened_again(
@@ -253,7 +263,7 @@ def test_a_throttled_reader_is_silent_for_as_long_as_it_is_told(
     assert read(0, 30) == list(range(30))
     at = [one.at for one in cluster.brokers[1].received if one.api_key == 1]
     assert len(at) == 3
-    assert min(after - before for before, after in zip(at, at[1:], strict=False)) >= 0.29
+    assert min(after - before for before, after in pairwise(at)) >= 0.29
 
 
 @pytest.mark.parametrize(
