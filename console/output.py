@@ -21,7 +21,8 @@ from services.words.inert import inert
 def say(message: str) -> None:
     """Tell the operator: one line on stderr, and no error of its own if nobody listens."""
     try:
-        print(inert(message), file=sys.stderr, flush=True)
+        # One write: the lines of threads that speak at the same time stay apart.
+        print(f"{inert(message)}\n", end="", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         # Closed stderr: the exit code still speaks.
         return
@@ -30,7 +31,7 @@ def say(message: str) -> None:
 def print_lines(lines: Iterable[str]) -> None:
     """Print *lines* on stdout: data in sentences, as above and below a table."""
     for line in lines:
-        print(inert(line))
+        _write_line(inert(line))
 
 
 def print_json(document: object) -> None:
@@ -40,7 +41,12 @@ def print_json(document: object) -> None:
     strings, sets sorted arrays. Only ASCII is written, so the text is inert and loses nothing.
     """
     indent = 2 if sys.stdout.isatty() else None
-    print(json.dumps(document, default=_plain, indent=indent, allow_nan=False))
+    _write_line(json.dumps(document, default=_plain, indent=indent, allow_nan=False))
+
+
+def _write_line(line: str) -> None:
+    """Print *line* in one piece: by itself `print` writes the end of a line apart."""
+    print(f"{line}\n", end="")
 
 
 def _plain(value: object) -> object:
@@ -89,7 +95,7 @@ def _print_aligned(columns: Sequence[Column], cells: list[list[str]]) -> None:
             text.rjust(width) if column.right else text.ljust(width)
             for text, width, column in zip(row, widths, columns, strict=True)
         )
-        print("  ".join(padded).rstrip())
+        _write_line("  ".join(padded).rstrip())
 
 
 def _print_on_terminal(columns: Sequence[Column], cells: list[list[str]]) -> None:

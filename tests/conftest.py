@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 from collections import Counter
 from pathlib import Path
@@ -16,6 +17,8 @@ TESTS = Path(__file__).parent
 BROKER_SECONDS = 300
 """How long a test of brokers or of Spark may take on a busy machine: the first one may have to
 fetch their jars. What ends earlier has its own deadlines."""
+LEAVING_SECONDS = 120
+"""How long a worker may take to end after its last test, before it shows what it waits for."""
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 """Of a JVM that ends before it would run any quicker for having been compiled well."""
 
@@ -50,6 +53,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 if not item.get_closest_marker("timeout"):
                     item.add_marker(pytest.mark.timeout(BROKER_SECONDS))
     _put_longest_first(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """End a worker that a library's thread keeps from ending, and show the thread."""
+    faulthandler.dump_traceback_later(LEAVING_SECONDS, exit=True, file=2)
 
 
 def pytest_collection_finish() -> None:

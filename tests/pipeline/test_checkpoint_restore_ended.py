@@ -91,8 +91,12 @@ def test_participants_are_told_of_no_topic_before_all_are_whole(
     id = checkpoints.taken(filled, other)
     renamed = {one: f"{one}-back" for one in (filled, other)}
 
+    made: list[str] = []
+
     def intrude() -> None:
-        if checkpoints.topic_id(renamed[other]) is not None:
+        made.append("a topic")
+        if len(made) == len(renamed):
+            wait_until(lambda: checkpoints.topic_id(renamed[other]), "the second topic")
             produce(broker, renamed[other], numbered(1))
 
     done = checkpoints.restore(checkpoints.plan(id, renamed), created=intrude)

@@ -53,7 +53,7 @@ def abandoned(evidence: PartitionEvidence, broker: int | None) -> tuple[int, ...
     return tuple(
         [
             replica.broker
-            for replica in evidence.replicas
+            for replica in _by_assignment(evidence)
             if replica.broker != broker
             and isinstance(replica.log_end, Unknown)
             and not (candidate is not None and proof_of_no_more(evidence, replica, candidate))
@@ -71,7 +71,11 @@ def unheard(
     """
     left = abandoned(evidence, broker)
     return tuple(
-        [one for one in evidence.replicas if one.broker in left and _can_be_heard(one, gone)]
+        [
+            replica
+            for replica in _by_assignment(evidence)
+            if replica.broker in left and _can_be_heard(replica, gone)
+        ]
     )
 
 
@@ -86,9 +90,11 @@ def out_of_reach(
     left = abandoned(evidence, broker)
     return tuple(
         [
-            one
-            for one in evidence.replicas
-            if one.broker in left and one.broker not in gone and not _can_be_heard(one, gone)
+            replica
+            for replica in _by_assignment(evidence)
+            if replica.broker in left
+            and replica.broker not in gone
+            and not _can_be_heard(replica, gone)
         ]
     )
 
@@ -122,6 +128,19 @@ def passed_over(evidence: PartitionEvidence, broker: int, gone: Collection[int])
     which = "it" if len(every) == 1 else "each"
     declared = " ".join(f"--gone {one}" for one in every)
     return f"{' and '.join(said)}: start {which}, or declare {which} gone ({declared})"
+
+
+def _by_assignment(evidence: PartitionEvidence) -> list[ReplicaLog]:
+    """Of several replicas that metadata does not tell apart, the first assigned comes first."""
+    assignment = evidence.state.assignment
+    return sorted(
+        evidence.replicas,
+        key=lambda replica: (replica.broker not in assignment, _place(assignment, replica.broker)),
+    )
+
+
+def _place(assignment: tuple[int, ...], broker: int) -> int:
+    return assignment.index(broker) if broker in assignment else broker
 
 
 def _either(brokers: Collection[int]) -> str:
