@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import pairwise
 from uuid import UUID
 
 from services.kafka.read_client import ReadClient
@@ -49,7 +50,7 @@ def divided(ranges: list[CopyRange], cores: int) -> list[CopyRange]:
 def _pieces(one: CopyRange, size: int) -> Iterator[CopyRange]:
     count = max(1, round(one.offsets / size))
     bounds = [one.start + one.offsets * number // count for number in range(count + 1)]
-    for start, end in zip(bounds[:-1], bounds[1:], strict=True):
+    for start, end in pairwise(bounds):
         yield CopyRange(one.partition, one.topic_id, one.leader, start, end)
 
 

@@ -8,7 +8,7 @@ and written again is not read on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +66,7 @@ class BatchReader:
     topic_id: UUID
     leader: int
     leader_epoch: int = NO_EPOCH
-    """With it a broker that does not lead any more refuses; without, it may answer as a follower."""
+    """With it a broker that leads no more refuses; without, it answers as a follower."""
     chunk_bytes: int = CHUNK_BYTES
 
     @property
@@ -74,7 +74,7 @@ class BatchReader:
         """How messages name it."""
         return f"{self.partition} on b{self.leader}"
 
-    def fetches(self, start: int, end: int) -> Iterator[FetchedBatches]:
+    def fetches(self, start: int, end: int) -> Generator[FetchedBatches, None, None]:
         """Answers that together have every batch with offsets of ``[start, end)``.
 
         *end* is not past the last stable offset. The first batch may begin before *start*.

@@ -11,6 +11,7 @@ from kafka.protocol.consumer import FetchRequest
 from services.errors import LogTruncated, TimedOut
 from services.kafka.read_client import ReadClient
 from services.pipeline.batches import reader as reader_module
+from services.pipeline.batches.answer import FetchAnswer
 from services.pipeline.batches.copying import (
     OFFSETS_A_TASK,
     SIP_BYTES,
@@ -93,9 +94,9 @@ def test_of_a_task_that_fails_nothing_is_left(
 def test_a_log_that_was_cut_back_fails_the_task(
     client: ReadClient, log: FakeLog, tmp_path: Path
 ) -> None:
-    epoch_end = reader_module.FetchAnswer(0, 0, 9, 0, (), (4, 8), b"")
+    epoch_end = FetchAnswer(0, 0, 9, 0, (), (4, 8), b"")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reader_module.FetchAnswer, "decode", lambda *_, **__: epoch_end)
+        patch.setattr(FetchAnswer, "decode", lambda *_, **__: epoch_end)
         with pytest.raises(LogTruncated, match="cut back to offset 8"):
             copied(client, tmp_path, wanted(0, 50))
     assert list(tmp_path.iterdir()) == []
