@@ -17,6 +17,7 @@ from services.errors import (
     LogTruncated,
     MalformedMessage,
     NotAuthorized,
+    TimedOut,
     TopicRecreated,
     UnsupportedByCluster,
 )
@@ -242,12 +243,32 @@ def test_what_passes_is_waited_for(log: FakeLog, read: Read, answer: dict[str, A
     assert read(0, 50) == list(range(50))
 
 
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"last_stable_offset": 3}, "is stable as far as 3, and was further"),
+        ({"error_code": STORAGE_ERROR}, r"cannot be read now \(KAFKA_STORAGE_ERROR\)"),
+        (None, r"cannot be read now \(it was left out of the answer\)"),
+    ],
+    ids=["stable end", "storage", "left out"],
+)
 def test_what_does_not_pass_is_told_in_time(
-    log: FakeLog, read: Read, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster,
+    log: FakeLog,
+    read: Read,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: dict[str, Any] | None,
+    reason: str,
 ) -> None:
+    def always(request: Any) -> Any:
+        if answer is None:
+            return FetchResponse(responses=[])
+        log.first = [dict(answer)]
+        return log.answer(request)
+
     monkeypatch.setattr(reader_module, "PATIENCE_SECONDS", 0.3)
-    log.batches, log.stable = [], 3
-    with pytest.raises(Exception, match="is stable as far as 3, and was further"):
+    cluster.brokers[1].serve(FetchRequest, always)
+    with pytest.raises(TimedOut, match=reason):
         read(3, 50)
 
 
