@@ -111,9 +111,11 @@ class BatchReader:
         def ask() -> FetchAnswer:
             try:
                 return self._ask(position, epoch, size)
-            except Unreachable:
-                self._find_leader()
-                raise
+            except Unreachable as error:
+                failure = error
+            # Outside, so that what it raises does not follow from that failure.
+            self._find_leader()
+            raise failure
 
         return until(Deadline.after(PATIENCE_SECONDS), ask)
 

@@ -25,7 +25,7 @@ from services.kafka.read_client import ReadClient
 from services.model import PartitionState, TopicPartition
 from services.pipeline.batches import reader as reader_module
 from services.pipeline.batches.converting import chunks_of
-from services.pipeline.batches.reader import BatchReader
+from services.pipeline.batches.reader import READ_COMMITTED, BatchReader
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import TOPIC_ID
@@ -146,6 +146,7 @@ def test_a_topic_is_asked_for_by_its_id(cluster: FakeCluster, log: FakeLog, read
     read(0, 10)
     (request,) = [one for one in cluster.brokers[1].received if one.api_key == 1]
     assert (request.version, request.message.topics[0].topic_id) == (13, TOPIC_ID)
+    assert request.message.isolation_level == READ_COMMITTED
 
 
 @pytest.mark.parametrize(("newest", "epoch"), [(12, 5), (11, -1)])
