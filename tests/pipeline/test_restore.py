@@ -36,6 +36,7 @@ from tests.pipeline.producing import (
 )
 from tests.pipeline.restores import Restore
 from tests.pipeline.watching import python_workers
+from tests.waiting import wait_until
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "topic_backup"
 LOG = logging.getLogger(__name__)
@@ -210,13 +211,15 @@ def test_b7_nothing_expires_while_old_records_are_put_back(
     assert plan.topics[0].expired_at_once == 5
     sender, seen = back_up.client.sender, []
 
-    def look() -> None:
+    def told() -> bool:
         names = [f"{topic}-back"]
         seen.append(read_topic_configs(sender, names, Deadline.after(SECONDS))[names[0]])
+        return isinstance(seen[-1], dict)
 
-    done = restore(plan, created=look)
+    # The broker that is asked may not know yet of a topic that the controller has just created.
+    done = restore(plan, created=lambda: wait_until(told, "the settings of the new topic"))
     assert (done.error, done.verified) == ("", True)
-    (during,) = seen
+    during = seen[-1]
     assert isinstance(during, dict)
     assert (during["retention.ms"], during["retention.bytes"]) == ("-1", "-1")
     assert during["cleanup.policy"] == "delete"
