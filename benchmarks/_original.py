@@ -1,38 +1,24 @@
 """Let the original's own reader classes read a backup of ours, and compare every byte.
 
-``python -m benchmarks._original CHECKOUT FOLDER/TOPIC`` takes a checkout of
-itadventurer/kafka-backup. Its readers are compiled with Eclipse's compiler, read each partition by
-its indexes, and write every record again; that has to be what lies in the records files.
+``python -m benchmarks._original FOLDER/TOPIC``: the readers of itadventurer/kafka-backup read each
+partition by its indexes, and write every record again; that has to be what lies in the records
+files.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.pipeline.jars import fetched
-from services.pipeline.java import find_java
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.layout import PartitionFiles, listing, records_name
 from services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION
+from tests.pipeline.original import compiled
 
-COMPILER = "org.eclipse.jdt:ecj:3.38.0"
-LIBRARIES = (
-    "org.apache.kafka:kafka-clients:3.9.2",
-    "org.apache.kafka:connect-api:3.9.2",
-    "org.slf4j:slf4j-api:2.0.17",
-)
-PACKAGES = ("common/partition", "common/record", "common/segment")
-SOURCES = Path("src/main/java/de/azapps/kafkabackup")
-ANNOTATION = """\
-package edu.umd.cs.findbugs.annotations;
-public @interface SuppressFBWarnings { String[] value() default {}; String justification() default ""; }
-"""  # noqa: E501
 READER = """\
 import de.azapps.kafkabackup.common.partition.PartitionReader;
 import de.azapps.kafkabackup.common.record.RecordSerde;
@@ -64,13 +50,13 @@ public class ReadByOriginal {
 """
 
 
-def main(checkout: Path, topic: Path) -> int:
+def main(topic: Path) -> int:
     """Compare; returns the exit code."""
     folder = LocalFolder(topic)
     partitions = listing(folder.names())
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
-        counts = read_by_original(checkout, topic, partitions, place)
+        counts = read_by_original(topic, partitions, place)
         differing = 0
         for number, files in partitions.items():
             ours, theirs = stored_digest(topic, files), file_digest(place / str(number))
@@ -81,32 +67,17 @@ def main(checkout: Path, topic: Path) -> int:
 
 
 def read_by_original(
-    checkout: Path, topic: Path, partitions: dict[int, PartitionFiles], place: Path
+    topic: Path, partitions: dict[int, PartitionFiles], place: Path
 ) -> dict[int, int]:
     """Records of each partition as the original counts them; writes them again to *place*."""
-    jars = list(fetched(*LIBRARIES))
-    classes = compiled(checkout, place / "classes", jars)
-    path = os.pathsep.join(map(str, [classes, *jars]))
+    reader = place / "ReadByOriginal.java"
+    reader.write_text(READER, encoding="utf-8")
+    original = compiled(place / "classes", reader)
     numbers = [str(number) for number in partitions]
-    command = [str(find_java()), "-cp", path, "ReadByOriginal", str(topic), str(place), *numbers]
+    command = [str(original.kafka.java), "-cp", original.classpath, reader.stem]
+    command += [str(topic), str(place), *numbers]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return {int(number): int(count) for number, count in map(str.split, answer.splitlines())}
-
-
-def compiled(checkout: Path, target: Path, jars: list[Path]) -> Path:
-    """The original's readers, and ours around them, as classes in *target*."""
-    annotation = target / "edu/umd/cs/findbugs/annotations/SuppressFBWarnings.java"
-    annotation.parent.mkdir(parents=True)
-    annotation.write_text(ANNOTATION, encoding="utf-8")
-    reader = target / "ReadByOriginal.java"
-    reader.write_text(READER, encoding="utf-8")
-    sources = [one for package in PACKAGES for one in (checkout / SOURCES / package).glob("*.java")]
-    (compiler,) = fetched(COMPILER)
-    path = os.pathsep.join(map(str, jars))
-    options = ["-17", "-nowarn", "-proc:none", "-cp", path, "-d", str(target)]
-    files = [str(one) for one in (annotation, reader, *sources)]
-    subprocess.run([str(find_java()), "-jar", str(compiler), *options, *files], check=True)
-    return target
 
 
 def stored_digest(topic: Path, files: PartitionFiles) -> str:
@@ -134,4 +105,4 @@ def _chunks(path: Path, start: int) -> Iterator[bytes]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))
+    sys.exit(main(Path(sys.argv[1])))

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from console.backup_place import EncryptKey, place
+from console.backup_status import passed_over
 from console.option_values import names_in
 from console.options import connected
 from console.output import Column, print_table, say
 from console.wiring import Connection
+from services.pipeline.generations import NewGeneration
 
 if TYPE_CHECKING:
     from services.pipeline.continuous import Followed
@@ -65,6 +67,13 @@ def run(
         typer.Option(help="Compress; Kafka Backup's own readers cannot read that."),
     ] = None,
     encrypt_key: EncryptKey = None,
+    new_generation: Annotated[
+        NewGeneration | None,
+        typer.Option(
+            help="Folder of a topic that was created again, or cut: TOPIC~2 beside the older one "
+            "(default), or TOPIC, with the older one set aside as TOPIC~1 for Kafka Backup's sake."
+        ),
+    ] = None,
     master: Master = "local[*,4]",
     as_json: Annotated[
         bool, typer.Option("--json", help="JSON lines; the last one sums up.")
@@ -75,7 +84,7 @@ def run(
     Copies committed records up to where each partition ends now, and ends. What an open
     transaction holds back is left out and said. Each topic's manifest is written last: a run
     that is killed leaves the backup as it was. A topic created anew, or cut by an unclean
-    election, begins a folder of its own (TOPIC~2). With --continuous records are copied as they
+    election, begins a folder of its own. With --continuous records are copied as they
     come, and topics and partitions as they are made. With --compress or --encrypt-key, files have
     other names (.zst, .aes), and only Breakglass reads them.
     """
@@ -87,6 +96,7 @@ def run(
     from services.lag import Lag
     from services.pipeline.backup import back_up
     from services.pipeline.continuous import follow
+    from services.pipeline.generations import require_replaceable
     from services.pipeline.kafka_options import java_properties
     from services.pipeline.running import BackupSettings, Meter, Run
     from services.pipeline.session import Spark
@@ -98,7 +108,10 @@ def run(
         place(to, encrypt_key),
         max_segment_bytes or MAX_SEGMENT_BYTES,
         form=Form(compressed=compress is not None, encrypted=encrypt_key is not None),
+        new_generation=new_generation,
     )
+    if new_generation is NewGeneration.REPLACE:
+        require_replaceable(settings.store, settings.form)
     with StopSignal() as stop, connection.reading() as client:
         properties = java_properties(connection.access().settings)
         telling = lasting(as_json=as_json, job=("backup", to))
@@ -180,6 +193,7 @@ def _topic(one: TopicReport) -> dict[str, Any]:
         "folder": one.folder,
         "generation": one.generation,
         "new_generation": one.new_generation or None,
+        "passed_over_by_kafka_backup": one.passed_over,
         "error": one.error or None,
         "unread": {str(number): reason for number, reason in one.unread.items()},
         "partitions": [_partition(part) for part in one.partitions],
@@ -220,6 +234,8 @@ def _say_left_out(report: BackupReport) -> None:
     for topic in report.topics:
         if topic.new_generation:
             say(f"{topic.topic}  new generation in {topic.folder}: {topic.new_generation}")
+        if topic.passed_over:
+            say(passed_over(topic.topic, topic.folder))
         if topic.error:
             say(f"{topic.topic}  not backed up: {topic.error}")
         for number, reason in topic.unread.items():

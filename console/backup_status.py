@@ -52,6 +52,14 @@ def status(
         raise typer.Exit(1)
 
 
+def passed_over(topic: str, folder: str) -> str:
+    """What an owner of a backup has to know of a generation in a folder of another name."""
+    return (
+        f"{topic}  Kafka Backup does not read {folder}: it restores only the folder named "
+        f"{topic}, an older log of the topic. See `--new-generation` of `breakglass backup run`."
+    )
+
+
 Ends = dict["TopicPartition", int]
 
 
@@ -82,6 +90,7 @@ def _document(topic: TopicStatus, ends: Ends | None, now_ms: int) -> dict[str, A
         "topic": topic.topic,
         "generation": topic.generation,
         "folder": topic.folder,
+        "passed_over_by_kafka_backup": topic.passed_over,
         "commit": topic.commit,
         "committed_at_ms": topic.committed_at_ms,
         "age_ms": age,
@@ -109,14 +118,11 @@ def _document(topic: TopicStatus, ends: Ends | None, now_ms: int) -> dict[str, A
 
 
 def _rows(topic: TopicStatus, ends: Ends | None) -> Iterator[tuple[object, ...]]:
-    from services.topic_backup.layout import folder_name
-
-    name = folder_name(topic.topic, topic.generation)
     for one in topic.partitions:
         offsets = "-" if one.first_offset is None else f"{one.first_offset:,}-{one.last_offset:,}"
         lag = _lag(topic, one, ends)
         yield (
-            f"{name}-{one.partition}",
+            f"{topic.name}-{one.partition}",
             offsets,
             "?" if lag is None else f"{lag:,}",
             f"{one.records:,}",
@@ -129,6 +135,8 @@ def _rows(topic: TopicStatus, ends: Ends | None) -> Iterator[tuple[object, ...]]
 
 
 def _say(topic: TopicStatus) -> None:
+    if topic.passed_over:
+        say(passed_over(topic.topic, topic.folder))
     for one in topic.partitions:
         for damage in one.damage:
             say(f"damaged: {damage}")

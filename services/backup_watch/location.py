@@ -32,7 +32,7 @@ class TopicHeld:
     @property
     def name(self) -> str:
         """As its folder is called: ``orders``, ``orders~2``."""
-        return folder_name(self.topic, self.generation)
+        return self.status.name if self.status else folder_name(self.topic, self.generation)
 
     @property
     def partitions(self) -> tuple[PartitionStatus, ...]:

@@ -110,8 +110,8 @@ class _Following:
     _broken: bool = False
     """Whether a batch could not be copied, or nobody is to copy one any more."""
     _shape: Shape = frozenset()
-    _folders: set[tuple[str, int]] = field(default_factory=set)
-    """Topics and generations that were committed."""
+    _folders: set[Generation] = field(default_factory=set)
+    """What was committed."""
     _pause: threading.Event = field(default_factory=threading.Event)
     _whole_at: float = field(default_factory=time.monotonic)
     """When the last run that copied everything began."""
@@ -155,7 +155,11 @@ class _Following:
                 self.followed.failures = [str(error)]
                 self.lag.behind(error)
                 return {}
-            self._folders |= {(one.topic, one.generation) for one in report.topics if not one.error}
+            self._folders |= {
+                Generation(topic.topic, topic.generation, topic.others_aside)
+                for topic in report.topics
+                if not topic.error
+            }
             self.followed.runs += 1
             self.followed.add(report)
             self.followed.partitions = len(report.partitions)
@@ -190,12 +194,11 @@ class _Following:
         """What to tell when a folder has lost its commit: a backup from the start would hide it."""
         store = self._begun().settings.store
         lost = []
-        for topic, number in sorted(self._folders):
-            name = Generation(topic, number).name
-            if not has_manifest(store.names(name)):
-                where = store.where(name)
+        for generation in sorted(self._folders):
+            if not has_manifest(store.names(generation.name)):
+                where = store.where(generation.name)
                 reason = f"{where} no longer holds its manifest: is the disk mounted?"
-                lost.append(TopicReport(topic, where, number, error=reason))
+                lost.append(TopicReport(generation.topic, where, generation.number, error=reason))
         return BackupReport(topics=lost) if lost else None
 
     def _batch(self, batch: MicroBatch) -> None:

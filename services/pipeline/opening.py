@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from services.errors import ClusterError
 from services.pipeline.continuing import Stretch, diverged, other_log, stretch
-from services.pipeline.generations import Generation, latest
+from services.pipeline.generations import Generation, following, latest, set_aside
 from services.pipeline.report import PartitionReport, TopicReport
 from services.pipeline.running import Run
 from services.pipeline.source import PartitionSource, TopicSource
@@ -34,10 +34,12 @@ def begun(run: Run, source: TopicSource) -> TopicReport:
 
     Raises:
         MalformedInput, UnsupportedSchema: its manifest cannot be read.
+        UsageError: the new generation cannot get the folder that is wanted.
     """
     generation, because = _generation(run, source)
     where = run.settings.store.where(generation.name)
-    report = TopicReport(source.name, where, generation.number, because)
+    aside = generation.others_aside
+    report = TopicReport(source.name, where, generation.number, aside, because)
     report.unread = source.unread
     return report
 
@@ -54,7 +56,10 @@ def opened(run: Run, source: TopicSource, report: TopicReport) -> Iterator[OpenT
     if report.new_generation:
         identity = replace(identity, origin={"new generation": report.new_generation})
     how = run.settings
-    folder = how.store.folder(Generation(source.name, report.generation).name, how.form)
+    generation = Generation(source.name, report.generation, report.others_aside)
+    if report.new_generation and generation.others_aside:
+        set_aside(how.store, latest(how.store, source.name))
+    folder = how.store.folder(generation.name, how.form)
     with assembling(folder, identity, how.max_segment_bytes) as assembler:
         todo = [_stretch(assembler, one) for one in source.partitions]
         report.partitions = [_reported(one) for one in todo]
@@ -67,7 +72,7 @@ def _generation(run: Run, source: TopicSource) -> tuple[Generation, str]:
     newest = latest(store, source.name)
     held = read_manifest(store.folder(newest.name)) if store.names(newest.name) else None
     because = other_log(held, source)
-    return (newest.following, because) if because else (newest, "")
+    return (following(newest, run.settings.new_generation), because) if because else (newest, "")
 
 
 def _stretch(assembler: Assembler, source: PartitionSource) -> Stretch:

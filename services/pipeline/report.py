@@ -49,6 +49,8 @@ class TopicReport:
     topic: str
     folder: str
     generation: int = 1
+    others_aside: bool = False
+    """Its folder has the topic's own name, whatever its generation."""
     new_generation: str = ""
     """Why a new generation was begun in this run; empty when none was."""
     partitions: list[PartitionReport] = field(default_factory=list)
@@ -56,6 +58,11 @@ class TopicReport:
     """Partitions that could not be copied, with the reason."""
     error: str = ""
     """Why the topic was not backed up, or only in part."""
+
+    @property
+    def passed_over(self) -> bool:
+        """Kafka Backup does not find it: it reads the folder of the topic's own name alone."""
+        return self.generation > 1 and not self.others_aside
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from services.kafka.read_client import ReadClient
+from services.pipeline.generations import NewGeneration
 from services.pipeline.pace import Budget
 from services.pipeline.report import Progress
 from services.pipeline.session import Spark
@@ -35,6 +36,8 @@ class BackupSettings:
     """That of new topics; None leaves each in the form it has."""
     bytes_per_second: float | None = None
     """At most, of all tasks of a job together; None: as fast as they can."""
+    new_generation: NewGeneration | None = None
+    """Which folder a new generation of a topic gets; None: as the generations before it."""
     records_crc: bool = False
     """Whether parts tell the CRC of their records, by which copies are compared."""
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from services.errors import UsageError
 from services.topic_backup import pending
 from services.topic_backup.folder import Folder, LocalFolder
-from services.topic_backup.layout import folder_name, listing
+from services.topic_backup.layout import folder_name, generations, is_folder_name, listing
 from services.topic_backup.store.form import has_manifest
 from services.topic_backup.store.store import LocalStore, Store
-
-_NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})(?:~([1-9][0-9]{0,8}))?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,11 +20,13 @@ class HeldTopic:
     topic: str
     generation: int
     store: Store = field(compare=False)
+    found_as: str = field(default="", compare=False)
+    """The folder's name, where it was listed."""
 
     @property
     def name(self) -> str:
         """Of the folder: ``orders``, ``orders~2``."""
-        return folder_name(self.topic, self.generation)
+        return self.found_as or folder_name(self.topic, self.generation)
 
     @property
     def where(self) -> str:
@@ -49,7 +48,8 @@ def held_topics(store: Store, topics: Collection[str] = ()) -> list[HeldTopic]:
     """
     if isinstance(store, LocalStore) and not store.path.is_dir():
         raise UsageError(f"{store.where()} is no folder: name the folder of a backup.")
-    found = sorted(held for name in store.folders() if (held := _held(store, name)) is not None)
+    named = generations(name for name in store.folders() if _is_held(store, name))
+    found = sorted(HeldTopic(topic, number, store, name) for name, (topic, number) in named.items())
     absent = sorted(set(topics) - {one.topic for one in found})
     if absent or not found:
         what = ", ".join(absent) or "any topic"
@@ -65,14 +65,11 @@ def newest(held: Collection[HeldTopic]) -> list[HeldTopic]:
     return [last[topic] for topic in sorted(last)]
 
 
-def _held(store: Store, name: str) -> HeldTopic | None:
-    match = _NAME.fullmatch(name)
-    if match is None:
-        return None
+def _is_held(store: Store, name: str) -> bool:
+    if not is_folder_name(name):
+        return False
     names = store.names(name)
-    if not has_manifest(names) and (not listing(names) or _began_empty(store, name)):
-        return None
-    return HeldTopic(match[1], int(match[2] or 1), store)
+    return has_manifest(names) or (bool(listing(names)) and not _began_empty(store, name))
 
 
 def _began_empty(store: Store, name: str) -> bool:

@@ -14,6 +14,7 @@ from services.clock import now_ms
 from services.errors import MalformedInput
 from services.topic_backup import consumer_offsets
 from services.topic_backup.folder import Folder, read_whole
+from services.topic_backup.layout import consumer_offsets_name
 
 PREFIX = "breakglass_groups_"
 MOST_BYTES = 256 * 1024 * 1024
@@ -52,8 +53,16 @@ def read_state(folder: Folder, at_ms: int) -> dict[int, dict[str, int]]:
 
 
 def update(folder: Folder, offsets: GroupsByPartition, at_ms: int | None = None) -> bool:
-    """Write *offsets* where they differ from the last state; returns whether they did."""
-    taken = times(folder.names())
+    """Write *offsets* where they differ from the last state; returns whether they did.
+
+    A partition on which no group has committed gets a file without groups: Kafka Backup's source
+    task fails at the first record of a partition that has no file (OffsetSource.java).
+    """
+    names = folder.names()
+    for number in offsets:
+        if consumer_offsets_name(number) not in names:
+            consumer_offsets.update(folder, number, {})
+    taken = times(names)
     wanted = {number: dict(groups) for number, groups in sorted(offsets.items()) if groups}
     if (read_state(folder, taken[-1]) if taken else {}) == wanted:
         return False

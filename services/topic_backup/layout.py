@@ -31,8 +31,8 @@ _PREFIX = re.compile(
 """As manifests name segments: beside them, or in the folder of the run that wrote them."""
 _PARTITION_INDEX = re.compile(r"index_partition_([0-9]{1,20})", re.ASCII)
 _CONSUMER_OFFSETS = re.compile(r"consumer_offsets_partition_([0-9]{1,20})", re.ASCII)
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}(~[1-9][0-9]{0,8})?", re.ASCII)
-"""A topic's folder, or that of a later generation of it: no topic's name has a tilde."""
+_TOPIC = re.compile(r"([a-zA-Z0-9._-]{1,249})(?:~([1-9][0-9]{0,8}))?", re.ASCII)
+"""A topic's folder, or that of another generation of it: no topic's name has a tilde."""
 
 
 def segment_prefix(partition: int, start_offset: int) -> str:
@@ -79,13 +79,36 @@ def folder_name(topic: str, generation: int) -> str:
     return topic if generation == 1 else f"{topic}~{generation}"
 
 
+def generations(names: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Topic and generation of each folder among *names* that can be a topic's.
+
+    The folder with the topic's own name is the first generation; where earlier ones were set
+    aside (there is a ``TOPIC~1``), it is the newest.
+    """
+    found: dict[str, tuple[str, int]] = {}
+    numbers: dict[str, list[int]] = {}
+    for match in filter(None, map(_TOPIC.fullmatch, names)):
+        if match[2] is not None:
+            numbers.setdefault(match[1], []).append(int(match[2]))
+        found[match[0]] = (match[1], int(match[2] or 1))
+    for topic, aside in numbers.items():
+        if 1 in aside and topic in found:
+            found[topic] = (topic, max(aside) + 1)
+    return found
+
+
+def is_folder_name(name: str) -> bool:
+    """Whether *name* is one of a topic or of a generation of it."""
+    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
+
+
 def require_folder_name(topic: str) -> str:
     """The name, if it is one of a topic or of a generation of it.
 
     Raises:
         UsageError: as `topic_path`.
     """
-    if not _TOPIC.fullmatch(topic) or topic in (".", ".."):
+    if not is_folder_name(topic):
         raise UsageError(f"{topic!r} is not a topic name that Kafka allows: check the spelling.")
     return topic
 

@@ -129,7 +129,6 @@ def _is_lost(start: int, end: int, reader: PartitionReader) -> bool:
 def _copy_groups(folder: Folder, target: LocalFolder, numbers: list[int]) -> None:
     """Consumer groups' offsets: the newest, and the states before."""
     for number in numbers:
-        if offsets := consumer_offsets.read(folder, number):
-            consumer_offsets.update(target, number, offsets)
+        consumer_offsets.update(target, number, consumer_offsets.read(folder, number))
     for at_ms in group_history.times(folder.names()):
         group_history.update(target, group_history.read_state(folder, at_ms), at_ms)

@@ -9,6 +9,7 @@ from uuid import UUID
 from services.topic_backup import group_history, verified
 from services.topic_backup.catalog import HeldTopic, held_topics
 from services.topic_backup.folder import Folder, LocalFolder
+from services.topic_backup.layout import folder_name
 from services.topic_backup.lost import missing_of
 from services.topic_backup.manifest import read_manifest
 from services.topic_backup.store.store import Store
@@ -65,6 +66,18 @@ class TopicStatus:
     """Side files tell that there was a manifest, which is gone."""
     changed: bool = False
     """Files were changed since the last verification."""
+    found_as: str = ""
+    """The folder's name, where it was listed."""
+
+    @property
+    def name(self) -> str:
+        """Of its folder: ``orders``, ``orders~2``."""
+        return self.found_as or folder_name(self.topic, self.generation)
+
+    @property
+    def passed_over(self) -> bool:
+        """Kafka Backup does not find it: it reads the folder of the topic's own name alone."""
+        return self.name != self.topic
 
     @property
     def damaged(self) -> bool:
@@ -115,6 +128,7 @@ def topic_status(held: HeldTopic) -> TopicStatus:
         topic_id=manifest.identity.topic_id if manifest else None,
         lost_manifest=manifest is None and has_lost_manifest(names),
         changed=last is not None and verified.is_changed(folder, last),
+        found_as=held.name,
     )
 
 

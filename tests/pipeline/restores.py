@@ -58,7 +58,7 @@ class Restore:
         number: int = 0,
         *,
         tell: Tell = unheard,
-        created: Callable[[], None] = nothing,
+        created: Callable[[], object] = nothing,
         **how: Any,
     ) -> TopicRestored:
         """Carry out *plan*; what became of its topic of that *number*.

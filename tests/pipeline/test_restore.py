@@ -211,16 +211,17 @@ def test_b7_nothing_expires_while_old_records_are_put_back(
     assert plan.topics[0].expired_at_once == 5
     sender, seen = back_up.client.sender, []
 
-    def told() -> bool:
+    def look() -> bool:
         names = [f"{topic}-back"]
-        seen.append(read_topic_configs(sender, names, Deadline.after(SECONDS))[names[0]])
-        return isinstance(seen[-1], dict)
+        found = read_topic_configs(sender, names, Deadline.after(SECONDS))[names[0]]
+        if isinstance(found, dict):
+            seen.append(found)
+        return bool(seen)
 
-    # The broker that is asked may not know yet of a topic that the controller has just created.
-    done = restore(plan, created=lambda: wait_until(told, "the settings of the new topic"))
+    # A broker may not know yet of a topic that was just created.
+    done = restore(plan, created=lambda: wait_until(look, "the settings of the new topic"))
     assert (done.error, done.verified) == ("", True)
-    during = seen[-1]
-    assert isinstance(during, dict)
+    (during,) = seen
     assert (during["retention.ms"], during["retention.bytes"]) == ("-1", "-1")
     assert during["cleanup.policy"] == "delete"
     configs = read_topic_configs(sender, [f"{topic}-back"], Deadline.after(SECONDS))

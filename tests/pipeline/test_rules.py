@@ -18,6 +18,7 @@ from services.lab.produce import produce as produce_many
 from services.lab.topics import create_topic
 from services.pipeline import committed_log
 from services.pipeline.committed_log import CommittedLog
+from services.pipeline.generations import NewGeneration
 from services.pipeline.report import Progress
 from services.pipeline.session import Spark
 from services.pipeline.source import Wanted, read_sources
@@ -105,8 +106,26 @@ def test_b2_a_topic_created_anew_while_it_is_copied_is_not_committed(
     again = back_up.topic(topic)
     assert again.generation == 2
     assert "deleted and created anew" in again.new_generation
+    assert again.passed_over
     assert back_up.bytes(f"{topic}~2") == committed_bytes(broker, topic)
     assert back_up.manifest(topic) == before
+
+
+def test_b2_a_topic_created_again_can_have_the_folder_that_kafka_backup_reads(
+    broker: Cluster, back_up: BackUp, topic: str
+) -> None:
+    make(broker, topic)
+    produce(broker, topic, numbered(5))
+    back_up.topic(topic)
+    first = back_up.bytes(topic)
+    delete(broker, topic)
+    make(broker, topic)
+    produce(broker, topic, numbered(8, start=100))
+    for _ in range(2):
+        report = back_up.topic(topic, new_generation=NewGeneration.REPLACE)
+        assert (report.generation, report.passed_over) == (2, False)
+        assert back_up.bytes(topic) == committed_bytes(broker, topic)
+        assert back_up.bytes(f"{topic}~1") == first
 
 
 def test_b3_an_open_transaction_is_left_out_said_and_taken_up_once_it_is_decided(

@@ -18,7 +18,7 @@ class Visited(TopicClient):
     def __init__(
         self,
         own: TopicClient,
-        created: Callable[[], None] = nothing,
+        created: Callable[[], object] = nothing,
         configured: Callable[[], None] = nothing,
     ) -> None:
         super().__init__(own._sender)

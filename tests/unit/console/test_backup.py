@@ -113,3 +113,18 @@ def test_prune_removes_segments_only_where_it_may_write(tmp_path: Path) -> None:
 
     assert backup(*words, *consent, "--write").exit_code == 0
     assert len(sorted(tmp_path.rglob("*_records"))) == len(before) - len(listed)
+
+
+def test_status_says_that_kafka_backup_does_not_read_a_later_generation(tmp_path: Path) -> None:
+    topic = back_up(tmp_path, run(0, 10))
+    shutil.copytree(topic, tmp_path / f"{topic.name}~2")
+    result = backup("status", "--from", str(tmp_path))
+    told = [line for line in result.stderr.splitlines() if "Kafka Backup" in line]
+    assert told == [
+        f"{topic.name}  Kafka Backup does not read {topic}~2: it restores only the folder named "
+        f"{topic.name}, an older log of the topic. "
+        "See `--new-generation` of `breakglass backup run`."
+    ]
+    document = json.loads(backup("status", "--from", str(tmp_path), "--json").stdout)
+    found = [held["passed_over_by_kafka_backup"] for held in document["topics"]]
+    assert found == [False, True]

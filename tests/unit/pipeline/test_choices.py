@@ -13,7 +13,7 @@ from services.connection.secret import Secret
 from services.connection.settings import ConnectionSettings, SecurityProtocol
 from services.connection.tls import TlsSettings
 from services.errors import UsageError
-from services.pipeline.generations import Generation, latest
+from services.pipeline.generations import Generation, following, latest
 from services.pipeline.kafka_options import java_properties
 from services.pipeline.reading import DataLost, TimestampTooWide, job_error
 from services.pipeline.restore.settings import OPEN, afterwards, during, expired_at_once
@@ -44,7 +44,7 @@ def test_the_newest_generation_is_found_by_number(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     newest = latest(LocalStore(tmp_path), "orders")
     assert newest == Generation("orders", 10)
-    assert newest.following.name == "orders~11"
+    assert following(newest, None).name == "orders~11"
 
 
 def test_settings_are_opened_and_put_back() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.errors import MalformedInput
+from services.topic_backup import group_history
 from services.topic_backup.consumer_offsets import decode, encode, hash_order, read, update
 from services.topic_backup.folder import LocalFolder
 
@@ -35,6 +36,18 @@ def test_no_file_and_an_empty_file_hold_no_groups(tmp_path: Path) -> None:
     assert read(folder, 0) == {}
     (tmp_path / "consumer_offsets_partition_000").write_bytes(b"")
     assert read(folder, 0) == {}
+
+
+def test_a_partition_without_groups_has_a_file_and_one_with_groups_keeps_them(
+    tmp_path: Path,
+) -> None:
+    """Kafka Backup's source task throws at each record of a partition without a file."""
+    folder = LocalFolder(tmp_path)
+    group_history.update(folder, {0: {}, 1: {"g": 7}})
+    assert (tmp_path / "consumer_offsets_partition_000").read_bytes() == b"{}"
+    group_history.update(folder, {0: {}, 1: {}, 2: {}})
+    assert (tmp_path / "consumer_offsets_partition_001").read_bytes() == b'{"g":7}'
+    assert (tmp_path / "consumer_offsets_partition_002").read_bytes() == b"{}"
 
 
 def test_groups_keep_their_place_and_new_ones_follow(tmp_path: Path) -> None:
