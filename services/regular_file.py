@@ -13,6 +13,8 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 
 NO_REGULAR_FILE = "it is no regular file"
+SETTINGS_BYTES = 16 * 1024 * 1024
+"""No file of settings, certificates or a secret is larger."""
 
 
 def open_regular(path: Path) -> BufferedReader:
