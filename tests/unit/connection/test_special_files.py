@@ -87,3 +87,14 @@ def test_settings_of_the_console_that_are_no_file_are_not_used(
     make(tmp_path / FILE)
     (problem,) = read_settings(tmp_path).problems
     assert "it cannot be read" in problem
+
+
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+def test_properties_that_the_shell_pipes_in_are_read(folder: str) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"sasl.username=ops\n")
+    os.close(writing)
+    try:
+        assert read_properties(Path(folder, str(reading))).text("sasl.username") == "ops"
+    finally:
+        os.close(reading)
