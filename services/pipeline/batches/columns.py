@@ -155,7 +155,7 @@ class _Cursor:
         follows[(first + counts - 1)[held]] = contents.ends[held]
         begun = (places[first[held]] == contents.begins[held]).all()
         empty = (contents.begins == contents.ends)[~held].all()
-        if not (begun and empty and (ends == follows).all() and (lengths >= 0).all()):
+        if not (begun and empty and (ends == follows).all()):
             raise NotByColumns
         return cls(numbers, at, ends)
 

@@ -295,6 +295,15 @@ def test_records_that_lie_about_themselves_are_refused_alike(payload: bytes) -> 
         converted(with_payload(payload, 1, 9))
 
 
+def test_a_timestamp_past_the_last_one_there_is_is_refused() -> None:
+    """Its batch begins at the last millisecond, and it lies five later."""
+    record = b"\x0c\x00\x0a\x00\x01\x01\x00"
+    times = (2**63 - 1, 2**63 - 1)
+    data = sealed(0, len(record), 1, 2, 0, 0, 0, *times, -1, -1, -1, 1, payload=record)
+    with pytest.raises(MalformedMessage, match="a timestamp cannot be"):
+        converted(data)
+
+
 def with_payload(payload: bytes, count: int, last: int) -> bytes:
     """A batch whose header and CRC are right and whose records are *payload*."""
     return sealed(0, len(payload), 1, 2, 0, 0, last, 0, 0, -1, -1, -1, count, payload=payload)
