@@ -203,6 +203,26 @@ def test_batches_that_compaction_emptied_are_passed_over(monkeypatch: pytest.Mon
     assert converted(data) == b"".join(map(encode, run(5, 7)))
 
 
+def test_a_marker_that_commits_ends_no_aborted_transaction() -> None:
+    """As the decoder of single records has it; brokers do not write such a log."""
+    data = b"".join(
+        [
+            batch(run(0, 2), flags=TRANSACTIONAL, producer=(7, 0, 0)),
+            batch([control_record(2, COMMIT)], flags=TRANSACTIONAL | CONTROL, producer=(7, 0, 0)),
+            batch(run(3, 5), flags=TRANSACTIONAL, producer=(7, 0, 0)),
+        ]
+    )
+    assert converted(data, aborted=[(0, 7)]) == b""
+
+
+def test_batches_outside_of_the_range_are_not_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_columns_alone(monkeypatch)
+    damaged = batch(run(0, 3))[:-1] + b"\x01"
+    later = batch(run(7, 9))[:-1] + b"\x01"
+    found = chunks_of(fetched(damaged + batch(run(3, 7)) + later), 4, 7)
+    assert flat(list(found))[1] == [4, 5, 6]
+
+
 @pytest.mark.parametrize("size", [0, 5, 12, 60])
 def test_bytes_without_a_whole_batch_are_no_records(size: int) -> None:
     assert converted(batch(run(0, 3))[:size]) == b""
@@ -293,6 +313,15 @@ def test_records_that_lie_about_themselves_are_refused_alike(payload: bytes) -> 
     assert_agreed(payload, 1, 9)
     with pytest.raises(MalformedMessage):
         converted(with_payload(payload, 1, 9))
+
+
+@pytest.mark.parametrize(("count", "last"), [(3, 1), (-1, 1), (1, -1)])
+def test_a_batch_cannot_have_more_records_than_offsets(count: int, last: int) -> None:
+    records = b"".join(
+        b"\x0c\x00\x00" + bytes([2 * delta]) + b"\x01\x01\x00" for delta in (0, 1, 1)
+    )
+    with pytest.raises(MalformedMessage, match=f"{count} records over {last + 1} offsets"):
+        converted(with_payload(records[: 7 * max(count, 0)], count, last))
 
 
 def test_a_timestamp_past_the_last_one_there_is_is_refused() -> None:
