@@ -19,7 +19,7 @@ from services.topic_backup.layout import records_name
 from services.topic_backup.reader import IN_DOUBT, LeftOut, SegmentAt, pieces_of, summary_at
 from services.topic_backup.record import Record
 from services.topic_backup.salvage.finding import Found
-from services.topic_backup.soundness import OTHER_BYTES, altered
+from services.topic_backup.soundness import OTHER_BYTES, altered, remembered
 from services.topic_backup.summary import EpochStart
 
 LOOK_EVERY = 64
@@ -74,12 +74,15 @@ class BackupSource:
         segment = self.segments[stretch.start_offset]
         if segment.summary is None or segment.missing:
             return ""
-        wrong = altered(self.folder, summary_at(segment.summary, segment.extent))
-        if wrong != OTHER_BYTES:
+        summary = summary_at(segment.summary, segment.extent)
+        if altered(self.folder, summary) != OTHER_BYTES:
             return ""
+        return remembered(self.folder, summary, "in doubt", lambda: self._doubt(segment))
+
+    def _doubt(self, segment: SegmentAt) -> str:
         pieces = pieces_of(self.folder, segment)
-        reasons = (one.reason for one in pieces if isinstance(one, LeftOut) and one.damage)
-        return next((one for one in reasons if one.endswith(IN_DOUBT)), "")
+        reasons = (piece.reason for piece in pieces if isinstance(piece, LeftOut) and piece.damage)
+        return next((reason for reason in reasons if reason.endswith(IN_DOUBT)), "")
 
     def first_needed(self, start: int) -> int:
         """The segment that *start* lies in, or behind."""

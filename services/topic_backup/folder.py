@@ -25,6 +25,9 @@ from services.topic_backup.layout import MANIFEST
 TEMPORARY = (".breakglass-", ".tmp")
 """How the name of a file begins and ends that was not yet put in place."""
 
+State = tuple[int | str, ...]
+"""What changes whenever a file does."""
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _NEXT_STEPS = {
@@ -75,6 +78,20 @@ def file_size(path: Path) -> int | None:
             return path.stat().st_size
         except FileNotFoundError:
             return None
+
+
+def file_state(path: Path) -> State | None:
+    """The state of the file at *path*; None where there is none.
+
+    Raises:
+        StorageError: it cannot be asked.
+    """
+    with storage_errors(str(path)):
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return None
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def read_whole(folder: Folder, name: str, most: int) -> bytes:
@@ -138,6 +155,9 @@ class Folder(Protocol):
 
     def size(self, name: str) -> int | None:
         """Bytes of a file; None when there is none."""
+
+    def state(self, name: str) -> State | None:
+        """None where there is no such file, or nothing that proves that it did not change."""
 
     def open(self, name: str) -> BinaryIO:
         """A file for reading, seekable."""
@@ -209,14 +229,8 @@ class LocalFolder:
     def _at(self, name: str) -> Path:
         return inside(self.path, name)
 
-    def state(self, name: str) -> tuple[int, ...] | None:
-        """What changes whenever the file does; None where there is none."""
-        with storage_errors(self.where(name)):
-            try:
-                found = (self.path / name).stat()
-            except FileNotFoundError:
-                return None
-        return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    def state(self, name: str) -> State | None:
+        return file_state(self._at(name))
 
     def open(self, name: str) -> BinaryIO:
         with storage_errors(self.where(name)):

@@ -41,6 +41,8 @@ class S3:
     requests: int = field(default=0, init=False)
     refused: int = field(default=0, init=False)
     puts: int = field(default=0, init=False)
+    records_read: int = field(default=0, init=False)
+    """Bytes of records files that clients were given."""
     _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
@@ -69,6 +71,11 @@ class S3:
                 self.refused += 1
                 return "refused"
             return "passes"
+
+    def count_records(self, size: int) -> None:
+        """Note that a client was given *size* bytes of a records file."""
+        with self._mutex:
+            self.records_read += size
 
 
 @contextmanager
@@ -151,7 +158,10 @@ class _Handler(BaseHTTPRequestHandler):
         with contextlib.closing(connection):
             connection.request(self.command, self.path, body, dict(self.headers.items()))
             answer = connection.getresponse()
-            self._answer(answer.status, answer.getheaders(), answer.read())
+            content = answer.read()
+            if self.command == "GET" and self.path.partition("?")[0].endswith("_records"):
+                self.s3.count_records(len(content))
+            self._answer(answer.status, answer.getheaders(), content)
 
     def _answer(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
         self.send_response_only(status)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import BinaryIO, Protocol
 
-from services.topic_backup.folder import NewFile
+from services.topic_backup.folder import NewFile, State
 
 
 class Blobs(Protocol):
@@ -23,6 +23,9 @@ class Blobs(Protocol):
 
     def size(self, name: str) -> int | None:
         """Bytes of an object; None when there is none."""
+
+    def state(self, name: str) -> State | None:
+        """None where there is no such object, or nothing that proves that it did not change."""
 
     def open(self, name: str) -> BinaryIO:
         """An object for reading, seekable; bytes are fetched when they are read."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, BinaryIO
 
-from services.topic_backup.folder import NewFile
+from services.topic_backup.folder import NewFile, State
 from services.topic_backup.store.range_file import range_file
 from services.topic_backup.store.store_errors import store_errors
 
@@ -30,6 +30,11 @@ S3_OPTIONS = {
 """Refused and lost requests, and answers of 5xx, are tried again, with growing waits between."""
 S3_RETRIES = 2
 """Of s3fs beyond that: answers that break off while they are read."""
+
+STATE_KEYS = ("ETag", "etag", "md5", "md5Hash", "content_md5", "generation")
+"""How stores name what changes with an object's bytes. Times do not count: many stores round
+them to a second, in which an object can be replaced twice.
+"""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,15 @@ class FsspecBlobs:
                 return int(self._fs.info(self._path(name))["size"])
             except FileNotFoundError:
                 return None
+
+    def state(self, name: str) -> State | None:
+        with self._errors(name):
+            try:
+                found = self._fs.info(self._path(name))
+            except FileNotFoundError:
+                return None
+        proofs = [f"{key} {found[key]}" for key in STATE_KEYS if found.get(key)]
+        return (int(found["size"]), *proofs) if proofs else None
 
     def open(self, name: str) -> BinaryIO:
         with self._errors(name):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, cast
 
-from services.topic_backup.folder import NewFile
+from services.topic_backup.folder import NewFile, State
 from services.topic_backup.store.blobs import Blobs
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ class Layer(ABC):
             return None
         with self.open(name) as file:
             return file.seek(0, io.SEEK_END)
+
+    def state(self, name: str) -> State | None:
+        return self.inner.state(name + self.suffix)
 
     def open(self, name: str) -> BinaryIO:
         file = self.inner.open(name + self.suffix)

@@ -17,7 +17,9 @@ from services.topic_backup.folder import (
     LocalFolder,
     LocalNewFile,
     NewFile,
+    State,
     file_size,
+    file_state,
     inside,
     storage_errors,
 )
@@ -45,6 +47,9 @@ class LocalBlobs:
 
     def size(self, name: str) -> int | None:
         return file_size(inside(self.path, name))
+
+    def state(self, name: str) -> State | None:
+        return file_state(inside(self.path, name))
 
     def open(self, name: str) -> BinaryIO:
         with storage_errors(self.where(name)):

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, ClassVar
 
 from services.errors import AlreadyRunning, StorageError
-from services.topic_backup.folder import TEMPORARY, NewFile, read_whole
+from services.topic_backup.folder import TEMPORARY, NewFile, State, read_whole
 from services.topic_backup.layout import MANIFEST, records_name, segment_index_name
 from services.topic_backup.manifest import MAX_MANIFEST_BYTES, TopicManifest, decode
 from services.topic_backup.store.blobs import Blobs
@@ -57,6 +57,9 @@ class RunsFolder:
 
     def size(self, name: str) -> int | None:
         return self.blobs.size(name)
+
+    def state(self, name: str) -> State | None:
+        return self.blobs.state(name)
 
     def open(self, name: str) -> BinaryIO:
         return self.blobs.open(name)
