@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from services.model import EpochHistory, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from services.model import ReplicaLog
     from services.recovery.execution.target import Outcome
@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 
+PARTITIONS = "partitions"
+"""The array of a triage's JSON form, its last member."""
 
-def triage_document(found: Triage) -> dict[str, Any]:
-    """A whole triage: cluster, summary, every partition with its replicas."""
+
+def triage_head(found: Triage) -> dict[str, Any]:
+    """What a triage says of the cluster as a whole."""
     from services.recovery.judgement.summary import summarize
 
     snapshot, summary = found.snapshot, summarize(found.assessments, found.snapshot.quorum)
@@ -38,14 +41,17 @@ def triage_document(found: Triage) -> dict[str, Any]:
         "headline": summary.headline,
         "alarm": summary.alarm,
         "counts": {verdict.value: number for verdict, number in summary.counts.items()},
-        "partitions": [
-            _partition(one, evidence.state.leader_epoch)
-            for one, evidence in zip(found.assessments, found.evidence.partitions, strict=True)
-        ],
     }
 
 
-def _partition(one: Assessment, leader_epoch: int) -> dict[str, Any]:
+def triage_partitions(found: Triage, *, brief: bool = False) -> Iterator[dict[str, Any]]:
+    """Each partition with the evidence and its replicas; *brief*: what to do and what it loses."""
+    for one, evidence in zip(found.assessments, found.evidence.partitions, strict=True):
+        judged = _judged(one, evidence.state.leader_epoch)
+        yield judged if brief else {**judged, **_grounds(one)}
+
+
+def _judged(one: Assessment, leader_epoch: int) -> dict[str, Any]:
     return {
         "topic": one.partition.topic,
         "partition": one.partition.partition,
@@ -56,11 +62,17 @@ def _partition(one: Assessment, leader_epoch: int) -> dict[str, Any]:
         "leader_epoch": leader_epoch,
         "loses": None if one.loss is None else _loss(one.loss),
         "unread_at_least": one.unread.at_least,
+        "heard": {"answered": one.heard[0], "replicas": one.heard[1]},
+    }
+
+
+def _grounds(one: Assessment) -> dict[str, Any]:
+    """Why a partition is judged as it is."""
+    return {
         "unread_source": one.unread.source,
         "unread": one.unread.replicas,
         "unheard": one.unheard,
         "gone": one.gone,
-        "heard": {"answered": one.heard[0], "replicas": one.heard[1]},
         "reasons": one.reasons,
         "replicas": [
             _replica(candidate.replica, one, candidate.remark or candidate.eligibility.reason)

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from itertools import islice
 from pathlib import PurePath
 from uuid import UUID
 
 from services.model import Unknown
 from services.words.figures import shown
 from services.words.inert import inert
+
+ENTRIES_AT_ONCE = 100
+"""How many entries of a streamed array are in memory as JSON at a time."""
 
 
 def say(message: str) -> None:
@@ -42,6 +46,23 @@ def print_json(document: object) -> None:
     """
     indent = 2 if sys.stdout.isatty() else None
     _write_line(json.dumps(document, default=_plain, indent=indent, allow_nan=False))
+
+
+def print_json_stream(head: Mapping[str, object], name: str, entries: Iterable[object]) -> None:
+    """Print as `print_json` what *head* becomes with the array *name* of *entries* as its end.
+
+    Except on a terminal, each entry is written before the next hundred are made.
+    """
+    if sys.stdout.isatty():
+        print_json({**head, name: list(entries)})
+        return
+    encoder = json.JSONEncoder(default=_plain, allow_nan=False)
+    remaining = iter(entries)
+    opening = encoder.encode({**head, name: []}).removesuffix("]}")
+    while chunk := list(islice(remaining, ENTRIES_AT_ONCE)):
+        sys.stdout.write(opening + encoder.encode(chunk)[1:-1])
+        opening = ", "
+    _write_line("]}" if opening == ", " else f"{opening}]}}")
 
 
 def _write_line(line: str) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from services.contents_effort import Effort
+from services.regular_file import SETTINGS_BYTES, read_regular
 
 FILE = "console.toml"
 THEMES = "themes"
@@ -53,7 +54,7 @@ class _Unusable(Exception):
 def read_settings(folder: Path) -> Settings:
     """Read the file in *folder*, if there is one."""
     try:
-        said = tomllib.loads((folder / FILE).read_text("utf-8"))
+        said = tomllib.loads(read_regular(folder / FILE, SETTINGS_BYTES).decode("utf-8"))
     except FileNotFoundError:
         return Settings()
     except OSError as error:

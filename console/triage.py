@@ -12,10 +12,11 @@ from console.evidence import say_missing_acls
 from console.observed import say_observed
 from console.option_values import broker_ids
 from console.options import DURATION_MS, AsJson, Duration, Gone, VerifyContents, connected
-from console.output import Column, print_json, print_table, say
+from console.output import Column, print_json_stream, print_table, say
 from console.partition_names import require_topics
 from console.wiring import Connection
 from services.contents_effort import Effort
+from services.errors import UsageError
 
 if TYPE_CHECKING:
     from services.incident.cells import Listed
@@ -42,6 +43,10 @@ def triage(
     ] = False,
     verify_contents: VerifyContents = Effort.BUDGET,
     as_json: AsJson = False,
+    brief: Annotated[
+        bool,
+        typer.Option("--brief", help="With --json: partitions without replicas and reasons."),
+    ] = False,
 ) -> None:
     """Judge every offline partition: a verdict, an action, and what each choice loses.
 
@@ -50,6 +55,8 @@ def triage(
     """
     from services.recovery import triage as service
 
+    if brief and not as_json:
+        raise UsageError("--brief shortens the document of --json: give both")
     topics = tuple(topic or ())
     with connection.reading() as client:
         for found in service.triage(
@@ -63,7 +70,7 @@ def triage(
             require_topics(topics, found.snapshot)
             if as_json:
                 if found.final:
-                    print_json(document(found))
+                    print_document(found, brief=brief)
             else:
                 show(found, each=each, replicas=replicas)
             if found.final:
@@ -71,11 +78,11 @@ def triage(
                 say_observed(found.snapshot.cluster_id)
 
 
-def document(found: Triage) -> dict[str, object]:
-    """The JSON form of a triage."""
-    from console.documents import triage_document
+def print_document(found: Triage, *, brief: bool) -> None:
+    """Print the JSON form of a triage, partition by partition."""
+    from console.documents import PARTITIONS, triage_head, triage_partitions
 
-    return triage_document(found)
+    print_json_stream(triage_head(found), PARTITIONS, triage_partitions(found, brief=brief))
 
 
 def show(found: Triage, *, each: bool, replicas: bool) -> None:

@@ -20,6 +20,9 @@
     │   ├── NoQuorum                                 R20: no controller leader, no election can work
     │   ├── UnsupportedByCluster                     an api or a version the brokers do not have
     │   ├── NotNow                                   an error that Kafka calls transient; passes
+    │   ├── LogBeginsLater                           records were deleted before they were read
+    │   ├── LogTruncated                             records that were read are gone from the log
+    │   ├── TopicRecreated                           another topic has the name by now, or none has
     │   └── MalformedMessage                         bytes that are not the message they should be
     ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
     │   ├── ConnectFailed
@@ -131,6 +134,18 @@ class NotNow(ClusterError):
     """An answer that Kafka calls transient: a leader is being elected, a log is being loaded."""
 
     passes = True
+
+
+class LogBeginsLater(ClusterError):
+    """The log of a partition begins after the offset that was to be read: retention was faster."""
+
+
+class LogTruncated(ClusterError):
+    """The leader's log ends before what was read of it, as after an unclean election."""
+
+
+class TopicRecreated(ClusterError):
+    """The topic that was read was deleted; another one may bear its name by now."""
 
 
 class MalformedMessage(ClusterError):

@@ -12,7 +12,10 @@ import stat
 from io import BufferedReader, FileIO
 from pathlib import Path
 
+_OWN_DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 NO_REGULAR_FILE = "it is no regular file"
+SETTINGS_BYTES = 16 * 1024 * 1024
+"""No file of settings, certificates or a secret is larger."""
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -25,6 +28,22 @@ def open_regular(path: Path) -> BufferedReader:
         os.close(descriptor)
         raise
     return BufferedReader(FileIO(descriptor, "rb"))
+
+
+def read_given(path: Path, most: int) -> bytes:
+    """As `read_regular`, or all of the pipe that the shell opened for this process: ``<(...)``.
+
+    Its writer is the operator's own, so it ends; another FIFO may have no writer.
+    """
+    if path.parent not in _OWN_DESCRIPTORS:
+        return read_regular(path, most)
+    with path.open("rb") as pipe:
+        if not stat.S_ISFIFO(os.fstat(pipe.fileno()).st_mode):
+            return read_regular(path, most)
+        data = pipe.read(most + 1)
+    if len(data) > most:
+        raise OSError(errno.EFBIG, f"no more than {most:,} bytes are read", str(path))
+    return data
 
 
 def read_regular(path: Path, most: int) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from textwrap import wrap
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -311,8 +312,9 @@ class LineTable(ScrollView, Generic[T], can_focus=True, inherit_bindings=False):
         key, near = self._key(row), min(self._cursor, last)
         if self._rows and self._key(self._rows[near]) == key:
             return near
-        found = (number for number, one in enumerate(self._rows) if self._key(one) == key)
-        return next(found, near)
+        same = (number for number, one in enumerate(self._rows) if one is row)
+        alike = (number for number, one in enumerate(self._rows) if self._key(one) == key)
+        return next(chain(same, alike), near)
 
     def _measure(self) -> dict[str, int]:
         step = max(len(self._rows) // SAMPLE, 1)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from services.connection.secret import Secret
+from services.regular_file import SETTINGS_BYTES, read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
@@ -98,7 +99,7 @@ def certificate_from_file(
 def _read(path: Path) -> bytes | StoreProblem:
     """The bytes of a file that is not a Java key store."""
     try:
-        data = path.read_bytes()
+        data = read_regular(path, SETTINGS_BYTES)
     except OSError as error:
         return StoreProblem(
             f"cannot be read ({error.strerror or 'no reason given'}): check the path and its rights"

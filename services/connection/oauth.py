@@ -16,6 +16,7 @@ from services.connection.oauth_settings import TokenEndpoint, TokenFile, Unsecur
 from services.connection.secret import Secret
 from services.connection.tls_context import client_context
 from services.errors import AuthenticationFailed, ConnectFailed, Unreachable
+from services.regular_file import SETTINGS_BYTES, read_regular
 
 RENEW_AT = 0.8
 """Share of a token's lifetime after which the next login asks for a new one."""
@@ -91,7 +92,7 @@ def _from_endpoint(endpoint: TokenEndpoint, now: float) -> Token:
 
 def _from_file(source: TokenFile, now: float) -> Token:
     try:
-        token = Secret(source.path.read_text(encoding="utf-8").strip())
+        token = Secret(read_regular(source.path, SETTINGS_BYTES).decode("utf-8").strip())
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
     else:

@@ -31,6 +31,7 @@ from typing import Any
 from services.connection.properties import Properties, Property, overlay
 from services.connection.secret import Secret
 from services.errors import BadConnectionSettings
+from services.regular_file import SETTINGS_BYTES, read_regular
 
 FILE = "profiles.toml"
 FOLDER = "profiles"
@@ -109,7 +110,7 @@ def _tables(folder: Path) -> Iterator[tuple[Path, list[tuple[str, Any]]]]:
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_regular(path, SETTINGS_BYTES).decode("utf-8"))
     except OSError as error:
         problem = f"cannot be read ({error.strerror}): check its rights"
     except UnicodeDecodeError:

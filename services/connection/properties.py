@@ -9,6 +9,7 @@ from pathlib import Path
 
 from services.connection.secret import Secret
 from services.errors import BadConnectionSettings
+from services.regular_file import SETTINGS_BYTES, read_given
 
 _JAVA_SPACES = "".join(map(chr, range(33)))
 """What String.trim() takes off: ConfigDef.parseType trims every value, passwords too."""
@@ -118,7 +119,7 @@ def _entries(path: Path) -> tuple[dict[str, Property], str]:
     Returns instead of raising: a traceback would hold the whole file, passwords and all.
     """
     try:
-        data = path.read_bytes()
+        data = read_given(path, SETTINGS_BYTES)
     except OSError as error:
         return {}, f"{path} cannot be read ({error.strerror}): check the path and its rights."
     entries, broken_line = _parse(data, path.name)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from services.connection.properties import Properties, Property
 from services.connection.secret import Secret
+from services.regular_file import SETTINGS_BYTES, read_regular
 
 _VARIABLE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """ConfigTransformer.DEFAULT_PATTERN: provider, path if any, key."""
@@ -98,7 +99,7 @@ def _value_in_file(path: Path, key: str) -> Secret | None:
     import javaproperties
 
     try:
-        values = javaproperties.loads(path.read_text(encoding="utf-8"))
+        values = javaproperties.loads(read_regular(path, SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError, javaproperties.InvalidUEscapeError):
         return None
     return Secret(values[key]) if key in values else None
@@ -108,6 +109,6 @@ def _file_in_directory(folder: Path, key: str) -> Secret | None:
     if Path(key).name != key:
         return None
     try:
-        return Secret((folder / key).read_text(encoding="utf-8"))
+        return Secret(read_regular(folder / key, SETTINGS_BYTES).decode("utf-8"))
     except (OSError, UnicodeDecodeError):
         return None

@@ -37,6 +37,7 @@ from services.metastore.restart import REBUILT, Ended, Restart
 from services.metastore.side_file import SideHeader
 from services.metastore.side_reader import side_extent, stored_records
 from services.metastore.tail import find_tail
+from services.regular_file import open_regular
 from services.topic_backup.folder import LocalFolder, storage_errors
 
 COPIED_AT_ONCE = 1_000
@@ -145,7 +146,7 @@ class LiveBackup:
 
     def _mend(self, data: Path, covered: int | None) -> None:
         """Cut off what a killed writer left, or end its last line."""
-        with storage_errors(str(data)), data.open("rb") as file:
+        with storage_errors(str(data)), open_regular(data) as file:
             tail = find_tail(file, covered)
         if not tail.cut and not tail.lacks_newline:
             return
@@ -189,7 +190,7 @@ class LiveBackup:
             )
         data, side, count = restart.prefix()
         self._begin(difference, before)
-        with storage_errors(str(side)), data.open("rb") as lines, side.open("rb") as entries:
+        with storage_errors(str(side)), open_regular(data) as lines, open_regular(side) as entries:
             shared = stored_records(lines, entries, count)
             while group := list(islice(shared, COPIED_AT_ONCE)):
                 self._write(group)

@@ -12,11 +12,13 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import NamedTuple
 
+from services.errors import StorageError
 from services.metastore.events import Difference
 from services.metastore.private_files import private_append, remove_if_there
 from services.metastore.records import CommandRecord
 from services.metastore.side_file import Chain, Noted, SideHeader, digest_of, note
 from services.metastore.side_reader import groups, stored_groups
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 from services.words.inert import bounded_bytes
 
@@ -62,14 +64,18 @@ class Restart:
     def __init__(self, data: Path, side: Path, header: SideHeader, kept: SideHeader | None) -> None:
         """*header* is what the side file should begin with, *kept* what it does."""
         with storage_errors(str(data)):
-            self._data = data.open("rb")
+            self._data = open_regular(data)
         self._data_path, self._side_path = data, side
         self._header = header
         self._kept: _Kept | None = None
         self._rebuild: _Rebuild | None = None
         self.lines = self._at = self._newlines = 0
         if kept is not None and _same_topic(kept, header):
-            self._kept = _Kept(side)
+            try:
+                self._kept = _Kept(side)
+            except StorageError:
+                self._data.close()
+                raise
         else:
             self._rebuild = _Rebuild(side, header)
 
@@ -161,8 +167,8 @@ class Restart:
         rebuild = _Rebuild(self._side_path, self._header)
         with (
             storage_errors(str(self._side_path)),
-            self._data_path.open("rb") as data,
-            self._side_path.open("rb") as side,
+            open_regular(self._data_path) as data,
+            open_regular(self._side_path) as side,
         ):
             for noted, held, _ in stored_groups(data, side, self.lines):
                 rebuild.add(noted, held)
@@ -196,7 +202,7 @@ class _Kept:
 
     def __init__(self, side: Path) -> None:
         with storage_errors(str(side)):
-            self._file = side.open("rb")
+            self._file = open_regular(side)
         header = self._file.readline()
         self._groups = groups(self._file)
         self._group: Noted | None = None

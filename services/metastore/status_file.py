@@ -12,6 +12,7 @@ from pathlib import Path
 from services.errors import StorageError
 from services.lag import Behind
 from services.metastore.private_files import FILE_MODE
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 from services.words.inert import bounded
 
@@ -46,7 +47,7 @@ def write_status(location: Path, topic: str, behind: Behind | None) -> None:
 def read_status(location: Path, topic: str) -> Behind | None:
     """Since when the backup is behind; None where it is not, or nobody wrote what it is."""
     try:
-        with status_file(location, topic).open("rb") as file:
+        with open_regular(status_file(location, topic)) as file:
             told = json.loads(file.read(BYTES))
         if told["schema"] != SCHEMA or told["state"] != "behind":
             return None

@@ -7,7 +7,7 @@ that Spark cannot hold.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,7 +76,7 @@ class CommittedLog:
         while position < end:
             data, aborted = self._fetch(position, size)
             fetched = read_headers(data, self.where)
-            told = _judged(data, fetched.headers, aborted, self.where)
+            told = judged(data, fetched.headers, aborted, self.where)
             wanted = [one for one in told if one.header.next_offset > position]
             yield from (one for one in wanted if one.header.base_offset < end)
             if wanted:
@@ -131,8 +131,8 @@ class CommittedLog:
         return data, [(one.first_offset, one.producer_id) for one in aborted]
 
 
-def _judged(
-    data: bytes, headers: tuple[BatchHeader, ...], aborted: list[tuple[int, int]], where: str
+def judged(
+    data: bytes, headers: tuple[BatchHeader, ...], aborted: Sequence[tuple[int, int]], where: str
 ) -> Iterator[CommittedBatch]:
     """Each batch with its fate, as CompletedFetch.java tells it; *aborted* are of this answer."""
     waiting = list(aborted)

@@ -69,7 +69,14 @@ class Tree:
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         done = subprocess.run(
-            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False
+            command,
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            # A test of hostile text that fails may print it.
+            errors="replace",
+            check=False,
         )
         return Run(done.returncode, done.stdout + done.stderr)
 

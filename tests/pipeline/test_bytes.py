@@ -76,7 +76,9 @@ def test_an_empty_partition_has_its_first_segment(
     make(broker, topic, partitions=2)
     produce(broker, topic, numbered(1), partition=1)
     back_up.topic(topic)
-    assert sorted(back_up.folder(topic).names())[1:4] == [
+    assert sorted(back_up.folder(topic).names())[1:6] == [
+        "consumer_offsets_partition_000",
+        "consumer_offsets_partition_001",
         "index_partition_000",
         "index_partition_001",
         "segment_partition_000_from_offset_0000000000_index",

@@ -48,6 +48,13 @@ def test_a_command_is_imported_without_what_is_heavy(module: str) -> None:
     assert brought_by(module) & HEAVY == set()
 
 
+def test_an_election_is_imported_without_the_writers_of_backups() -> None:
+    writers = {"services.recovery.rescue.saver", "services.topic_backup.topic_writer"}
+    probe = f"import services.recovery.guarded.election, sys; print({writers} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == ("set()", "")
+
+
 def test_services_are_imported_without_a_terminal() -> None:
     everything = ", ".join(service_modules())
     assert brought_by(everything) & TERMINAL == set()

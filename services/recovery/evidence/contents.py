@@ -6,6 +6,7 @@ read: until every winner is verified as far as the allowance goes.
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -71,10 +72,20 @@ class ContentsReading:
     def read(self, partitions: Sequence[PartitionEvidence]) -> tuple[PartitionEvidence, ...]:
         """*partitions* with the contents of those replicas that an election would choose."""
         now = self.applied(partitions)
-        while due := list(self._due(now)):
+        unsettled: Iterable[PartitionEvidence] = now
+        while due := list(self._due(unsettled)):
             self._read(due)
             now = self.applied(now)
+            again = {evidence.partition for evidence, read in due if self._reranks(evidence, read)}
+            unsettled = [one for one in now if one.partition in again]
         return now
+
+    def _reranks(self, evidence: PartitionEvidence, read: ReplicaLog) -> bool:
+        """Whether what was *read* may put another replica in its place: only damage ranks."""
+        if self._chosen is not nobody:
+            return True
+        found = self._found[evidence.partition, read.broker]
+        return isinstance(found, Contents) and found.corrupt_at is not None
 
     def due(self, partitions: Iterable[PartitionEvidence]) -> Iterator[TopicPartition]:
         """Which of *partitions* have replicas still to be read."""
@@ -184,13 +195,17 @@ def _with(
     evidence: PartitionEvidence, found: Mapping[tuple[TopicPartition, int], Found]
 ) -> PartitionEvidence:
     partition = evidence.partition
-    if not any((partition, one.broker) in found for one in evidence.replicas):
-        return evidence
-    replicas = [
-        replace(one, contents=found.get((partition, one.broker), one.contents))
-        for one in evidence.replicas
-    ]
-    return replace(evidence, replicas=tuple(replicas))
+    replicas = tuple(
+        [_holding(one, found.get((partition, one.broker))) for one in evidence.replicas]
+    )
+    same = all(map(operator.is_, replicas, evidence.replicas))
+    return evidence if same else replace(evidence, replicas=replicas)
+
+
+def _holding(replica: ReplicaLog, contents: Found | None) -> ReplicaLog:
+    if contents is None or contents is replica.contents:
+        return replica
+    return replace(replica, contents=contents)
 
 
 def _to_read(evidence: PartitionEvidence, replica: ReplicaLog) -> LogToRead | Unknown:

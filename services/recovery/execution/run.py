@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from services.errors import BreakglassError, NoQuorum, StorageError, WrongCluster
@@ -119,15 +120,31 @@ class Execution:
     def _finish(
         self, outcomes: tuple[Outcome, ...], reordered: set[TopicPartition]
     ) -> tuple[Outcome, ...]:
-        """Put orders back, say where that was not done, and see how far partitions have come."""
-        if self.route.reorders:
-            deadline = Deadline.after(self.limits.read)
-            outcomes = restore_orders(self.client, self.observer, self.journal, outcomes, deadline)
-        outcomes = tuple(
-            order_left(one) if one.partition in reordered and one.order_restored is None else one
-            for one in outcomes
+        """Put orders back, say where that was not done, and see how far partitions have come.
+
+        Which replica comes first in an assignment moves no high watermark and no ISR, so the
+        leaders are asked while the orders are written.
+        """
+        with ThreadPoolExecutor(1, "ladder") as asking:
+            limit = Deadline.after(self.limits.ladder)
+            seen = asking.submit(climb, self.observer, outcomes, limit)
+            if self.route.reorders:
+                outcomes = self._restored(outcomes, reordered)
+            rungs = [one.rung for one in seen.result()]
+        return tuple(
+            one if one.rung is rung else replace(one, rung=rung)
+            for one, rung in zip(outcomes, rungs, strict=True)
         )
-        return climb(self.observer, outcomes, Deadline.after(self.limits.ladder))
+
+    def _restored(
+        self, outcomes: tuple[Outcome, ...], reordered: set[TopicPartition]
+    ) -> tuple[Outcome, ...]:
+        deadline = Deadline.after(self.limits.read)
+        told = restore_orders(self.client, self.observer, self.journal, outcomes, deadline)
+        return tuple(
+            order_left(one) if one.partition in reordered and one.order_restored is None else one
+            for one in told
+        )
 
     def _look(self, targets: Sequence[Target]) -> tuple[dict[TopicPartition, Outcome], str]:
         """The last look before sending: those of *targets* that are stopped here.

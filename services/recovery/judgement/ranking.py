@@ -125,8 +125,9 @@ def _place(candidate: Candidate, order: tuple[int, ...]) -> tuple[int, ...]:
 
 def _by_content(replica: ReplicaLog, order: tuple[int, ...]) -> tuple[int, ...]:
     """By what can be read of it; of logs that are corrupt from the same offset on, by the rest."""
-    epoch, end = log_rank(readable(replica))
-    whole_epoch, whole_end = log_rank(replica)
+    whole_epoch, whole_end = epoch, end = log_rank(replica)
+    if replica.corrupt_at is not None:
+        epoch, end = log_rank(readable(replica))
     return (-epoch, -end, -whole_epoch, -whole_end, _position(replica.broker, order))
 
 

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from services.cluster_lock import file_name
 from services.errors import BreakglassError, Refused
@@ -26,10 +27,12 @@ from services.kafka.wire.retry import until
 from services.model import TopicPartition, Unknown
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.rescue.results import Progress, Rescued
-from services.recovery.rescue.saver import Attempt, Saver
 from services.recovery.rescue.space import FreeBytes, free_bytes, without_room
 from services.recovery.rescue.spans import AtRisk, Share, shares_of
 from services.topic_backup.folder import LocalFolder, storage_errors
+
+if TYPE_CHECKING:
+    from services.recovery.rescue.saver import Attempt, Saver
 
 CLIENT_ID = "breakglass-rescue"
 """Fetch quotas can be set on it."""
@@ -118,6 +121,9 @@ class Rescuer:
         stopped: threading.Event,
         tally: Tally,
     ) -> Saver:
+        # The writers of backups are of no use to an election that cuts nothing off.
+        from services.recovery.rescue.saver import Saver
+
         def pause(seconds: float) -> None:
             if stopped.wait(seconds):
                 raise Refused("stopped on request before it was saved")
@@ -168,6 +174,8 @@ class Tally:
 
 
 def _run(saver: Saver, shares: Sequence[Share]) -> list[Attempt]:
+    from services.recovery.rescue.saver import Attempt
+
     try:
         return list(saver.run(shares))
     except Exception as error:  # noqa: BLE001 -- a thread ends here; its partitions are held

@@ -17,7 +17,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.output import Column, print_json, print_table, say
+from console.output import (
+    ENTRIES_AT_ONCE,
+    Column,
+    print_json,
+    print_json_stream,
+    print_table,
+    say,
+)
 from services.model import Role, TopicPartition, Unknown
 from services.words.inert import inert
 
@@ -158,3 +165,29 @@ def test_json_on_a_terminal_is_indented(monkeypatch: pytest.MonkeyPatch) -> None
     with terminal_as_stdout(monkeypatch) as screen:
         print_json({"a": 1})
     assert screen[0].replace("\r", "") == '{\n  "a": 1\n}\n'
+
+
+@pytest.mark.parametrize("count", [0, 1, ENTRIES_AT_ONCE, ENTRIES_AT_ONCE + 1])
+def test_a_streamed_document_is_byte_for_byte_the_one_printed_whole(
+    count: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = {"schema": 1, "silent": {}, "missing": [], "quorum": Unknown("no answer")}
+    entries = [
+        {"name": HOSTILE, "end": Unknown(HOSTILE), "held": [number]} for number in range(count)
+    ]
+    print_json_stream(head, "partitions", iter(entries))
+    streamed = capsys.readouterr().out
+    print_json({**head, "partitions": entries})
+    assert streamed == capsys.readouterr().out
+
+
+def test_a_streamed_document_is_written_before_its_last_entry_is_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def entries() -> Iterator[dict[str, int]]:
+        for number in range(ENTRIES_AT_ONCE + 1):
+            yield {"partition": number}
+        assert f'{{"partition": {ENTRIES_AT_ONCE - 1}}}' in capsys.readouterr().out
+
+    print_json_stream({"schema": 1}, "partitions", entries())
+    assert capsys.readouterr().out.endswith(f'{{"partition": {ENTRIES_AT_ONCE}}}]}}\n')

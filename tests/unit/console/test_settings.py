@@ -68,5 +68,5 @@ def test_a_file_that_cannot_be_opened_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "console.toml").mkdir()
 
     assert read_settings(tmp_path).problems == (
-        "The settings in console.toml are not used: it cannot be read (Is a directory).",
+        "The settings in console.toml are not used: it cannot be read (it is no regular file).",
     )

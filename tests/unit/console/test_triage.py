@@ -61,3 +61,27 @@ def test_a_choice_of_requests_that_is_none_is_refused_where_nothing_is_offline_t
     ended = broken.run("triage", "--native-rpc", "foo")
     assert ended.code == 2
     assert "--native-rpc takes auto, off, or the api key" in ended.err
+
+
+def test_a_brief_document_judges_the_same_partitions_alike_without_their_replicas(
+    broken: Fakes,
+) -> None:
+    broken.offline("orders", 5)
+    whole = broken.run("triage", "--json").document
+    brief = broken.run("triage", "--json", "--brief").document
+    assert {**brief, "partitions": [], "observed_at_ms": 0} == {
+        **whole,
+        "partitions": [],
+        "observed_at_ms": 0,
+    }
+    for partition, short in zip(whole["partitions"], brief["partitions"], strict=True):
+        assert partition["replicas"]
+        assert "replicas" not in short
+        assert {name: partition[name] for name in short} == short
+        assert short["verdict"] == "WAIT"
+
+
+def test_brief_without_json_is_refused(broken: Fakes) -> None:
+    ended = broken.run("triage", "--brief")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--brief shortens the document of --json: give both" in ended.err

@@ -8,6 +8,7 @@ from services.incident.filters import _EXAMPLES, parse_filter
 from services.incident.incident import Incident
 from services.incident.listing import View, listing, narrowed
 from services.incident.order import Order
+from services.model import TopicPartition
 from tests.incidents import every_verdict, many_offline, unread
 
 INCIDENTS = {
@@ -33,9 +34,12 @@ WORDS = (
 
 @pytest.mark.parametrize("name", INCIDENTS)
 @pytest.mark.parametrize("text", ["", *WORDS])
-def test_a_part_of_the_whole_list_is_what_listing_all_rows_makes(name: str, text: str) -> None:
+@pytest.mark.parametrize("order", Order)
+def test_a_part_of_the_whole_list_is_what_listing_all_rows_makes(
+    name: str, text: str, order: Order
+) -> None:
     incident: Incident = INCIDENTS[name]
-    view = View(parse_filter(text))
+    view = View(parse_filter(text), order)
     made = narrowed(listing(incident.rows, View()), view)
     listed = listing(incident.rows, view)
     if made is not None:
@@ -57,8 +61,18 @@ def test_words_that_tell_partitions_of_a_group_apart_do(text: str) -> None:
     assert narrowed(listing(rows, View()), View(parse_filter(text))) is None
 
 
-def test_another_order_takes_a_look_at_each_row() -> None:
-    assert narrowed(listing(every_verdict().rows, View()), View(order=Order.LOSS)) is None
+@pytest.mark.parametrize("order", Order)
+def test_the_order_of_figures_takes_a_look_at_each_row_and_that_of_names_does_not(
+    order: Order,
+) -> None:
+    made = narrowed(listing(every_verdict().rows, View()), View(order=order))
+    assert (made is None) == (order not in (Order.URGENCY, Order.TOPIC))
+
+
+def test_no_group_is_opened_for_a_partition_that_none_of_them_has() -> None:
+    rows = every_verdict().rows
+    gone = TopicPartition(rows[0].partition.topic, 10_000)
+    assert listing(rows, View(), keep=gone).opened == frozenset()
 
 
 def test_the_group_of_the_partition_to_keep_is_opened() -> None:

@@ -12,19 +12,12 @@ from console.metastore import app
 from services.errors import BreakglassError
 from services.metastore.restore.source import Skips, read_source
 from services.metastore.side_file import SUFFIX
+from tests.unit.damage import emptied, removed, swapped
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import NAMED, back_up
 
 RECORDS = Generator(11).records(60, gaps=True)
 OTHERS = Generator(12).records(60, gaps=True)
-
-
-def removed(path: Path, _: Path) -> None:
-    path.unlink()
-
-
-def emptied(path: Path, _: Path) -> None:
-    path.write_bytes(b"")
 
 
 def replaced(path: Path, _: Path) -> None:
@@ -44,12 +37,6 @@ def cut(path: Path, _: Path) -> None:
 
 def cut_at_a_line(path: Path, _: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
-
-
-def swapped(path: Path, other: Path) -> None:
-    one, two = path.read_bytes(), other.read_bytes()
-    path.write_bytes(two)
-    other.write_bytes(one)
 
 
 EVERY = (removed, emptied, replaced, one_byte_changed, cut, cut_at_a_line, swapped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,6 +15,8 @@ from services.metastore.events import Begun, Continued, Event, Flagged, Mended, 
 from services.metastore.live_backup import LiveBackup, Origin, open_backup
 from services.metastore.names import Style, command_topic
 from services.metastore.records import CommandRecord
+from services.metastore.restart import Restart
+from services.metastore.side_file import SideHeader
 from services.metastore.side_reader import side_extent, stored_records
 from tests.unit.metastore.generating import Generator
 
@@ -319,3 +322,16 @@ def test_a_side_file_that_cannot_be_read_is_made_anew(
     (tmp_path / f"{NAMED}.side").write_bytes(b"noise")
     assert back_up(tmp_path, records) == [Continued(NAMED, 60)]
     assert stored(tmp_path / NAMED) == records
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("fifo", [NAMED, f"{NAMED}.side"], ids=["backup", "side file"])
+def test_a_fifo_in_place_of_a_file_keeps_no_run_waiting(
+    tmp_path: Path, records: list[CommandRecord], fifo: str
+) -> None:
+    back_up(tmp_path, records)
+    (tmp_path / fifo).unlink()
+    os.mkfifo(tmp_path / fifo)
+    header = SideHeader(TOPIC, "topic-id-1", "cluster", NOW_MS)
+    with pytest.raises(StorageError, match="no regular file"):
+        Restart(tmp_path / NAMED, tmp_path / f"{NAMED}.side", header, header)

@@ -31,6 +31,7 @@ from services.topic_backup.layout import MANIFEST, records_name, segment_index_n
 from services.topic_backup.record import encode
 from services.topic_backup.store.store import LocalStore
 from services.topic_backup.topic_writer import TopicWriter
+from tests.unit.damage import Damage, emptied, removed, swapped
 from tests.unit.topic_backup.backups import (
     ORDERS,
     as_the_originals,
@@ -43,14 +44,6 @@ from tests.unit.topic_backup.shapes import plain, run
 SIZE = len(encode(plain(0)))
 COUNT = 20
 PARTITION_INDEX = "index_partition_000"
-
-
-def removed(path: Path, _: Path) -> None:
-    path.unlink()
-
-
-def emptied(path: Path, _: Path) -> None:
-    path.write_bytes(b"")
 
 
 def replaced(path: Path, _: Path) -> None:
@@ -68,13 +61,6 @@ def cut(path: Path, _: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def swapped(path: Path, other: Path) -> None:
-    one, two = path.read_bytes(), other.read_bytes()
-    path.write_bytes(two)
-    other.write_bytes(one)
-
-
-Damage = Callable[[Path, Path], None]
 EVERY: tuple[Damage, ...] = (removed, emptied, replaced, one_byte_changed, cut, swapped)
 
 

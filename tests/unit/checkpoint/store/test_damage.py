@@ -12,18 +12,11 @@ from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.layout import contents
 from services.errors import BreakglassError
 from tests.unit.checkpoint.store.stores import completed, ticking
+from tests.unit.damage import emptied, removed, swapped
 
 ONE = CopyId(1, 1, 0)
 OTHER = CopyId(1, 2, 0)
 CONTENT = "segments/0/records"
-
-
-def removed(path: Path, _: Path) -> None:
-    path.unlink()
-
-
-def emptied(path: Path, _: Path) -> None:
-    path.write_bytes(b"")
 
 
 def replaced(path: Path, _: Path) -> None:
@@ -42,12 +35,6 @@ def cut(path: Path, _: Path) -> None:
 def cut_by_two_bytes(path: Path, _: Path) -> None:
     """The last byte of a manifest is the line feed behind the document."""
     path.write_bytes(path.read_bytes()[:-2])
-
-
-def swapped(path: Path, other: Path) -> None:
-    one, two = path.read_bytes(), other.read_bytes()
-    path.write_bytes(two)
-    other.write_bytes(one)
 
 
 EVERY = (removed, emptied, replaced, one_byte_changed, cut, cut_by_two_bytes, swapped)

@@ -8,7 +8,7 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,6 +25,7 @@ from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicManifest, read_manifest
 from services.topic_backup.summary import Gap, GapReason
 from tests.program import Ended, breakglass
+from tests.unit.damage import Damage, emptied, removed, swapped
 from tests.unit.divergence.test_log_source import tens, write
 
 CLUSTER, TOPIC_ID = "abcdefghijklmnopqrstuv", UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
@@ -289,14 +290,6 @@ def test_of_what_the_leader_holds_whole_nothing_is_saved(logs: Path, tmp_path: P
     assert (copied.path, copied.records, copied.whole) == (None, 0, True)
 
 
-def removed(path: Path, _: Path) -> None:
-    path.unlink()
-
-
-def emptied(path: Path, _: Path) -> None:
-    path.write_bytes(b"")
-
-
 def replaced(path: Path, _: Path) -> None:
     path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
 
@@ -310,19 +303,13 @@ def cut(path: Path, _: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-def swapped(path: Path, other: Path) -> None:
-    first, second = path.read_bytes(), other.read_bytes()
-    path.write_bytes(second)
-    other.write_bytes(first)
-
-
 EVERY = (removed, emptied, replaced, one_byte_changed, cut, swapped)
 
 
 @pytest.mark.parametrize("damage", EVERY, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "second", "last"])
 def test_a_damaged_log_is_never_rescued_as_a_whole(
-    tmp_path: Path, place: int, damage: Callable[[Path, Path], None]
+    tmp_path: Path, place: int, damage: Damage
 ) -> None:
     folder = tmp_path / "logs" / "orders-0"
     paths = [write(folder, base, tens(base, base + 50)) for base in (0, 50, 100)]

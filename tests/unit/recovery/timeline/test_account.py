@@ -172,6 +172,18 @@ def test_a_rescue_entry_of_a_foreign_hand_is_left_out(tmp_path: Path, saved: obj
     assert ending(account_of(journal.path), LEDGER).rescued == ()
 
 
+@pytest.mark.parametrize("path", ["../../etc/passwd", "/dev/zero"])
+def test_a_path_in_a_journal_is_told_and_cannot_be_opened(tmp_path: Path, path: str) -> None:
+    """A journal may be of a foreign hand: what it names is a text, not a file of ours."""
+    with Journal.open(CLUSTER, tmp_path) as journal:
+        plan(journal, {LEDGER: "50"})
+        saved = [{"broker": 1, "records": 5, "path": path}]
+        step(journal, RESCUE, {LEDGER: {"result": "saved", "saved": saved}})
+    (rescued,) = ending(account_of(journal.path), LEDGER).rescued
+    assert str(rescued.path) == path
+    assert not isinstance(rescued.path, Path)
+
+
 @pytest.mark.parametrize("line", [b'{"schema": 1' + 5_000 * b"1" + b"}", 99_999 * b"[" + b"\n"])
 def test_a_line_too_large_to_be_read_makes_an_unreadable_journal(
     tmp_path: Path, line: bytes

@@ -1,0 +1,233 @@
+"""The fields of all records of some batches as columns, found for all of them at once.
+
+Every length is held against the end of its record, as the decoder of single records does it; what
+does not fit is left to that one, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.pipeline.batches.contents import Contents
+from services.pipeline.batches.places import record_places
+from services.pipeline.batches.table import BatchTable
+from services.pipeline.batches.varints import Longs, NotByColumns, Numbers
+from services.topic_backup.record import TimestampType
+
+NULL = -1
+MOST_HEADERS = 1000
+"""Of one record; a record with more is rare and costs all others a step for each of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """One field of each record: bytes of the contents, or null."""
+
+    begins: Longs
+    lengths: Longs
+    """`NULL` for null."""
+
+    @property
+    def sizes(self) -> Longs:
+        """How many bytes each has; 0 for null."""
+        return np.maximum(self.lengths, 0)
+
+    @property
+    def ends(self) -> Longs:
+        return self.begins + self.sizes
+
+    def where(self, wanted: NDArray[np.bool_]) -> Spans:
+        return Spans(self.begins[wanted], self.lengths[wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderColumns:
+    """The headers of all records, in order."""
+
+    records: Longs
+    """The number of the record that each belongs to; rising."""
+    keys: Spans
+    values: Spans
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """Records, a row each, as they lie in *data*."""
+
+    data: bytes
+    table: BatchTable
+    batches: Longs
+    """The number of each record's batch in *table*."""
+    offsets: Longs
+    types: Longs
+    """`TimestampType` by its number."""
+    timestamps: Longs
+    keys: Spans
+    values: Spans
+    header_counts: Longs
+    headers: HeaderColumns
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def between(self, start: int, end: int) -> RecordColumns:
+        """The records with offsets in ``[start, end)``."""
+        wanted = (self.offsets >= start) & (self.offsets < end)
+        if bool(wanted.all()):
+            return self
+        of = wanted[self.headers.records]
+        numbers = np.cumsum(wanted) - 1
+        headers = HeaderColumns(
+            numbers[self.headers.records[of]],
+            self.headers.keys.where(of),
+            self.headers.values.where(of),
+        )
+        return RecordColumns(
+            self.data,
+            self.table,
+            self.batches[wanted],
+            self.offsets[wanted],
+            self.types[wanted],
+            self.timestamps[wanted],
+            self.keys.where(wanted),
+            self.values.where(wanted),
+            self.header_counts[wanted],
+            headers,
+        )
+
+
+def columns_of(contents: Contents) -> RecordColumns:
+    """The records of *contents*.
+
+    Raises:
+        NotByColumns: their bytes have to be decoded record by record.
+    """
+    table = contents.table
+    counts = table.column("count")
+    batches = np.repeat(np.arange(len(table)), counts)
+    cursor = _Cursor.at_the_records(contents, counts)
+    cursor.skip(1)  # attributes, unused
+    timestamps = _timestamps(table, batches, cursor.longs())
+    offsets = _offsets(table, batches, cursor.ints())
+    keys, values, header_counts = cursor.spans(), cursor.spans(), cursor.ints()
+    headers = _headers(cursor, header_counts)
+    cursor.require_end()
+    log_append, create = int(TimestampType.LOG_APPEND), int(TimestampType.CREATE)
+    types = np.where(table.log_append, log_append, create)[batches]
+    return RecordColumns(
+        contents.data,
+        table,
+        batches,
+        offsets,
+        types,
+        timestamps,
+        keys,
+        values,
+        header_counts,
+        headers,
+    )
+
+
+class _Cursor:
+    """Where the next field of each record begins, and where the record ends."""
+
+    def __init__(self, numbers: Numbers, at: Longs, ends: Longs) -> None:
+        self._numbers = numbers
+        self._at = at
+        self._ends = ends
+
+    @classmethod
+    def at_the_records(cls, contents: Contents, counts: Longs) -> _Cursor:
+        """Behind the lengths of the records, which lie side by side and fill their batches."""
+        numbers, places = Numbers(contents.content), record_places(contents)
+        lengths, at = numbers.ints(places)
+        ends = at + lengths
+        first = np.cumsum(counts) - counts
+        follows = np.append(places[1:], len(contents.data))
+        held = counts > 0
+        # The last record of a batch ends with it, the first one begins with it.
+        follows[(first + counts - 1)[held]] = contents.ends[held]
+        begun = (places[first[held]] == contents.begins[held]).all()
+        empty = (contents.begins == contents.ends)[~held].all()
+        if not (begun and empty and (ends == follows).all()):
+            raise NotByColumns
+        return cls(numbers, at, ends)
+
+    def of(self, records: Longs) -> _Cursor:
+        """The fields of these *records* alone; the cursor of all stays where it is."""
+        return _Cursor(self._numbers, self._at[records], self._ends[records])
+
+    def put_back(self, records: Longs, cursor: _Cursor) -> None:
+        """Go on where *cursor*, of these *records*, has arrived."""
+        self._at[records] = cursor._at
+
+    def skip(self, size: int) -> None:
+        self._to(self._at + size)
+
+    def ints(self) -> Longs:
+        values, after = self._numbers.ints(self._at)
+        self._to(after)
+        return values
+
+    def longs(self) -> Longs:
+        values, after = self._numbers.longs(self._at)
+        self._to(after)
+        return values
+
+    def spans(self) -> Spans:
+        """Bytes with their length before them."""
+        lengths = self.ints()
+        if bool((lengths < NULL).any()):
+            raise NotByColumns
+        found = Spans(self._at, lengths)
+        self._to(found.ends)
+        return found
+
+    def require_end(self) -> None:
+        """Return if nothing of the records is left. Raises NotByColumns."""
+        if not bool((self._at == self._ends).all()):
+            raise NotByColumns
+
+    def _to(self, at: Longs) -> None:
+        if bool((at > self._ends).any()):
+            raise NotByColumns
+        self._at = at
+
+
+def _timestamps(table: BatchTable, batches: Longs, deltas: Longs) -> Longs:
+    base = table.column("base_timestamp")[batches]
+    found = base + deltas
+    if bool((((base ^ found) & (deltas ^ found)) < 0).any()):
+        raise NotByColumns
+    return np.where(table.log_append[batches], table.column("max_timestamp")[batches], found)
+
+
+def _offsets(table: BatchTable, batches: Longs, deltas: Longs) -> Longs:
+    if bool(((deltas < 0) | (deltas > table.column("last_delta")[batches])).any()):
+        raise NotByColumns
+    return table.column("base_offset")[batches] + deltas
+
+
+def _headers(cursor: _Cursor, counts: Longs) -> HeaderColumns:
+    """The headers at *cursor*, so many of each record: a step for the first, one for the second."""
+    if bool(((counts < 0) | (counts > MOST_HEADERS)).any()):
+        raise NotByColumns
+    firsts = np.cumsum(counts) - counts
+    total = int(counts.sum())
+    found = np.empty((4, total), np.int64)
+    for step in range(int(counts.max(initial=0))):
+        records = np.flatnonzero(counts > step)
+        some = cursor.of(records)
+        keys, values = some.spans(), some.spans()
+        if bool((keys.lengths == NULL).any()):
+            raise NotByColumns
+        found[:, firsts[records] + step] = keys.begins, keys.lengths, values.begins, values.lengths
+        cursor.put_back(records, some)
+    records = np.repeat(np.arange(len(counts)), counts)
+    return HeaderColumns(records, Spans(found[0], found[1]), Spans(found[2], found[3]))

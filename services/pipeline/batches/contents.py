@@ -1,0 +1,78 @@
+"""The records of some batches, checked and decompressed, side by side in one piece of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from services.pipeline.batches.table import BatchTable
+from services.pipeline.batches.varints import PADDING, Bytes, Longs, NotByColumns
+from services.topic_backup.batch_header import ATTRIBUTES_AT, BATCH_HEADER
+from services.topic_backup.batches import MAX_BATCH_BYTES
+from services.topic_backup.compression import Compression, decompress
+
+CONTENTS_BYTES = 32 * 1024 * 1024
+"""So much lies in memory at a time, or one batch where that alone is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The records of the batches of *table*, none of them compressed."""
+
+    table: BatchTable
+    data: bytes
+    """`PADDING` bytes follow the last record."""
+    begins: Longs
+    """Where the records of each batch begin in *data*."""
+    ends: Longs
+
+    @property
+    def content(self) -> Bytes:
+        """The bytes of *data* as numbers."""
+        return np.frombuffer(self.data, np.uint8)
+
+
+def contents_of(data: bytes, table: BatchTable, where: str) -> Iterator[Contents]:
+    """The records of the batches of *table*, which lie in *data*, a few megabytes at a time.
+
+    Raises:
+        NotByColumns: the CRC of a batch differs.
+        MalformedMessage: a batch cannot be decompressed.
+    """
+    pieces: list[bytes] = []
+    size = first = 0
+    for number, piece in enumerate(_pieces(data, table, where)):
+        pieces.append(piece)
+        size += len(piece)
+        if size >= CONTENTS_BYTES or number == len(table) - 1:
+            yield _together(table.where(np.arange(first, number + 1)), pieces)
+            pieces, size, first = [], 0, number + 1
+
+
+def _together(table: BatchTable, pieces: list[bytes]) -> Contents:
+    ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    return Contents(
+        table, b"".join([*pieces, bytes(PADDING)]), ends - np.diff(ends, prepend=0), ends
+    )
+
+
+def _pieces(data: bytes, table: BatchTable, where: str) -> Iterator[bytes]:
+    """The records of each batch, not compressed any more."""
+    import google_crc32c
+
+    rows = zip(
+        table.positions.tolist(),
+        table.ends.tolist(),
+        table.column("crc").tolist(),
+        table.codecs.tolist(),
+        strict=True,
+    )
+    for begin, end, crc, codec in rows:
+        if google_crc32c.value(data[begin + ATTRIBUTES_AT : end]) != crc:
+            raise NotByColumns
+        piece = data[begin + BATCH_HEADER.size : end]
+        if codec != Compression.NONE:
+            piece = decompress(codec, piece, MAX_BATCH_BYTES, where)
+        yield piece

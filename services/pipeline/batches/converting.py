@@ -1,0 +1,90 @@
+"""The bytes of a fetch as encoded records, by columns where that can be, else record by record.
+
+The decoder of single records is what counts: what the columns cannot hold, and what is damaged,
+is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from services.errors import MalformedMessage
+from services.pipeline.batches.columns import columns_of
+from services.pipeline.batches.contents import contents_of
+from services.pipeline.batches.fates import Aborted, delivered
+from services.pipeline.batches.joined import joined
+from services.pipeline.batches.table import read_table
+from services.pipeline.batches.varints import NotByColumns
+from services.pipeline.committed_log import judged
+from services.pipeline.part_writer import Chunk
+from services.topic_backup.batch_header import read_headers
+from services.topic_backup.record import Record, encode
+
+RECORDS_A_CHUNK = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedBatches:
+    """What a Fetch has answered of one partition."""
+
+    partition: int
+    data: bytes
+    """Record batches; the end of the last one may be cut off."""
+    aborted: Aborted
+    where: str
+    """How messages name the partition."""
+
+
+def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
+    """The committed records of *fetched* with offsets in ``[start, end)``, encoded.
+
+    Raises:
+        MalformedMessage: bytes that are no batches of message format 2.
+    """
+    done = start
+    try:
+        for chunk in _by_columns(fetched, start, end):
+            yield chunk
+            done = int(chunk.offsets[-1]) + 1
+    except (NotByColumns, MalformedMessage):
+        # What is wrong with a batch, the decoder of single records says.
+        yield from exactly(fetched, done, end)
+
+
+def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
+    data, where = fetched.data, fetched.where
+    table = read_table(data)
+    kept = delivered(data, table, fetched.aborted, where)
+    kept &= (table.next_offsets > start) & (table.column("base_offset") < end)
+    for contents in contents_of(data, table.where(kept), where):
+        columns = columns_of(contents).between(start, end)
+        if len(columns):
+            encoded, bounds = joined(columns)
+            yield Chunk(fetched.partition, columns.offsets, columns.timestamps, bounds, encoded)
+
+
+def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
+    """The same as `chunks_of`, decoded record by record."""
+    records = _records(fetched, start, end)
+    while some := list(islice(records, RECORDS_A_CHUNK)):
+        encoded = [encode(record) for record in some]
+        yield Chunk(
+            fetched.partition,
+            np.array([record.offset for record in some], np.int64),
+            np.array([record.timestamp or 0 for record in some], np.int64),
+            np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+            memoryview(b"".join(encoded)),
+        )
+
+
+def _records(fetched: FetchedBatches, start: int, end: int) -> Iterator[Record]:
+    headers = read_headers(fetched.data, fetched.where).headers
+    for batch in judged(fetched.data, headers, fetched.aborted, fetched.where):
+        header = batch.header
+        if header.next_offset > start and header.base_offset < end:
+            records = batch.records(fetched.where)
+            yield from (record for record in records if start <= record.offset < end)

@@ -1,0 +1,81 @@
+"""What one task of a copy does: a range of a partition, from its leader's batches to parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from uuid import UUID
+
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.model import TopicPartition
+from services.pipeline.batches.converting import chunks_of
+from services.pipeline.batches.reader import CHUNK_BYTES, BatchReader
+from services.pipeline.part_writer import PartTarget, PartTask
+from services.topic_backup.part import Part
+
+SIP_BYTES = 1024 * 1024
+"""Of a fetch beside live traffic: one of megabytes holds up whoever comes behind it."""
+ASK_SECONDS = 60.0
+OFFSETS_A_TASK = 200_000
+"""A range is divided between cores if each gets so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyRange:
+    """Offsets ``[start, end)`` of one partition, not past its stable end; never none."""
+
+    partition: TopicPartition
+    topic_id: UUID
+    leader: int
+    start: int
+    end: int
+
+    @property
+    def offsets(self) -> int:
+        return self.end - self.start
+
+
+def divided(ranges: list[CopyRange], cores: int) -> list[CopyRange]:
+    """The *ranges* in about as many pieces as there are *cores*, where they are long enough."""
+    total = sum(one.offsets for one in ranges)
+    tasks = min(cores, total // OFFSETS_A_TASK)
+    if tasks <= len(ranges):
+        return list(ranges)
+    return [piece for one in ranges for piece in _pieces(one, total // tasks)]
+
+
+def _pieces(one: CopyRange, size: int) -> Iterator[CopyRange]:
+    count = max(1, round(one.offsets / size))
+    bounds = [one.start + one.offsets * number // count for number in range(count + 1)]
+    for start, end in pairwise(bounds):
+        yield CopyRange(one.partition, one.topic_id, one.leader, start, end)
+
+
+def copy_range(
+    client: ReadClient, wanted: CopyRange, target: PartTarget, attempt: int
+) -> Iterator[Part]:
+    """Write the committed records of *wanted*; yields each part when it is whole and durable.
+
+    Raises:
+        StorageError: nothing more can be written.
+        ClusterError, Unreachable: as `BatchReader.fetches`.
+    """
+    client.describe(Deadline.after(ASK_SECONDS))
+    reader = BatchReader(
+        client,
+        wanted.partition,
+        wanted.topic_id,
+        wanted.leader,
+        chunk_bytes=CHUNK_BYTES if target.bytes_per_second is None else SIP_BYTES,
+    )
+    with (
+        closing(reader.fetches(wanted.start, wanted.end)) as fetches,
+        PartTask(target, attempt) as task,
+    ):
+        for fetched in fetches:
+            for chunk in chunks_of(fetched, wanted.start, wanted.end):
+                yield from task.take(chunk)
+        yield from task.finish()

@@ -1,0 +1,232 @@
+"""Reads the batches of a partition from its leader, whichever broker that is by then.
+
+Committed batches, by Fetch requests of a consumer, the next one on its way while the last answer
+is worked on. A topic is named by its id where brokers take that, so another topic of the same
+name is not read; the epoch that was read last goes with each request, so a log that was cut back
+and written again is not read on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from services.errors import (
+    LogBeginsLater,
+    LogTruncated,
+    TimedOut,
+    TopicRecreated,
+    Unreachable,
+    UnsupportedByCluster,
+)
+from services.kafka.read_client import ReadClient
+from services.kafka.replicas.list_offsets import EARLIEST, LEADER_ONLY, ListedOffset, list_offsets
+from services.kafka.wire.api_keys import FETCH
+from services.kafka.wire.broker_errors import (
+    OFFSET_OUT_OF_RANGE,
+    cluster_error,
+    describe_error,
+    retriable,
+)
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.model import TopicPartition
+from services.pipeline.batches.answer import (
+    FIRST_VERSION,
+    FLEXIBLE_VERSION,
+    TOPIC_ID_VERSION,
+    FetchAnswer,
+)
+from services.pipeline.batches.converting import FetchedBatches
+from services.pipeline.batches.table import last_batch
+
+CONSUMER = -1
+READ_COMMITTED = 1
+NO_SESSION = -1
+NO_EPOCH = -1
+CHUNK_BYTES = 4 * 1024 * 1024
+"""Of an answer: memory of so much is used again by the connection for the next one."""
+WAIT_MS = 500
+REQUEST_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
+"""How long a partition without a leader, and one that cannot be read for now, is asked again."""
+LANE = "batches"
+"""A connection of its own: what else is asked of the broker does not wait for these answers."""
+
+
+@dataclass(slots=True)
+class BatchReader:
+    """One partition of the topic that had *topic_id* when it was looked at."""
+
+    client: ReadClient
+    partition: TopicPartition
+    topic_id: UUID
+    leader: int
+    leader_epoch: int = NO_EPOCH
+    """With it a broker that leads no more refuses; without, it answers as a follower."""
+    chunk_bytes: int = CHUNK_BYTES
+
+    @property
+    def where(self) -> str:
+        """How messages name it."""
+        return f"{self.partition} on b{self.leader}"
+
+    def fetches(self, start: int, end: int) -> Generator[FetchedBatches, None, None]:
+        """Answers that together have every batch with offsets of ``[start, end)``.
+
+        *end* is not past the last stable offset. The first batch may begin before *start*.
+
+        Raises:
+            LogBeginsLater: the log begins after what is to be read.
+            LogTruncated: what was read is not in the log any more, or *start* is not.
+            TopicRecreated: the topic is gone, or another one has its name.
+            TimedOut, Unreachable: its leader cannot be read for some time.
+            ClusterError: it refuses to be read.
+            UnsupportedByCluster: brokers older than Kafka 2.3.
+        """
+        with ThreadPoolExecutor(1, "fetch") as ahead:
+            coming = ahead.submit(self._fetch, start, NO_EPOCH, self.chunk_bytes)
+            at, epoch, size = start, NO_EPOCH, self.chunk_bytes
+            while True:
+                answer = coming.result()
+                last = last_batch(answer.records, self.where)
+                if last.next_offset > at:
+                    at, epoch, size = last.next_offset, last.epoch, self.chunk_bytes
+                elif last.cut_bytes:
+                    size = max(2 * size, last.cut_bytes)
+                else:
+                    return
+                if at < end:
+                    coming = ahead.submit(self._fetch, at, epoch, size)
+                yield FetchedBatches(
+                    self.partition.partition, answer.records, answer.aborted, self.where
+                )
+                if at >= end:
+                    return
+
+    def _fetch(self, position: int, epoch: int, size: int) -> FetchAnswer:
+        def ask() -> FetchAnswer:
+            try:
+                return self._ask(position, epoch, size)
+            except Unreachable as error:
+                failure = error
+            # Outside, so that what it raises does not follow from that failure.
+            self._find_leader()
+            raise failure
+
+        return until(Deadline.after(PATIENCE_SECONDS), ask)
+
+    def _ask(self, position: int, epoch: int, size: int) -> FetchAnswer:
+        deadline = Deadline.after(REQUEST_SECONDS)
+        version = self._version(deadline)
+        answer: FetchAnswer = self.client.sender.call(
+            self.leader,
+            self._request(position, epoch, size),
+            FetchAnswer,
+            deadline,
+            lane=LANE,
+            max_version=version,
+        )
+        self._require_no_error(answer, position, deadline)
+        if answer.diverged is not None:
+            raise LogTruncated(
+                f"{self.where} was cut back to offset {answer.diverged[1]:,} of leader epoch "
+                f"{answer.diverged[0]} while it was read up to offset {position:,}: run this again"
+            )
+        if not answer.records and answer.last_stable_offset <= position:
+            # As a new leader, which does not know yet how far its followers are.
+            raise TimedOut(
+                f"{self.where} is stable as far as {answer.last_stable_offset}, and was further: "
+                "try again",
+                "its stable end went back",
+            )
+        return answer
+
+    def _version(self, deadline: Deadline) -> int:
+        """The version of Fetch that its leader and `FetchAnswer` both know."""
+        offered = self.client.sender.offers(self.leader, FETCH, deadline)
+        newest = TOPIC_ID_VERSION if self.topic_id.int else FLEXIBLE_VERSION
+        version = min(newest, offered[1] if offered else 0)
+        if version < FIRST_VERSION:
+            raise UnsupportedByCluster(
+                f"b{self.leader} offers Fetch up to version {version}: this needs Kafka 2.3"
+            )
+        return version
+
+    def _require_no_error(self, answer: FetchAnswer, position: int, deadline: Deadline) -> None:
+        code = answer.error_code
+        if code == OFFSET_OUT_OF_RANGE:
+            raise self._out_of_range(position, deadline)
+        if code and not retriable(code):
+            raise cluster_error(
+                code, f"reading {self.where}", f"READ on topic {self.partition.topic}"
+            )
+        if code or answer.empty:
+            reason = describe_error(code) if code else "it was left out of the answer"
+            raise TimedOut(f"{self.where} cannot be read now ({reason}): try again", reason)
+
+    def _out_of_range(self, position: int, deadline: Deadline) -> Exception:
+        told = list_offsets(
+            self.client.sender,
+            self.leader,
+            [self.partition],
+            EARLIEST,
+            deadline,
+            replica_id=LEADER_ONLY,
+        )[self.partition]
+        if not isinstance(told, ListedOffset):
+            return TimedOut(f"{self.where} cannot be read now ({told.reason}): try again")
+        if told.offset > position:
+            return LogBeginsLater(
+                f"{self.where} begins at offset {told.offset:,} by now, and offset {position:,} "
+                "was still to be read: run this again"
+            )
+        return LogTruncated(
+            f"{self.where} ends before offset {position:,}, which was to be read next: run this "
+            "again"
+        )
+
+    def _find_leader(self) -> None:
+        """Ask who leads the partition by now.
+
+        Raises:
+            TopicRecreated: the topic is gone, or another one has its name.
+            Unreachable: nobody says, or nobody leads it.
+        """
+        deadline = Deadline.after(REQUEST_SECONDS)
+        self.client.describe(deadline)
+        states = self.client.partitions((self.partition.topic,), deadline, (self.partition,))
+        state = next((one for one in states if one.partition == self.partition), None)
+        if state is None or state.topic_id != self.topic_id:
+            raise TopicRecreated(
+                f"topic {self.partition.topic} was deleted or created again while it was read: "
+                "run this again"
+            )
+        if state.leader is None:
+            raise TimedOut(f"{self.partition} has no leader: recover it first", "offline")
+        self.leader, self.leader_epoch = state.leader, state.leader_epoch
+
+    def _request(self, position: int, epoch: int, size: int) -> Any:
+        from kafka.protocol.consumer import FetchRequest
+
+        topic_class = FetchRequest.FetchTopic
+        wanted = topic_class.FetchPartition(
+            partition=self.partition.partition,
+            current_leader_epoch=self.leader_epoch,
+            fetch_offset=position,
+            last_fetched_epoch=epoch,
+            partition_max_bytes=size,
+        )
+        topic = topic_class(topic=self.partition.topic, topic_id=self.topic_id, partitions=[wanted])
+        return FetchRequest(
+            replica_id=CONSUMER,
+            max_wait_ms=WAIT_MS,
+            min_bytes=1,
+            max_bytes=size,
+            isolation_level=READ_COMMITTED,
+            session_epoch=NO_SESSION,
+            topics=[topic],
+        )

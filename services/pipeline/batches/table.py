@@ -1,0 +1,163 @@
+"""The headers of all record batches of a fetch as one table, a row each. Pure."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.pipeline.batches.varints import Bytes, Longs, NotByColumns
+from services.topic_backup.batch_header import (
+    BATCH_HEADER,
+    COMPRESSION_MASK,
+    CONTROL_MASK,
+    LENGTH_END,
+    LOG_APPEND_MASK,
+    MAGIC,
+    TRANSACTIONAL_MASK,
+    read_headers,
+)
+
+HEADER = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">i2"),
+        ("last_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("count", ">i4"),
+    ]
+)
+"""As `batch_header` has it."""
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = LENGTH_END - _LENGTH.size
+
+
+class BatchTable:
+    """Some batches of one fetch."""
+
+    def __init__(self, positions: Longs, headers: NDArray[np.void]) -> None:
+        self.positions = positions
+        """Where each begins in the fetched bytes."""
+        self.headers = headers
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def where(self, wanted: NDArray[Any]) -> BatchTable:
+        """The batches that *wanted* chooses, by a mask or by their numbers."""
+        return BatchTable(self.positions[wanted], self.headers[wanted])
+
+    def column(self, name: str) -> Longs:
+        """One field of each header."""
+        return self.headers[name].astype(np.int64)
+
+    @property
+    def ends(self) -> Longs:
+        """Where each ends in the fetched bytes."""
+        return self.positions + self.column("length") + LENGTH_END
+
+    @property
+    def next_offsets(self) -> Longs:
+        """One past the last offset of each."""
+        return self.column("base_offset") + self.column("last_delta") + 1
+
+    @property
+    def codecs(self) -> Longs:
+        """The number of each one's compression."""
+        return self.column("attributes") & COMPRESSION_MASK
+
+    @property
+    def log_append(self) -> NDArray[np.bool_]:
+        return self._flag(LOG_APPEND_MASK)
+
+    @property
+    def transactional(self) -> NDArray[np.bool_]:
+        return self._flag(TRANSACTIONAL_MASK)
+
+    @property
+    def control(self) -> NDArray[np.bool_]:
+        return self._flag(CONTROL_MASK)
+
+    def _flag(self, mask: int) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = (self.column("attributes") & mask) != 0
+        return found
+
+
+def read_table(data: bytes) -> BatchTable:
+    """The whole batches of *data*; one whose end the broker cut off is left out.
+
+    Raises:
+        NotByColumns: a batch of another message format, or a header that cannot be.
+    """
+    positions = np.array(_positions(data), np.int64)
+    everywhere: Bytes = np.frombuffer(data, np.uint8)
+    rows = everywhere[positions[:, None] + np.arange(HEADER.itemsize)]
+    table = BatchTable(positions, rows.view(HEADER).reshape(-1))
+    if not _sound(table):
+        raise NotByColumns
+    return table
+
+
+def _positions(data: bytes) -> list[int]:
+    """Where the whole batches begin. Raises NotByColumns for a length that cannot be."""
+    found, at, size = [], 0, len(data)
+    while at + LENGTH_END <= size:
+        end = _end(data, at)
+        if end - at < BATCH_HEADER.size:
+            raise NotByColumns
+        if end > size:
+            break
+        found.append(at)
+        at = end
+    return found
+
+
+def _sound(table: BatchTable) -> bool:
+    counts, deltas = table.column("count"), table.column("last_delta")
+    possible = (counts >= 0) & (counts <= deltas + 1) & (deltas >= 0)
+    placed = (table.column("base_offset") >= 0) & (table.next_offsets >= 0)
+    return bool(((table.headers["magic"] == MAGIC) & possible & placed).all())
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """Where the whole batches of a fetch end."""
+
+    next_offset: int
+    """One past the last one; 0 without any."""
+    epoch: int
+    """The leader epoch of the last one; -1 without any."""
+    cut_bytes: int
+    """How much of a batch follows whose end was cut off; 0: nothing."""
+
+
+def last_batch(data: bytes, where: str) -> LastBatch:
+    """How far the whole batches of *data* reach.
+
+    Raises:
+        MalformedMessage: a batch of another format, or lengths that cannot be.
+    """
+    try:
+        positions = _positions(data)
+    except NotByColumns:
+        positions = [one.position for one in read_headers(data, where).headers]
+    if not positions:
+        return LastBatch(0, -1, len(data))
+    (last,) = read_headers(data[positions[-1] : _end(data, positions[-1])], where).headers
+    return LastBatch(last.next_offset, last.leader_epoch, len(data) - last.size - positions[-1])
+
+
+def _end(data: bytes, at: int) -> int:
+    """Where the batch that begins there ends, as it says."""
+    return at + LENGTH_END + int(_LENGTH.unpack_from(data, at + _LENGTH_AT)[0])

@@ -1,0 +1,218 @@
+"""Batches read from live brokers hold what an independent client reads, and name a changed log."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+
+import pytest
+from confluent_kafka import TopicPartition as Numbered
+from confluent_kafka.admin import AdminClient
+
+from services.connection.sources import ConnectionOptions, connection_settings
+from services.errors import LogBeginsLater, LogTruncated, TopicRecreated
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.lab.cluster import Cluster
+from services.lab.topics import create_topic, elect_preferred, elect_unclean, reassign
+from services.model import TopicPartition
+from services.pipeline.batches import converting
+from services.pipeline.batches.converting import chunks_of
+from services.pipeline.batches.reader import BatchReader
+from services.pipeline.part_writer import Chunk
+from services.session import ReadAccess
+from services.topic_backup.compression import Compression
+from tests.lab.conftest import FreshCluster
+from tests.pipeline.producing import (
+    FOR_EVER,
+    Values,
+    committed_bytes,
+    numbered,
+    producer,
+    put,
+    shapes,
+)
+from tests.waiting import wait_until
+
+SECONDS = 30.0
+FIVE_BATCHES = 10_000
+"""Bytes of a fetch, while the batches of these tests are of 2,000 or more."""
+
+
+@pytest.fixture
+def topic() -> str:
+    """The name for a topic of this test's own."""
+    return f"batches-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def client(three_brokers: Cluster) -> Iterator[ReadClient]:
+    with reading(three_brokers) as made:
+        yield made
+
+
+def reading(cluster: Cluster) -> AbstractContextManager[ReadClient]:
+    options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
+    return ReadAccess(connection_settings(options, {})).reading()
+
+
+def reader(client: ReadClient, topic: str, chunk_bytes: int = FIVE_BATCHES) -> BatchReader:
+    """Reads the only partition of *topic* as it is now."""
+    client.describe(Deadline.after(SECONDS))
+    (state,) = client.partitions((topic,), Deadline.after(SECONDS))
+    assert state.leader is not None
+    leader = state.leader, state.leader_epoch
+    return BatchReader(client, state.partition, state.topic_id, *leader, chunk_bytes)
+
+
+def chunks(
+    one: BatchReader, end: int, start: int = 0, between: Callable[[], None] = lambda: None
+) -> Iterator[Chunk]:
+    """What comes of ``[start, end)``; *between* is called once, after the first answer."""
+    for number, fetched in enumerate(one.fetches(start, end)):
+        yield from chunks_of(fetched, start, end)
+        if number == 0:
+            between()
+
+
+def content(found: Iterator[Chunk]) -> bytes:
+    return b"".join(bytes(chunk.data) for chunk in found)
+
+
+def make(cluster: Cluster, topic: str, *replicas: int, **settings: str) -> None:
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    create_topic(cluster, topic, [list(replicas or (1,))], {**FOR_EVER, **named})
+
+
+def fill(cluster: Cluster, topic: str, values: Iterator[Values], **settings: object) -> None:
+    client = producer(cluster, batch_size=2000, linger_ms=5, **settings)
+    put(client, topic, values)
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime"])
+def test_every_shape_of_record_in_every_codec_is_as_an_independent_client_reads_it(
+    three_brokers: Cluster,
+    client: ReadClient,
+    topic: str,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("left to the decoder of single records")
+
+    monkeypatch.setattr(converting, "exactly", never)
+    make(three_brokers, topic, message_timestamp_type=kind)
+    for codec in Compression:
+        fill(three_brokers, topic, shapes(), compression_type=codec.name.lower())
+    end = 112 * len(Compression)
+    whole = committed_bytes(three_brokers, topic)
+    assert content(chunks(reader(client, topic), end)) == whole
+    assert content(chunks(reader(client, topic, 2**22), end)) == whole
+
+
+def test_records_of_aborted_transactions_are_left_out_wherever_a_reader_begins(
+    three_brokers: Cluster, client: ReadClient, topic: str
+) -> None:
+    make(three_brokers, topic)
+    writer = producer(three_brokers, transactional_id=topic, batch_size=2000)
+    writer.init_transactions(SECONDS)
+    for number in range(4):
+        writer.begin_transaction()
+        put(writer, topic, numbered(500, start=1000 * number))
+        (writer.abort_transaction if number % 2 else writer.commit_transaction)(SECONDS)
+    put_behind = producer(three_brokers)
+    put(put_behind, topic, numbered(1))
+    end = 4 * 501 + 1
+    wait_until(lambda: content(chunks(reader(client, topic), end))[-4:] != b"", "the markers")
+    whole = committed_bytes(three_brokers, topic)
+    assert content(chunks(reader(client, topic), end)) == whole
+    halves = [content(chunks(reader(client, topic), one, start)) for start, one in PIECES]
+    assert b"".join(halves) == whole
+
+
+PIECES = ((0, 250), (250, 760), (760, 1300), (1300, 2005))
+"""Ranges that begin within transactions, committed ones and aborted ones."""
+
+
+def test_a_partition_whose_leader_changes_is_read_from_the_next_one(
+    three_brokers: Cluster, client: ReadClient, topic: str
+) -> None:
+    make(three_brokers, topic, 1, 2)
+    fill(three_brokers, topic, numbered(3000))
+    one = reader(client, topic)
+
+    def move() -> None:
+        partition = TopicPartition(topic, 0)
+        reassign(three_brokers, {partition: (2, 1)})
+        elect_preferred(three_brokers, partition)
+        three_brokers.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 to lead")
+
+    found = content(chunks(one, 3000, between=move))
+    assert found == committed_bytes(three_brokers, topic)
+    assert one.leader == 2
+
+
+def test_a_topic_that_is_created_again_while_it_is_read_is_not_read_on(
+    three_brokers: Cluster, client: ReadClient, topic: str
+) -> None:
+    make(three_brokers, topic)
+    fill(three_brokers, topic, numbered(3000))
+
+    def recreate() -> None:
+        operator = admin(three_brokers)
+        operator.delete_topics([topic], operation_timeout=SECONDS)[topic].result(SECONDS)
+        three_brokers.wait_until(
+            lambda: topic not in {one.partition.topic for one in three_brokers.partitions()},
+            f"{topic} to be gone",
+        )
+        make(three_brokers, topic)
+        fill(three_brokers, topic, numbered(3000))
+
+    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted or created again"):
+        content(chunks(reader(client, topic), 3000, between=recreate))
+
+
+def test_records_that_are_deleted_before_they_are_read_are_told(
+    three_brokers: Cluster, client: ReadClient, topic: str
+) -> None:
+    make(three_brokers, topic)
+    fill(three_brokers, topic, numbered(3000))
+
+    def shorten() -> None:
+        cut, operator = Numbered(topic, 0, 2900), admin(three_brokers)
+        operator.delete_records([cut])[cut].result(SECONDS)
+
+    with pytest.raises(LogBeginsLater, match=r"begins at offset 2,900 by now"):
+        content(chunks(reader(client, topic), 3000, between=shorten))
+
+
+def admin(cluster: Cluster) -> AdminClient:
+    return AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+
+
+@pytest.mark.slow
+def test_a_log_that_an_unclean_election_cut_back_is_not_read_on(
+    fresh_cluster: FreshCluster, topic: str
+) -> None:
+    """b2 stops early, b1 goes on alone; then b2 leads, and other records take the offsets."""
+    cluster = fresh_cluster()
+    make(cluster, topic, 1, 2, min_insync_replicas="1")
+    partition = TopicPartition(topic, 0)
+    fill(cluster, topic, numbered(500))
+    cluster.broker(2).kill()
+    cluster.wait_partition(topic, 0, lambda state: state.isr == (1,), "b2 to leave the ISR")
+    fill(cluster, topic, numbered(2500, start=500))
+    with reading(cluster) as client:
+
+        def cut() -> None:
+            cluster.broker(1).kill()
+            cluster.wait_partition(topic, 0, lambda state: state.leader is None, "no leader")
+            cluster.broker(2).start()
+            cluster.wait_unfenced(2)
+            elect_unclean(cluster, partition)
+            cluster.wait_partition(topic, 0, lambda state: state.leader == 2, "b2 to lead")
+            fill(cluster, topic, numbered(4000, start=9000))
+
+        with pytest.raises(LogTruncated, match=r"was cut back to offset 500 of leader epoch"):
+            content(chunks(reader(client, topic), 3000, between=cut))

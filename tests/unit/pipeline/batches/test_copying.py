@@ -1,0 +1,129 @@
+"""A task writes the records of its range and no others, in parts, or leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kafka.protocol.consumer import FetchRequest
+
+from services.errors import LogTruncated, TimedOut
+from services.kafka.read_client import ReadClient
+from services.pipeline.batches import reader as reader_module
+from services.pipeline.batches.answer import FetchAnswer
+from services.pipeline.batches.copying import (
+    OFFSETS_A_TASK,
+    SIP_BYTES,
+    CopyRange,
+    copy_range,
+    divided,
+)
+from services.pipeline.part_writer import PartTarget
+from services.topic_backup.folder import LocalFolder
+from services.topic_backup.part import Part
+from services.topic_backup.record import encode
+from tests.fake_cluster import FakeCluster
+from tests.fake_metadata import TOPIC_ID
+from tests.unit.pipeline.batches.test_reader import ORDERS, TENS, FakeLog, led_by
+from tests.unit.topic_backup.shapes import run
+
+RUN = "r1"
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(1) as made:
+        made.story.states[ORDERS] = led_by(1)
+        yield made
+
+
+@pytest.fixture
+def log(cluster: FakeCluster) -> FakeLog:
+    made = FakeLog(*TENS)
+    cluster.brokers[1].serve(FetchRequest, made.answer)
+    return made
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[ReadClient]:
+    made = cluster.client()
+    yield made
+    made.close()
+
+
+def wanted(start: int, end: int) -> CopyRange:
+    return CopyRange(ORDERS, TOPIC_ID, 1, start, end)
+
+
+def copied(
+    client: ReadClient, folder: Path, one: CopyRange, limit: int = 2**30, rate: float | None = None
+) -> list[Part]:
+    target = PartTarget(LocalFolder(folder), RUN, limit, rate)
+    return list(copy_range(client, one, target, attempt=4))
+
+
+def test_the_records_of_a_range_become_a_part(
+    client: ReadClient, log: FakeLog, tmp_path: Path
+) -> None:
+    (part,) = copied(client, tmp_path, wanted(7, 33))
+    assert (part.partition, part.first_offset, part.last_offset, part.count) == (3, 7, 32, 26)
+    content = (tmp_path / part.records).read_bytes()
+    assert content[1:] == b"".join(map(encode, run(7, 33)))
+
+
+def test_a_part_that_is_full_is_followed_by_another(
+    client: ReadClient, log: FakeLog, tmp_path: Path
+) -> None:
+    parts = copied(client, tmp_path, wanted(0, 50), limit=400)
+    assert [one.first_offset for one in parts] == [0, 10, 20, 30, 40]
+    whole = b"".join((tmp_path / one.records).read_bytes()[1:] for one in parts)
+    assert whole == b"".join(map(encode, run(0, 50)))
+
+
+def test_of_a_task_that_fails_nothing_is_left(
+    client: ReadClient, log: FakeLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "PATIENCE_SECONDS", 0.2)
+    log.stable = 50
+    with pytest.raises(TimedOut, match="is stable as far as 50"):
+        copied(client, tmp_path, wanted(0, 60))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_log_that_was_cut_back_fails_the_task(
+    client: ReadClient, log: FakeLog, tmp_path: Path
+) -> None:
+    epoch_end = FetchAnswer(0, 0, 9, 0, (), (4, 8), b"")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FetchAnswer, "decode", lambda *_, **__: epoch_end)
+        with pytest.raises(LogTruncated, match="cut back to offset 8"):
+            copied(client, tmp_path, wanted(0, 50))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_beside_live_traffic_little_is_asked_for_at_a_time(
+    client: ReadClient, log: FakeLog, tmp_path: Path
+) -> None:
+    copied(client, tmp_path, wanted(0, 50), rate=1e9)
+    assert {size for _, _, size in log.asked} == {SIP_BYTES}
+
+
+@pytest.mark.parametrize(
+    ("lengths", "cores", "tasks"),
+    [((2,), 2, 2), ((9,), 2, 2), ((3, 1), 4, 4), ((1, 1, 1), 2, 3), ((1,), 4, 1)],
+)
+def test_long_ranges_are_divided_between_the_cores(
+    lengths: tuple[int, ...], cores: int, tasks: int
+) -> None:
+    ranges = [wanted(5, 5 + length * OFFSETS_A_TASK) for length in lengths]
+    pieces = divided(ranges, cores)
+    assert len(pieces) == tasks
+    covered = sorted(offset for one in pieces for offset in (one.start, one.end))
+    assert {5, *(one.end for one in ranges)} <= set(covered)
+    assert sum(one.offsets for one in pieces) == sum(one.offsets for one in ranges)
+
+
+def test_short_ranges_stay_whole() -> None:
+    ranges = [wanted(0, 10), wanted(0, 10)]
+    assert divided(ranges, 8) == ranges

@@ -1,0 +1,354 @@
+"""A partition's batches are read once each and in order, whatever becomes of its leader and log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest
+from kafka.protocol.consumer import ListOffsetsResponse as Offsets
+
+from services.errors import (
+    LogBeginsLater,
+    LogTruncated,
+    MalformedMessage,
+    NotAuthorized,
+    TimedOut,
+    TopicRecreated,
+    UnsupportedByCluster,
+)
+from services.kafka.read_client import ReadClient
+from services.model import PartitionState, TopicPartition
+from services.pipeline.batches import reader as reader_module
+from services.pipeline.batches.converting import chunks_of
+from services.pipeline.batches.reader import READ_COMMITTED, BatchReader
+from tests.fake_broker import HangUp
+from tests.fake_cluster import FakeCluster
+from tests.fake_metadata import TOPIC_ID
+from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
+from tests.unit.topic_backup.shapes import run
+
+ORDERS = TopicPartition("orders", 3)
+OUT_OF_RANGE, NOT_LEADER, NOT_ALLOWED, STORAGE_ERROR, UNKNOWN_TOPIC_ID = 1, 6, 29, 56, 100
+FENCED_EPOCH = 74
+Topic = FetchResponse.FetchableTopicResponse
+Partition = Topic.PartitionData
+Asked = tuple[int, int, int]
+"""Offset, last fetched epoch, and bytes that a Fetch asks for."""
+
+
+class FakeLog:
+    """The batches of a partition as brokers hand them out; requests are noted."""
+
+    def __init__(self, *batches: bytes) -> None:
+        self.batches = list(batches)
+        self.asked: list[Asked] = []
+        self.first: list[dict[str, Any]] = []
+        """Answered in place of batches to the next requests, in order."""
+        self.stable = 2**40
+        self.aborted: list[tuple[int, int]] = []
+
+    def answer(self, request: Any) -> Any:
+        (topic,) = request.topics
+        (wanted,) = topic.partitions
+        self.asked.append(
+            (wanted.fetch_offset, wanted.last_fetched_epoch, wanted.partition_max_bytes)
+        )
+        fields = self.first.pop(0) if self.first else self._batches(wanted)
+        throttle = fields.pop("throttle_time_ms", 0)
+        partition = Partition(partition_index=3, high_watermark=9, **fields)
+        told = Topic(topic=topic.topic, topic_id=topic.topic_id, partitions=[partition])
+        return FetchResponse(throttle_time_ms=throttle, responses=[told])
+
+    def _batches(self, wanted: Any) -> dict[str, Any]:
+        """As a broker: from the batch that has the offset, cut off where the size ends."""
+        held = [one for one in self.batches if _last(one) >= wanted.fetch_offset]
+        made = Partition.AbortedTransaction
+        return {
+            "last_stable_offset": self.stable,
+            "records": b"".join(held)[: wanted.partition_max_bytes],
+            "aborted_transactions": [
+                made(producer_id=producer, first_offset=first) for first, producer in self.aborted
+            ],
+        }
+
+
+def _last(data: bytes) -> int:
+    return int.from_bytes(data[:8]) + int.from_bytes(data[23:27])
+
+
+TENS = tuple(batch(run(first, first + 10), epoch=5) for first in range(0, 50, 10))
+TEN = len(TENS[1])
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(2) as made:
+        made.story.states[ORDERS] = led_by(1)
+        yield made
+
+
+@pytest.fixture
+def log(cluster: FakeCluster) -> FakeLog:
+    """What both brokers have of the partition."""
+    made = FakeLog(*TENS)
+    for broker in cluster.brokers.values():
+        broker.serve(FetchRequest, made.answer)
+    return made
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[ReadClient]:
+    made = cluster.client()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def read(client: ReadClient) -> Callable[..., list[int]]:
+    def offsets(start: int, end: int, chunk_bytes: int = TEN, topic_id: UUID = TOPIC_ID) -> Any:
+        """The offsets that come of reading ``[start, end)``."""
+        reader = BatchReader(client, ORDERS, topic_id, 1, 4, chunk_bytes)
+        return [
+            int(offset)
+            for fetched in reader.fetches(start, end)
+            for chunk in chunks_of(fetched, start, end)
+            for offset in chunk.offsets
+        ]
+
+    return offsets
+
+
+def led_by(leader: int | None, topic_id: UUID = TOPIC_ID) -> PartitionState:
+    return PartitionState(ORDERS, topic_id, leader, 5, (1, 2), (1, 2), (), (), ())
+
+
+Read = Callable[..., list[int]]
+
+
+def test_each_request_begins_behind_the_last_whole_batch_and_names_its_epoch(
+    log: FakeLog, read: Read
+) -> None:
+    assert read(0, 50, chunk_bytes=2 * TEN + 5) == list(range(50))
+    assert [(at, epoch) for at, epoch, _ in log.asked] == [(0, -1), (20, 5), (40, 5)]
+
+
+def test_a_range_begins_and_ends_within_batches(log: FakeLog, read: Read) -> None:
+    assert read(13, 27) == list(range(13, 27))
+    assert [at for at, _, _ in log.asked] == [13, 20]
+
+
+def test_a_topic_is_asked_for_by_its_id(cluster: FakeCluster, log: FakeLog, read: Read) -> None:
+    read(0, 10)
+    (request,) = [one for one in cluster.brokers[1].received if one.api_key == 1]
+    assert (request.version, request.message.topics[0].topic_id) == (13, TOPIC_ID)
+    assert request.message.isolation_level == READ_COMMITTED
+
+
+@pytest.mark.parametrize(("newest", "epoch"), [(12, 5), (11, -1)])
+def test_older_brokers_are_asked_by_name(
+    cluster: FakeCluster, log: FakeLog, read: Read, newest: int, epoch: int
+) -> None:
+    cluster.brokers[1].serve(FetchRequest, log.answer, (4, newest))
+    assert read(0, 30) == list(range(30))
+    requests = [one for one in cluster.brokers[1].received if one.api_key == 1]
+    assert {one.version for one in requests} == {newest}
+    assert {one.message.topics[0].topic for one in requests} == {"orders"}
+    assert [one for _, one, _ in log.asked] == [-1, epoch, epoch]
+
+
+def test_without_a_topic_id_a_topic_is_asked_for_by_name(
+    cluster: FakeCluster, log: FakeLog, read: Read
+) -> None:
+    assert read(0, 10, topic_id=UUID(int=0)) == list(range(10))
+    (request,) = [one for one in cluster.brokers[1].received if one.api_key == 1]
+    assert request.version == 12
+
+
+def test_brokers_before_kafka_2_3_are_named(cluster: FakeCluster, log: FakeLog, read: Read) -> None:
+    cluster.brokers[1].serve(FetchRequest, log.answer, (4, 10))
+    with pytest.raises(UnsupportedByCluster, match=r"b1 offers Fetch up to version 10.*Kafka 2\.3"):
+        read(0, 10)
+
+
+def test_a_batch_larger_than_a_fetch_is_asked_for_with_its_size(log: FakeLog, read: Read) -> None:
+    assert read(0, 20, chunk_bytes=TEN // 4) == list(range(20))
+    assert max(size for _, _, size in log.asked) >= TEN
+
+
+def test_records_of_aborted_transactions_are_not_delivered(log: FakeLog, read: Read) -> None:
+    owner = (7, 0, 0)
+    log.batches = [
+        batch(run(0, 5), flags=TRANSACTIONAL, producer=owner),
+        batch([control_record(5, 0)], flags=TRANSACTIONAL | CONTROL, producer=owner),
+        batch(run(6, 8), flags=TRANSACTIONAL, producer=owner),
+    ]
+    log.aborted = [(0, 7)]
+    assert read(0, 8, chunk_bytes=2**20) == [6, 7]
+
+
+def test_another_leader_is_asked_from_where_the_first_one_ended(
+    cluster: FakeCluster, log: FakeLog, read: Read
+) -> None:
+    def moved(request: Any) -> Any:
+        if request.topics[0].partitions[0].fetch_offset >= 20:
+            cluster.story.states[ORDERS] = led_by(2)
+            log.first.append({"error_code": NOT_LEADER})
+        return log.answer(request)
+
+    cluster.brokers[1].serve(FetchRequest, moved)
+    assert read(0, 50) == list(range(50))
+    asked = [one.message for one in cluster.brokers[2].received if one.api_key == 1]
+    assert [one.topics[0].partitions[0].fetch_offset for one in asked] == [20, 30, 40]
+
+
+def test_a_broker_that_does_not_lead_any_more_can_tell_it_by_the_epoch(
+    cluster: FakeCluster, log: FakeLog, read: Read
+) -> None:
+    log.first = [{"error_code": FENCED_EPOCH}]
+    assert read(0, 20) == list(range(20))
+    requests = [one.message for one in cluster.brokers[1].received if one.api_key == 1]
+    asked = [one.topics[0].partitions[0].current_leader_epoch for one in requests]
+    assert asked == [4, 5, 5]
+
+
+def test_a_connection_that_breaks_is_opened_again(
+    cluster: FakeCluster, log: FakeLog, read: Read
+) -> None:
+    broken = [HangUp()]
+
+    def once(request: Any) -> Any:
+        if broken:
+            raise broken.pop()
+        return log.answer(request)
+
+    cluster.brokers[1].serve(FetchRequest, once)
+    assert read(0, 50) == list(range(50))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error_code": STORAGE_ERROR},
+        {"error_code": NOT_LEADER},
+        {"last_stable_offset": 0, "records": b""},
+    ],
+    ids=["storage", "leader", "stable end"],
+)
+def test_what_passes_is_waited_for(log: FakeLog, read: Read, answer: dict[str, Any]) -> None:
+    log.first = [dict(answer), dict(answer)]
+    assert read(0, 50) == list(range(50))
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"last_stable_offset": 3}, "is stable as far as 3, and was further"),
+        ({"error_code": STORAGE_ERROR}, r"cannot be read now \(KAFKA_STORAGE_ERROR\)"),
+        (None, r"cannot be read now \(it was left out of the answer\)"),
+    ],
+    ids=["stable end", "storage", "left out"],
+)
+def test_what_does_not_pass_is_told_in_time(
+    cluster: FakeCluster,
+    log: FakeLog,
+    read: Read,
+    monkeypatch: pytest.MonkeyPatch,
+    answer: dict[str, Any] | None,
+    reason: str,
+) -> None:
+    def always(request: Any) -> Any:
+        if answer is None:
+            return FetchResponse(responses=[])
+        log.first = [dict(answer)]
+        return log.answer(request)
+
+    monkeypatch.setattr(reader_module, "PATIENCE_SECONDS", 0.3)
+    cluster.brokers[1].serve(FetchRequest, always)
+    with pytest.raises(TimedOut, match=reason):
+        read(3, 50)
+
+
+def test_a_throttled_reader_is_silent_for_as_long_as_it_is_told(
+    cluster: FakeCluster, log: FakeLog, read: Read
+) -> None:
+    def throttled(request: Any) -> Any:
+        answer = log.answer(request)
+        answer.throttle_time_ms = 300
+        return answer
+
+    cluster.brokers[1].serve(FetchRequest, throttled)
+    assert read(0, 30) == list(range(30))
+    at = [one.at for one in cluster.brokers[1].received if one.api_key == 1]
+    assert len(at) == 3
+    assert min(after - before for before, after in pairwise(at)) >= 0.29
+
+
+@pytest.mark.parametrize(
+    ("log_start", "error"), [(20, LogBeginsLater), (0, LogTruncated)], ids=["later", "shorter"]
+)
+def test_an_offset_out_of_range_is_told_by_where_the_log_begins(
+    cluster: FakeCluster, log: FakeLog, read: Read, log_start: int, error: type[Exception]
+) -> None:
+    cluster.brokers[1].serve(ListOffsetsRequest, lambda _: starts_at(log_start))
+    log.first = [{"error_code": OUT_OF_RANGE}]
+    with pytest.raises(error, match=r"orders-3 on b1 .*offset 13"):
+        read(13, 50)
+
+
+def starts_at(offset: int) -> Any:
+    topic_class = Offsets.ListOffsetsTopicResponse
+    partition = topic_class.ListOffsetsPartitionResponse(
+        partition_index=3, error_code=0, offset=offset, timestamp=-1, leader_epoch=5
+    )
+    return Offsets(topics=[topic_class(name="orders", partitions=[partition])])
+
+
+def test_a_log_that_was_cut_back_while_it_was_read_is_not_read_on(
+    cluster: FakeCluster, log: FakeLog, read: Read
+) -> None:
+    def cut(request: Any) -> Any:
+        if request.topics[0].partitions[0].last_fetched_epoch == 5:
+            end = Partition.EpochEndOffset(epoch=4, end_offset=8)
+            log.first.append({"diverging_epoch": end})
+        return log.answer(request)
+
+    cluster.brokers[1].serve(FetchRequest, cut)
+    with pytest.raises(LogTruncated, match=r"cut back to offset 8 of leader epoch 4 .*offset 10"):
+        read(0, 50)
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["deleted", "created again"])
+def test_a_topic_that_is_not_the_one_any_more_is_not_read(
+    cluster: FakeCluster, log: FakeLog, read: Read, gone: bool
+) -> None:
+    def recreated(request: Any) -> Any:
+        log.first.append({"error_code": UNKNOWN_TOPIC_ID})
+        del cluster.story.states[ORDERS]
+        if not gone:
+            cluster.story.states[ORDERS] = replace(led_by(1), topic_id=UUID(int=5))
+        return log.answer(request)
+
+    cluster.brokers[1].serve(FetchRequest, recreated)
+    with pytest.raises(TopicRecreated, match="topic orders was deleted or created again"):
+        read(0, 50)
+
+
+def test_what_is_not_allowed_names_the_right(log: FakeLog, read: Read) -> None:
+    log.first = [{"error_code": NOT_ALLOWED}]
+    with pytest.raises(NotAuthorized, match="grant READ on topic orders"):
+        read(0, 50)
+
+
+def test_bytes_that_are_no_batches_are_an_error(log: FakeLog, read: Read) -> None:
+    log.batches = [TENS[0][:16] + b"\x01" + TENS[0][17:]]
+    with pytest.raises(MalformedMessage, match="message format 1, only 2"):
+        read(0, 10)
+
+
+def test_a_log_whose_rest_was_compacted_away_is_at_its_end(log: FakeLog, read: Read) -> None:
+    assert read(0, 55) == list(range(50))

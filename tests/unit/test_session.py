@@ -1,0 +1,21 @@
+"""What a session may send: reads, unless it was begun with power."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from services.connection.endpoint import Endpoint
+from services.connection.settings import ConnectionSettings
+from services.kafka.wire import api_keys
+from services.kafka.wire.native_rpc import native_key
+from services.session import ReadAccess
+
+
+@pytest.mark.parametrize("native_rpc", ["auto", "off"])
+def test_a_session_that_reads_makes_no_sender_that_changes_anything(native_rpc: str) -> None:
+    settings = ConnectionSettings((Endpoint("127.0.0.1", 1),))
+    with closing(ReadAccess(settings, native_rpc).client()) as client:
+        reads = api_keys.READ | {native_key(native_rpc), api_keys.API_VERSIONS}
+        assert client.sender.allowed <= reads
