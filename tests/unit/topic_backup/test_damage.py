@@ -96,8 +96,8 @@ def read_by_diff(topic: Path) -> bool:
 def read_by_diff_with_a_copy(topic: Path) -> bool:
     """Both sides have the same bytes, damaged alike."""
     try:
-        sides = [open_backup("backup:x/orders/0", LocalFolder(topic), 0) for _ in range(2)]
-        found = list(runs(Comparison(*sides), 0, COUNT, Reading()))
+        left, right = (open_backup("backup:x/orders/0", LocalFolder(topic), 0) for _ in range(2))
+        found = list(runs(Comparison(left, right), 0, COUNT, Reading()))
     except BreakglassError:
         return False
     if any(isinstance(item, Pair) and item.kind is Kind.UNREAD for item in found):
