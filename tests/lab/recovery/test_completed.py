@@ -145,9 +145,16 @@ class TestTheJournalFillsInTheMiddle:
         assert (first.result, first.order_restored) == (Result.ELECTED, True)
         for outcome in second:
             assert (outcome.result, outcome.order_restored) == (Result.REORDERED, False)
-            state = lab.state(outcome.partition)
-            assert (state.leader, state.assignment) == (None, outcome.target.order)
             assert "its assignment order was changed and no election was held" in outcome.reason
+            # The controller has the order at once, brokers a moment later.
+            lab.cluster.wait_partition(
+                outcome.partition.topic,
+                outcome.partition.partition,
+                lambda state, order=outcome.target.order: (  # type: ignore[misc]
+                    (state.leader, state.assignment) == (None, order)
+                ),
+                "the order that was written, and no leader",
+            )
         assert (last.result, last.order_restored) == (Result.NOT_ATTEMPTED, None)
         assert lab.state(last.partition).assignment == last.target.assignment
         told = on(lab.cluster, "recover", "resume", "--journal", path, "--write")
