@@ -113,13 +113,14 @@ def run(
     if new_generation is NewGeneration.REPLACE:
         require_replaceable(settings.store, settings.form)
     with StopSignal() as stop, connection.reading() as client:
-        properties = java_properties(connection.access().settings)
+        access = connection.access()
+        properties = java_properties(access.settings)
         telling = lasting(as_json=as_json, job=("backup", to))
         with telling as (tell, heard), Spark(master) as spark:
             if continuous:
                 stop.armed()
                 followed = follow(
-                    lambda meter: Run(client, spark, properties, settings, meter),
+                    lambda meter: Run(client, spark, properties, settings, meter, access=access),
                     wanted,
                     tell,
                     lambda: stop.requested,
@@ -128,7 +129,8 @@ def run(
                     lag=Lag(heard),
                 )
             else:
-                report = back_up(Run(client, spark, properties, settings, Meter(tell)), wanted)
+                run = Run(client, spark, properties, settings, Meter(tell), access=access)
+                report = back_up(run, wanted)
     if continuous:
         _end(followed, as_json=as_json)
     if as_json:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
 
 from services.errors import UsageError
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition, known
+from services.pipeline.batches.copying import CopyRange, divided
+from services.pipeline.batches.tasks import run_tasks
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.continuing import Stretch
 from services.pipeline.exact import copy_exactly
@@ -22,6 +26,9 @@ from services.topic_backup.assembling import Assembler
 from services.topic_backup.part import Part, part_index_of, run_place_of
 from services.topic_backup.segment_index import ENTRY
 from services.topic_backup.summary import Gap, GapReason
+
+if TYPE_CHECKING:
+    from services.session import ReadAccess
 
 WIDEST_MS = (2**63 - 1) // 1000
 """Spark holds microseconds in 64 bits."""
@@ -39,6 +46,7 @@ class RangeCopy:
 
     run: Run
     topic: str
+    topic_id: UUID
     assembler: Assembler
     exact: set[TopicPartition] = field(default_factory=set, init=False)
     """Partitions of which something was read without Spark."""
@@ -82,6 +90,8 @@ class RangeCopy:
 
     def _by_spark(self, stretches: Mapping[int, Stretch]) -> list[Part]:
         """Copy by Spark; a partition with a timestamp that it cannot hold is copied without."""
+        if self.run.access is not None:
+            return self._by_batches(self.run.access, stretches)
         ranges = {number: (one.start, one.end) for number, one in stretches.items()}
         try:
             return self._job(ranges)
@@ -110,6 +120,25 @@ class RangeCopy:
             seconds = WATCH_SECONDS if target.folder.original else WATCH_STORE_SECONDS
             with repeating(lambda: self._watch(target, ranges), seconds):
                 answers = reader.run(ranges, partial(write_parts, target=target), PART)
+        return sorted(map(Part.from_json, answers), key=_place)
+
+    def _by_batches(self, access: ReadAccess, stretches: Mapping[int, Stretch]) -> list[Part]:
+        """Copy by tasks that read batches from the leaders."""
+        session = self.run.session()
+        cores = max(1, session.sparkContext.defaultParallelism // (self.run.side_by_side or 1))
+        whole = [
+            CopyRange(one.source.partition, self.topic_id, one.source.leader, one.start, one.end)
+            for one in stretches.values()
+        ]
+        tasks = divided(whole, cores)
+        target = self.target(max(1, min(cores, len(tasks))))
+        ranges = {number: (one.start, one.end) for number, one in stretches.items()}
+        seconds = WATCH_SECONDS if target.folder.original else WATCH_STORE_SECONDS
+        with (
+            jvm_errors(f"reading topic {self.topic}"),
+            repeating(lambda: self._watch(target, ranges), seconds),
+        ):
+            answers = run_tasks(session, tasks, access, target, f"reading topic {self.topic}")
         return sorted(map(Part.from_json, answers), key=_place)
 
     def _watch(self, target: PartTarget, ranges: Ranges) -> None:

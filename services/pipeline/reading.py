@@ -222,7 +222,7 @@ def job_error(text: str, doing: str) -> PipelineError | StorageError:
         named = _WIDE_AT.search(text)
         partition = int(named[1]) if named else None
         return TimestampTooWide(f"{doing}: a timestamp is out of Spark's range", partition)
-    if any(sign in text for sign in ("KAFKA_DATA_LOSS", "OffsetOutOfRange", "data was lost")):
+    if any(sign in text for sign in ("KAFKA_DATA_LOSS", "OffsetOutOfRange", "data was lost", "LogBeginsLater")):
         return DataLost(f"{doing}: the log begins later by now")
     if found := _STORAGE_ERROR.search(text):
         return StorageError(f"{doing}: {found[1][:_KEPT_OF_OURS]}")

@@ -17,6 +17,8 @@ from services.topic_backup.store.form import Form
 from services.topic_backup.store.store import Store
 
 if TYPE_CHECKING:
+    from services.session import ReadAccess
+
     from pyspark.sql import SparkSession
 
 OFFSETS_A_JOB = 2_000_000
@@ -89,6 +91,8 @@ class Run:
     side_by_side: int | None = None
     """Among so many runs its jobs share the cores; each has a session, and settings, of its own.
     None: nothing runs beside it."""
+    access: ReadAccess | None = None
+    """How tasks reach the brokers by themselves; None: through the JVM's clients."""
 
     def session(self) -> SparkSession:
         """Spark's session; starting it is no part of the copying."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from services.connection.sources import ConnectionOptions, connection_settings
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup import back_up
@@ -13,6 +14,7 @@ from services.pipeline.report import BackupReport, Progress, TopicReport
 from services.pipeline.running import BackupSettings, Meter, Run, Tell
 from services.pipeline.session import Spark
 from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.session import ReadAccess
 from services.topic_backup.address import partition_of
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.layout import listing, records_name
@@ -47,7 +49,9 @@ class BackUp:
     def __call__(self, *topics: str, tell: Tell = unheard, **settings: Any) -> BackupReport:
         connection = {"bootstrap.servers": self.bootstrap}
         how = BackupSettings(self.store, **settings)
-        run = Run(self.client, self.spark, connection, how, Meter(tell))
+        options = ConnectionOptions(bootstrap_server=self.bootstrap)
+        access = ReadAccess(connection_settings(options, {}))
+        run = Run(self.client, self.spark, connection, how, Meter(tell), access=access)
         return back_up(run, Wanted(topics))
 
     def topic(self, topic: str, tell: Tell = unheard, **settings: Any) -> TopicReport:
