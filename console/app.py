@@ -394,9 +394,11 @@ class BreakglassApp(App[None]):
         yield from legend_commands(self)
 
     def _tell_screens(self) -> None:
-        for screen in self.screen_stack:
+        screens = self.screen_stack
+        for screen in screens:
             screen.post_message(Seen())
-        self.refresh_bindings()
+        if screens:  # What was read comes as the console leaves, too.
+            self.refresh_bindings()
 
     def _current(self, place: str) -> Any:
         """The screen that is shown, which is of the class at *place*."""

@@ -78,11 +78,17 @@ def print_restored(done: Sequence[TopicRestored]) -> None:
 
 
 def _row(one: TopicRestored) -> tuple[object, ...]:
-    verdict = {True: "identical", False: "differs", None: "not compared"}[one.verified]
-    if one.gaps and one.verified is not False:
-        verdict = "with gaps"
     figures = f"{one.records:,}", f"{one.bytes:,}", f"{len(one.groups_set):,}"
-    return (one.target, *figures, "failed" if one.error else verdict)
+    return (one.target, *figures, "failed" if one.error else _verdict(one))
+
+
+def _verdict(one: TopicRestored) -> str:
+    """No topic is identical to what its backup should hold where the backup was damaged."""
+    compared = {True: "identical", False: "differs", None: "not compared"}[one.verified]
+    if one.verified is False or not (one.gaps or one.salvaged):
+        return compared
+    what = "with gaps" if one.gaps else "salvaged"
+    return what if one.verified else f"{what}, {compared}"
 
 
 COLUMNS = (

@@ -56,7 +56,7 @@ class BackupSource:
         asked = self.extent.within(start, end)
         needed = self.stretches[self.first_needed(start) :]
         stretches = tuple(takewhile(lambda one: one.prefix not in self.gone, needed))
-        return BackupTape(self.folder, stretches, asked, reading, self.epochs)
+        return BackupTape(self.folder, stretches, asked, reading, self.epochs, self._is_sound)
 
     def pieces(self, stretch: Stretch, start: int) -> Iterator[Found | LeftOut]:
         """The records of one segment from offset *start* on, and what of it cannot be read.
@@ -83,6 +83,13 @@ class BackupSource:
         pieces = pieces_of(self.folder, segment)
         reasons = (piece.reason for piece in pieces if isinstance(piece, LeftOut) and piece.damage)
         return next((reason for reason in reasons if reason.endswith(IN_DOUBT)), "")
+
+    def _is_sound(self, stretch: Stretch) -> bool:
+        """Whether a segment is what was committed, as far as a manifest tells."""
+        segment = self.segments[stretch.start_offset]
+        if segment.summary is None or segment.missing:
+            return not segment.missing
+        return not altered(self.folder, summary_at(segment.summary, segment.extent))
 
     def first_needed(self, start: int) -> int:
         """The segment that *start* lies in, or behind."""

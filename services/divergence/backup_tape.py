@@ -5,7 +5,7 @@ A record takes the same bytes in whatever segment it lies, so segments need not 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from services.divergence.source import Extent, Reading
@@ -59,28 +59,30 @@ class BackupTape:
     reading: Reading
     epochs: tuple[EpochStart, ...] = ()
     """Leader epochs are not in the bytes: what the manifest knows of them."""
+    sound: Callable[[Stretch], bool] = lambda _: True
+    """Whether a segment is what was committed: equal damage on both sides proves nothing."""
     form: Form = Form.RECORDS
 
     def pieces(self) -> Iterator[RecordsPiece]:
-        """About a megabyte each. Ends where a segment has no index, or cannot be read."""
+        """About a megabyte each. Ends where a segment has no index, or is damaged."""
         try:
             for stretch in self.stretches:
-                if stretch.start_offset >= self.asked.end:
+                if stretch.start_offset >= self.asked.end or not self.sound(stretch):
                     return
                 index = open_index(self.folder, stretch.prefix)
                 if index is None:
                     return
                 with index:
+                    if self._is_cut(stretch, index):
+                        return
                     yield from self._segment(stretch, index)
         except UNREADABLE:
             return
 
     def _segment(self, stretch: Stretch, index: SegmentIndex) -> Iterator[RecordsPiece]:
         name = records_name(stretch.prefix)
-        size = self.folder.size(name) or 0
-        size = size if stretch.end is None else min(size, stretch.end)
         first, last = index.first_from(self.asked.start), index.first_from(self.asked.end)
-        last = min(last, index.count_within(size))
+        last = min(last, index.count_within(self._size(stretch)))
         with self.folder.open(name) as file:
             while first < last:
                 self.reading.go_on()
@@ -90,7 +92,27 @@ class BackupTape:
                 length = index[following - 1].end - position
                 file.seek(position)
                 data = file.read(length)
-                if len(data) < length:
+                if len(data) < length or not _is_named(data, index, first, following - 1):
                     return
                 yield RecordsPiece(data, position, index)
                 first = following
+
+    def _is_cut(self, stretch: Stretch, index: SegmentIndex) -> bool:
+        """Whether the index names records beyond the end of the file."""
+        size = self.folder.size(records_name(stretch.prefix)) or 0
+        return index.last is not None and index.last.end > size
+
+    def _size(self, stretch: Stretch) -> int:
+        """Bytes of the records file that are there and part of the backup."""
+        size = self.folder.size(records_name(stretch.prefix)) or 0
+        return size if stretch.end is None else min(size, stretch.end)
+
+
+def _is_named(data: bytes, index: SegmentIndex, first: int, last: int) -> bool:
+    """Whether the first and the last record of *data* have the offsets that the index names.
+
+    Without a manifest nothing else tells of a file that was replaced.
+    """
+    start = index[first].position
+    places = ((index[number].position - start, index[number].offset) for number in (first, last))
+    return all(int.from_bytes(data[at : at + 8], signed=True) == offset for at, offset in places)

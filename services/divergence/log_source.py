@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from services.topic_backup.batches import Batch, decode_batch
 from services.topic_backup.folder import storage_errors
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
+_INDEX = re.compile(r"([0-9]{20})\.index", re.ASCII)
 CHUNK_BYTES, FIRST_CHUNK_BYTES = 1024 * 1024, 64 * 1024
 """Of whole batches that are read at once, to be compared as bytes."""
 MAX_BATCH_BYTES = 128 * 1024 * 1024
@@ -129,14 +130,25 @@ def open_log(name: str, path: Path) -> LogSource:
     if not path.is_dir():
         raise UsageError(f"{path} is no folder: name a broker's log dir and TOPIC-PARTITION in it.")
     with storage_errors(str(path)):
-        names = sorted(one.name for one in path.iterdir())
+        names = {one.name for one in path.iterdir()}
+    there = sorted(names | _gone(names))
     segments = tuple(
-        LogSegment(path / one, int(match[1])) for one in names if (match := _SEGMENT.fullmatch(one))
+        LogSegment(path / one, int(match[1])) for one in there if (match := _SEGMENT.fullmatch(one))
     )
     if not segments:
         raise UsageError(f"{path} holds no log segments: name a broker's folder of one partition.")
     start = segments[0].base_offset
     return LogSource(name, segments, Extent(start, max(start, _end(segments))))
+
+
+def _gone(names: Collection[str]) -> set[str]:
+    """Segments whose index is there and whose log is not.
+
+    A broker renames the log first when it deletes a segment, and removes such an index when it
+    starts.
+    """
+    logs = {f"{match[1]}.log" for name in names if (match := _INDEX.fullmatch(name))}
+    return {log for log in logs if log not in names and f"{log}.deleted" not in names}
 
 
 def _batches(file: BinaryIO, index: LogIndex, start: int, reading: Reading) -> Iterator[Batches]:
@@ -170,7 +182,10 @@ def _end(segments: tuple[LogSegment, ...]) -> int:
                     end = max(end, header.next_offset)
                     position += header.size
         except READ_ERRORS:
-            end = max(end, last.offset + 1 if last else 0)
+            # What its index names was there.
+            pass
+        if last is not None:
+            end = max(end, last.offset + 1)
         if end > segment.base_offset:
             return end
     return segments[-1].base_offset

@@ -46,3 +46,17 @@ async def test_the_next_refresh_is_of_now() -> None:
         clock.now += SLOW_SECONDS
         await pilot.press("ctrl+r")
         await until(pilot, lambda: known.read_at == clock.now, "the next")
+
+
+async def test_what_is_read_while_the_console_leaves_is_no_error() -> None:
+    """Its screens are gone by then."""
+    incident = incident_of(bomb(0))
+    console = console_on(incident)
+    known = console.context.known
+    async with console.run_test() as pilot:
+        await until(pilot, lambda: known.incident is incident and not known.reading, "the cluster")
+        screens = console._screen_stack
+        shown = screens.copy()
+        screens.clear()
+        console._told(ClusterRead(FIRST, incident))
+        screens.extend(shown)

@@ -103,6 +103,13 @@ def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
     return [_Topic(work, one).restored() for one in plan.topics]
 
 
+def _restored_how(plan: TopicPlan) -> str:
+    """What the journal says of a partition that was put back as the backup has it."""
+    if plan.gaps:
+        return "restored with gaps"
+    return "restored, salvaged" if plan.salvaged else "restored"
+
+
 class _Topic:
     def __init__(self, work: RestoreRun, plan: TopicPlan) -> None:
         self._work = work
@@ -157,8 +164,7 @@ class _Topic:
         if state.proven:
             self._report.verified = state.verified
             self._end(state, maps, tasks)
-        restored = "restored with gaps" if plan.gaps else "restored"
-        result = "differs" if self._report.verified is False else restored
+        result = "differs" if self._report.verified is False else _restored_how(plan)
         done = {
             one: {"result": result, "end": maps[one.partition].end}
             for one in self._items()
@@ -199,6 +205,7 @@ class _Topic:
             state=state.folder,
             settings=dict(state.settings),
             gaps=list(self._plan.gaps),
+            salvaged=self._plan.salvaged,
         )
 
     def _tasks(self, state: RestoreState) -> list[PartitionTask]:

@@ -14,6 +14,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.pipeline.committed_log import CommittedLog
+from services.pipeline.restore.gap_choice import require_manifest
 from services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
@@ -128,6 +129,7 @@ def tail_sources(store: Store) -> list[TailSource]:
 def _whole(one: HeldTopic) -> Held:
     """What a folder holds. Raises Refused where it is not what was committed."""
     held = read_held(one.folder, one.topic)
+    require_manifest(held)
     held = read_sound(held, {part.partition for part in held.partitions})
     if held.lost:
         lost = held.lost[0]
@@ -306,6 +308,7 @@ class _TopicTail:
             resumed=begun is not None,
             tail_of=source.name,
             left_out=dict(left_out),
+            salvaged=source.held.salvaged,
         )
 
 

@@ -101,6 +101,7 @@ def test_m11_a_backup_that_ends_the_cluster_is_refused(
     refused = restore(topic, file, "--write")
     assert refused.code == 3
     assert "line 6 terminates the cluster again" in refused.err
+    assert "add --skip-terminate-cluster to leave it out" in refused.err
     topic.delete()
     done = consented(topic, file, "--skip-terminate-cluster")
     assert done.code == 0, done.err

@@ -311,9 +311,9 @@ def test_r22_a_group_is_moved_and_back(guarded: Guarded, recovered: TopicPartiti
 
 
 @pytest.fixture
-def unknown_election(guarded: Guarded, tmp_path: Path) -> Path:
+def unknown_election(guarded: Guarded) -> Path:
     """The journal of an election that nothing is known of; its partition is offline."""
-    with Journal.open(guarded.lab.truth.cluster_id, tmp_path) as journal:
+    with Journal.open(guarded.lab.truth.cluster_id) as journal:
         partition = TopicPartition(TOPIC, PARTITIONS - 1)
         journal.request(ELECT, {partition: {"designee": 1}})
     return journal.path
@@ -326,6 +326,7 @@ def test_r22_the_journals_of_a_cluster_are_shown_to_who_may_do_nothing_there(
     with guarded.allowed(*acls_of(f"journal {command}")):
         ended = guarded.run("journal", command)
     assert ended.code == 0, ended.err
+    assert unknown_election.stem[:15] in ended.out + ended.err
 
 
 def test_r22_an_unknown_outcome_is_looked_up_by_who_may_describe_its_topic(

@@ -189,6 +189,10 @@ def ended(batches: Iterator[tuple[Outcome, ...]]) -> list[Outcome]:
     return [one for batch in batches for one in batch]
 
 
+def is_as_it_was(now: PartitionState, was: PartitionState) -> bool:
+    return (now.assignment, now.leader) == (was.assignment, None)
+
+
 def assert_as_planned(lab: Damaged, before: Sequence[PartitionState], view: JournalView) -> None:
     """Led by the designee, in the order that they had, and the journal says so."""
     lab.cluster.wait_until(
@@ -267,9 +271,10 @@ def test_killed_between_reorder_and_election_it_can_be_undone(
     with resumed(lab, view) as resume:
         outcomes = ended(resume.undo())
     assert {one.result for one in outcomes} == {Result.UNDONE}
-    for was in before:
-        now = lab.state(was.partition)
-        assert (now.assignment, now.leader) == (was.assignment, None)
+    lab.cluster.wait_until(
+        lambda: all(is_as_it_was(lab.state(was.partition), was) for was in before),
+        "the order that was, and no leader",
+    )
     assert killed.journal.result == "undone"
 
 

@@ -44,10 +44,8 @@ def ready(text: str) -> bool:
 
 def test_the_first_frame_is_timed_from_exec() -> None:
     with echoing() as terminal:
-        began = time.perf_counter()
         came = terminal.wait_until(ready)
-        assert terminal.began < came
-        assert began < came < time.perf_counter()
+        assert terminal.began < came < time.perf_counter()
 
 
 def test_a_key_is_timed_to_the_last_byte_it_paints() -> None:

@@ -13,17 +13,23 @@ import pytest
 from typer.testing import CliRunner
 
 from console.backup import app
+from services.divergence.align import Kind, Pair
 from services.divergence.backup_opening import open_backup
+from services.divergence.comparison import Comparison
 from services.divergence.entry import Unreadable
+from services.divergence.runs import runs
 from services.divergence.source import Reading
+from services.divergence.tape import Same
 from services.errors import BreakglassError, Refused
 from services.pipeline.restore.gap_choice import accepted_gaps, require_manifest
 from services.pipeline.restore.options import RestoreOptions
+from services.pipeline.restore.tail_plan import tail_sources
 from services.topic_backup import verified
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.held import read_held, read_sound
 from services.topic_backup.layout import MANIFEST, records_name, segment_index_name
 from services.topic_backup.record import encode
+from services.topic_backup.store.store import LocalStore
 from services.topic_backup.topic_writer import TopicWriter
 from tests.unit.damage import Damage, emptied, removed, swapped
 from tests.unit.topic_backup.backups import (
@@ -87,6 +93,18 @@ def read_by_diff(topic: Path) -> bool:
     return not any(isinstance(one, Unreadable) for one in items) and len(items) == COUNT
 
 
+def read_by_diff_with_a_copy(topic: Path) -> bool:
+    """Both sides have the same bytes, damaged alike."""
+    try:
+        left, right = (open_backup("backup:x/orders/0", LocalFolder(topic), 0) for _ in range(2))
+        found = list(runs(Comparison(left, right), 0, COUNT, Reading()))
+    except BreakglassError:
+        return False
+    if any(isinstance(item, Pair) and item.kind is Kind.UNREAD for item in found):
+        return False
+    return sum(item.entries if isinstance(item, Same) else 1 for item in found) == COUNT
+
+
 def read_by_restore(topic: Path) -> bool:
     try:
         held = read_held(LocalFolder(topic), "orders")
@@ -96,6 +114,15 @@ def read_by_restore(topic: Path) -> bool:
     except BreakglassError:
         return False
     return not held.salvaged
+
+
+def read_by_putting_back(topic: Path) -> bool:
+    """`restore --tail-of`, of a backup or a rescue: it takes whole folders alone."""
+    try:
+        (source,) = tail_sources(LocalStore(topic.parent))
+    except BreakglassError:
+        return False
+    return not source.held.salvaged
 
 
 def read_by_mending(topic: Path) -> bool:
@@ -119,9 +146,13 @@ READERS = (
     read_by_cat,
     read_by_verify,
     read_by_diff,
+    read_by_diff_with_a_copy,
     read_by_restore,
+    read_by_putting_back,
     read_by_mending,
 )
+BY_INDEXES = (read_by_cat, read_by_diff, read_by_diff_with_a_copy, read_by_mending)
+"""They read records without a manifest, too."""
 by_reader = pytest.mark.parametrize("whole_by", READERS, ids=lambda one: one.__name__)
 by_damage = pytest.mark.parametrize("damage", EVERY, ids=lambda one: one.__name__)
 
@@ -209,7 +240,7 @@ def test_no_reader_says_that_a_backup_with_a_damaged_manifest_is_whole(
     if damage is cut:
         # What is cut off is the line feed behind the document.
         return
-    assert not whole_by(topic) or whole_by in (read_by_cat, read_by_diff, read_by_mending)
+    assert not whole_by(topic) or whole_by in BY_INDEXES
 
 
 def test_status_names_the_segment_and_its_offsets(topic: Path) -> None:

@@ -25,6 +25,7 @@ from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicManifest, read_manifest
 from services.topic_backup.summary import Gap, GapReason
 from tests.program import Ended, breakglass
+from tests.unit.damage import Damage, emptied, removed, swapped
 from tests.unit.divergence.test_log_source import tens, write
 
 CLUSTER, TOPIC_ID = "abcdefghijklmnopqrstuv", UUID("01020304-0506-0708-090a-0b0c0d0e0f10")
@@ -287,3 +288,31 @@ def test_of_what_the_leader_holds_whole_nothing_is_saved(logs: Path, tmp_path: P
     starts = {source.replicas[0].partition: 200}
     ((copied,),) = LogRescue(source, tmp_path / "saved", starts=starts).run(source.replicas)
     assert (copied.path, copied.records, copied.whole) == (None, 0, True)
+
+
+def replaced(path: Path, _: Path) -> None:
+    path.write_bytes(bytes(byte ^ 0x55 for byte in path.read_bytes()))
+
+
+def one_byte_changed(path: Path, _: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-6] + bytes([content[-6] ^ 1]) + content[-5:])
+
+
+def cut(path: Path, _: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+EVERY = (removed, emptied, replaced, one_byte_changed, cut, swapped)
+
+
+@pytest.mark.parametrize("damage", EVERY, ids=lambda damage: damage.__name__)
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "second", "last"])
+def test_a_damaged_log_is_never_rescued_as_a_whole(
+    tmp_path: Path, place: int, damage: Damage
+) -> None:
+    folder = tmp_path / "logs" / "orders-0"
+    paths = [write(folder, base, tens(base, base + 50)) for base in (0, 50, 100)]
+    damage(paths[place], paths[(place + 1) % 3])
+    ended = rescue(tmp_path / "logs", tmp_path / "saved", "--json")
+    assert ended.code == 1, ended.out
