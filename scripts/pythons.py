@@ -84,7 +84,7 @@ def run(minor: str, arguments: list[str]) -> Run:
         return Run(minor, None, str(problem))
     environment = Environment(f".venv-{minor}")
     began = time.monotonic()
-    marks = ("-m", "not slow", "-p", "no:cacheprovider", "-q")
+    marks = ("-m", "not slow", "-o", f"cache_dir={environment.name}/.pytest_cache", "-q")
     steps: tuple[tuple[str, list[str | Path]], ...] = (
         ("its environment", [python, "-m", "scripts.environment", environment.name]),
         ("tests", [environment.python, "-m", "pytest", *SUITES, *marks, *arguments]),

@@ -18,6 +18,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from services.regular_file import read_regular
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""No index is larger: by default brokers let it grow to 10 MB."""
 INDEX_ENTRY = struct.Struct(
     ">i"  # RelativeOffset => int32
     "i"  # Position       => int32
@@ -37,7 +41,7 @@ class LogIndex:
     def __init__(self, path: Path, base_offset: int) -> None:
         """Read the index at *path*; one that is not there is empty."""
         try:
-            self._content = path.read_bytes()
+            self._content = read_regular(path, MOST_BYTES)
         except OSError:
             self._content = b""
         self._base_offset = base_offset

@@ -82,7 +82,7 @@ class LogSource:
         last = segment.index().last
         position = last.position if last else 0
         try:
-            with storage_errors(str(segment.path)), segment.path.open("rb") as file:
+            with storage_errors(str(segment.path)), open_regular(segment.path) as file:
                 while (header := _header_at(file, position, segment.path)) is not None:
                     position += header.size
         except READ_ERRORS as error:

@@ -21,9 +21,12 @@ from services.cluster_lock import file_name, operator, private_folder
 from services.errors import StorageError
 from services.incident.elections_seen import ElectionSeen, Holder, Kept, Key
 from services.model import TopicPartition
+from services.regular_file import read_regular
 from services.state_folder import state_folder
 
 SCHEMA = 1
+MOST_BYTES = 1024 * 1024 * 1024
+"""No file of observations is larger."""
 FOLDER = "observed"
 OBSERVED, ACKNOWLEDGED = "observed", "acknowledged"
 
@@ -71,7 +74,7 @@ class Observations:
             StorageError: the file is there and cannot be read.
         """
         try:
-            lines = self.path.read_bytes().splitlines()
+            lines = read_regular(self.path, MOST_BYTES).splitlines()
         except FileNotFoundError:
             return ()
         except OSError as error:

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from services.errors import UsageError
 from services.model import TopicPartition
+from services.regular_file import open_regular
 from services.topic_backup.folder import storage_errors
 
 _REPLICA = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,10})", re.ASCII)
@@ -107,7 +108,7 @@ def running_broker(path: Path) -> int | None:
     """
     for folder in (path, path.parent):
         try:
-            descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             continue
         try:
@@ -153,9 +154,7 @@ def _cleaned(path: Path) -> frozenset[TopicPartition]:
 
 def _text(path: Path) -> str:
     try:
-        if not path.is_file():
-            return ""
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""

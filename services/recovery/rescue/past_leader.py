@@ -19,6 +19,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import EpochHistory, EpochRange, PartitionState, TopicPartition, Unknown
 from services.recovery.rescue.broker_folder import ReplicaFolder
+from services.regular_file import open_regular
 
 CHECKPOINT = "leader-epoch-checkpoint"
 DEPTH = 64
@@ -106,7 +107,7 @@ def _of_leader(
 def written_epochs(folder: Path, log_end: int) -> EpochHistory | Unknown:
     """The leader epochs of the log in *folder*, as its broker noted them."""
     try:
-        with (folder / CHECKPOINT).open("rb") as file:
+        with open_regular(folder / CHECKPOINT) as file:
             lines = file.read(MAX_BYTES).decode("ascii").splitlines()
         version, count, *entries = lines
         starts = [tuple(map(int, line.split())) for line in entries]

@@ -94,7 +94,7 @@ def account_of(path: Path) -> Account:
 def being_written(path: Path) -> bool:
     """Whether a process has that journal open to write in it, here or in another session."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

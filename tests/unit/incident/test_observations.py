@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,3 +76,11 @@ def test_a_folder_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "observed").touch()
     with pytest.raises(StorageError, match="observed"):
         Observations(CLUSTER, tmp_path).add([SEEN])
+
+
+@pytest.mark.timeout(20)
+def test_a_fifo_in_place_of_the_file_keeps_nobody_waiting(store: Observations) -> None:
+    store.path.parent.mkdir(parents=True)
+    os.mkfifo(store.path)
+    with pytest.raises(StorageError, match="cannot be read"):
+        store.load()

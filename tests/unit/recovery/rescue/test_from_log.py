@@ -130,6 +130,31 @@ def test_a_folder_that_does_not_say_whose_it_is_is_saved_all_the_same(
     assert path.parts[-3:] == ("log", "orders", "0")
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        (".lock", 0),
+        ("meta.properties", 0),
+        ("cleaner-offset-checkpoint", 0),
+        ("orders-0/partition.metadata", 0),
+        ("orders-0/leader-epoch-checkpoint", 0),
+        ("orders-0/00000000000000000000.index", 0),
+        ("orders-0/00000000000000000000.log", 1),
+        ("orders-0/00000000000000000100.log", 1),
+    ],
+)
+def test_a_fifo_in_place_of_a_file_keeps_nobody_waiting(
+    logs: Path, tmp_path: Path, name: str, code: int
+) -> None:
+    (logs / name).unlink(missing_ok=True)
+    os.mkfifo(logs / name)
+    ended = rescue(logs, tmp_path / "saved", "--topic", "orders", "--json")
+    assert ended.code == code, ended.err
+    assert offsets(saved(ended)["orders-1"]["path"]) == list(range(50, 70))
+    assert isinstance(written_epochs(logs / "orders-0", 200), Unknown)
+
+
 class TestDamage:
     def spoil(self, path: Path, at: int, content: bytes) -> None:
         data = bytearray(path.read_bytes())
