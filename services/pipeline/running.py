@@ -17,9 +17,9 @@ from services.topic_backup.store.form import Form
 from services.topic_backup.store.store import Store
 
 if TYPE_CHECKING:
-    from services.session import ReadAccess
-
     from pyspark.sql import SparkSession
+
+    from services.session import ReadAccess
 
 OFFSETS_A_JOB = 2_000_000
 """Of each partition: a run that is killed repeats at most so much."""
@@ -83,7 +83,7 @@ class Run:
     client: ReadClient
     spark: Spark
     connection: Mapping[str, str]
-    """Kafka's own keys, for the clients within the JVM."""
+    """Kafka's own keys, for the clients within the JVM, where *access* is not given."""
     settings: BackupSettings
     meter: Meter
     budget: Budget | None = None
@@ -92,7 +92,7 @@ class Run:
     """Among so many runs its jobs share the cores; each has a session, and settings, of its own.
     None: nothing runs beside it."""
     access: ReadAccess | None = None
-    """How tasks reach the brokers by themselves; None: through the JVM's clients."""
+    """How tasks reach the brokers by themselves; None: by the clients within the JVM."""
 
     def session(self) -> SparkSession:
         """Spark's session; starting it is no part of the copying."""

@@ -41,6 +41,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
     "spark.python.unix.domain.socket.enabled": "true",
+    # What tasks are given has secrets in it: as a broadcast it would be written to a file.
+    "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
     # Nobody looks at what is over: a thousand plans would stay in memory, of a run without an end.
     "spark.ui.retainedJobs": "10",

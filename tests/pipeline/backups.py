@@ -46,12 +46,16 @@ class BackUp:
         """The place."""
         return self.elsewhere or LocalStore(self.root)
 
+    @property
+    def access(self) -> ReadAccess:
+        """How tasks reach the brokers."""
+        options = ConnectionOptions(bootstrap_server=self.bootstrap)
+        return ReadAccess(connection_settings(options, {}))
+
     def __call__(self, *topics: str, tell: Tell = unheard, **settings: Any) -> BackupReport:
         connection = {"bootstrap.servers": self.bootstrap}
         how = BackupSettings(self.store, **settings)
-        options = ConnectionOptions(bootstrap_server=self.bootstrap)
-        access = ReadAccess(connection_settings(options, {}))
-        run = Run(self.client, self.spark, connection, how, Meter(tell), access=access)
+        run = Run(self.client, self.spark, connection, how, Meter(tell), access=self.access)
         return back_up(run, Wanted(topics))
 
     def topic(self, topic: str, tell: Tell = unheard, **settings: Any) -> TopicReport:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from uuid import UUID
 
 from services.kafka.read_client import ReadClient
-from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.pipeline.batches.converting import chunks_of
-from services.pipeline.batches.reader import CHUNK_BYTES, BatchReader
+from services.pipeline.batches.reader import (
+    CHUNK_BYTES,
+    NO_EPOCH,
+    PATIENCE_SECONDS,
+    BatchReader,
+)
 from services.pipeline.part_writer import PartTarget, PartTask
+from services.topic_backup.folder import storage_errors
 from services.topic_backup.part import Part
 
 SIP_BYTES = 1024 * 1024
 """Of a fetch beside live traffic: one of megabytes holds up whoever comes behind it."""
-ASK_SECONDS = 60.0
 OFFSETS_A_TASK = 200_000
 """A range is divided between cores if each gets so many."""
 
@@ -32,6 +36,8 @@ class CopyRange:
     leader: int
     start: int
     end: int
+    leader_epoch: int = NO_EPOCH
+    """In which the leader leads; without it a broker that leads no more answers, too."""
 
     @property
     def offsets(self) -> int:
@@ -51,27 +57,35 @@ def _pieces(one: CopyRange, size: int) -> Iterator[CopyRange]:
     count = max(1, round(one.offsets / size))
     bounds = [one.start + one.offsets * number // count for number in range(count + 1)]
     for start, end in pairwise(bounds):
-        yield CopyRange(one.partition, one.topic_id, one.leader, start, end)
+        yield replace(one, start=start, end=end)
 
 
 def copy_range(
-    client: ReadClient, wanted: CopyRange, target: PartTarget, attempt: int
+    client: ReadClient,
+    wanted: CopyRange,
+    target: PartTarget,
+    attempt: int,
+    patience: float = PATIENCE_SECONDS,
 ) -> Iterator[Part]:
     """Write the committed records of *wanted*; yields each part when it is whole and durable.
+
+    The *client* knows the brokers' addresses.
 
     Raises:
         StorageError: nothing more can be written.
         ClusterError, Unreachable: as `BatchReader.fetches`.
     """
-    client.describe(Deadline.after(ASK_SECONDS))
     reader = BatchReader(
         client,
         wanted.partition,
         wanted.topic_id,
         wanted.leader,
-        chunk_bytes=CHUNK_BYTES if target.bytes_per_second is None else SIP_BYTES,
+        wanted.leader_epoch,
+        CHUNK_BYTES if target.bytes_per_second is None else SIP_BYTES,
+        patience,
     )
     with (
+        storage_errors(target.folder.where()),
         closing(reader.fetches(wanted.start, wanted.end)) as fetches,
         PartTask(target, attempt) as task,
     ):

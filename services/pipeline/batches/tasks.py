@@ -1,50 +1,136 @@
-"""Ranges of a topic as Spark's tasks: it schedules them and tries them again, records pass by it."""
+"""Ranges of topics as Spark's tasks: Spark schedules them, and no record passes through its JVM.
+
+What a task is given, secrets and keys included, travels in the bytes of its function, which Spark
+keeps in memory; `parallelize` writes its data to a file, so only ranges are data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from services.errors import BreakglassError, StorageError, WrongCluster
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
 from services.pipeline.batches.carried import packed, unpacked
 from services.pipeline.batches.copying import CopyRange, copy_range
+from services.pipeline.batches.reader import PATIENCE_SECONDS
 from services.pipeline.part_writer import PartTarget
+from services.pipeline.reading import job_error
 from services.session import ReadAccess
+from services.topic_backup.part import Part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+TASKS_A_CORE = 8
+"""With more, a topic of a thousand partitions would log in to its brokers a thousand times.
+
+Ranges of the same partition, of which there are a few to a core, have a task each: parts are named
+by the attempt of their task.
+"""
+
+Answer = tuple[str, str] | BreakglassError
+"""The topic and a part of it as JSON, or what trying again does not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyJob:
+    """What each task of a job knows beside its ranges."""
+
+    connection: bytes = field(repr=False)
+    """As `packed` makes it."""
+    cluster_id: str | None
+    """Of the cluster that the ranges are of; None where that is not known."""
+    targets: Mapping[str, PartTarget]
+    """Where the parts of each topic go."""
+    patience: float = PATIENCE_SECONDS
+    """How long a task asks a partition again that cannot be read."""
+
+    def __call__(self, ranges: Iterable[CopyRange]) -> Iterator[Answer]:
+        """What one task does."""
+        try:
+            with ReadAccess(unpacked(self.connection)).reading() as client:
+                self._require_cluster(client)
+                yield from self._copied(client, ranges)
+        except BreakglassError as error:
+            if error.retriable or isinstance(error, StorageError):
+                raise
+            yield error
+
+    def _copied(self, client: ReadClient, ranges: Iterable[CopyRange]) -> Iterator[Answer]:
+        attempt = _attempt()
+        for wanted in ranges:
+            topic = wanted.partition.topic
+            for part in copy_range(client, wanted, self.targets[topic], attempt, self.patience):
+                yield topic, part.to_json()
+
+    def _require_cluster(self, client: ReadClient) -> None:
+        """Return if the addresses lead from here to the cluster that the ranges are of.
+
+        Raises:
+            WrongCluster: they lead to another one.
+            Unreachable: they lead nowhere.
+        """
+        description = until(
+            Deadline.after(self.patience), lambda: client.describe(Deadline.after(self.patience))
+        )
+        if self.cluster_id not in (None, description.cluster_id):
+            raise WrongCluster(
+                f"from {socket.gethostname()}, where a task of Spark runs, the brokers' addresses "
+                f"lead to cluster {description.cluster_id}, and {self.cluster_id} is to be backed "
+                "up: check names and tunnels there, then run this again"
+            )
 
 
 def run_tasks(
     session: SparkSession,
     ranges: Sequence[CopyRange],
     access: ReadAccess,
-    target: PartTarget,
-    doing: str,
-) -> list[str]:
-    """Copy *ranges*, a task each; returns the parts as JSON, of attempts that succeeded.
+    cluster_id: str | None,
+    targets: Mapping[str, PartTarget],
+    patience: float = PATIENCE_SECONDS,
+) -> dict[str, list[Part]]:
+    """Copy *ranges* to the *targets* of their topics; returns the parts by topic, in order.
 
-    Raises: as `job_error`.
+    Of attempts that failed, and of copies of a task that came second, no part is returned.
+
+    Raises:
+        ClusterError, WrongCluster, AuthenticationFailed: what a task has met and answered.
+        StorageError, PipelineError: what a task has failed with again and again, or Spark has.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from services.pipeline.reading import job_error
-
-    work = partial(copied, content=packed(access.settings), target=target)
+    job = CopyJob(packed(access.settings), cluster_id, targets, patience)
+    context = session.sparkContext
+    tasks = min(len(ranges), TASKS_A_CORE * context.defaultParallelism)
     try:
-        return list(session.sparkContext.parallelize(ranges, len(ranges)).mapPartitions(work).collect())
+        answers = context.parallelize(ranges, tasks).mapPartitions(job).collect()
     except (PySparkException, Py4JError, ConnectionError) as error:
-        raise job_error(str(error), doing) from error
+        topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))
+        raise job_error(str(error), f"reading topic {topics}") from error
+    return _parts(answers)
 
 
-def copied(ranges: Iterable[CopyRange], content: bytes, target: PartTarget) -> Iterator[str]:
-    """What one task does."""
+def _parts(answers: Sequence[Answer]) -> dict[str, list[Part]]:
+    found: dict[str, list[Part]] = {}
+    for answer in answers:
+        if isinstance(answer, BreakglassError):
+            raise answer
+        topic, text = answer
+        found.setdefault(topic, []).append(Part.from_json(text))
+    for parts in found.values():
+        parts.sort(key=lambda part: (part.partition, part.first_offset))
+    return found
+
+
+def _attempt() -> int:
+    """A number that no other attempt of a task has."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    attempt = int(context.taskAttemptId()) if context else 0
-    with ReadAccess(unpacked(content)).reading() as client:
-        for one in ranges:
-            for part in copy_range(client, one, target, attempt):
-                yield part.to_json()
+    return int(context.taskAttemptId()) if context else 0
