@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 from services.errors import BreakglassError
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
-from services.pipeline.batches.copying import divided
-from services.pipeline.batches.tasks import run_tasks
+from services.pipeline.batches.copying import divided, range_of
+from services.pipeline.batches.tasks import copy_by_tasks
 from services.pipeline.continuing import Stretch
 from services.pipeline.opening import OpenTopic, begun, opened
-from services.pipeline.range_copy import range_of
 from services.pipeline.report import BackupReport, TopicReport
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
@@ -100,14 +99,18 @@ def _parts(
     """The parts of all stretches by topic; None where they cannot be read together."""
     if run.access is None:
         return None
-    whole = [range_of(topic.source.identity, one) for topic, todo in jobs for one in todo]
+    whole = [
+        range_of(topic.source.identity, one.source, one.start, one.end)
+        for topic, todo in jobs
+        for one in todo
+    ]
     targets = {topic.source.name: topic.copy.target() for topic, _ in jobs}
     cluster_id = jobs[0][0].source.identity.cluster_id
     try:
         with jvm_errors("copying a batch"):
             session = run.session()
             ranges = divided(whole, int(session.sparkContext.defaultParallelism))
-            return run_tasks(session, ranges, run.access, cluster_id, targets, PATIENCE_SECONDS)
+            return copy_by_tasks(session, ranges, run.access, cluster_id, targets, PATIENCE_SECONDS)
     except BreakglassError:
         # Whatever it is: reading the same as a run does tells, and knows what to do about it.
         return None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from services.errors import (
     LogBeginsLater,
@@ -16,12 +15,10 @@ from services.errors import (
 )
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
-from services.pipeline.batches.copying import CopyRange, divided
-from services.pipeline.batches.reader import NO_EPOCH
-from services.pipeline.batches.tasks import run_tasks
+from services.pipeline.batches.copying import divided, range_of
+from services.pipeline.batches.tasks import copy_by_tasks
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.continuing import Stretch
-from services.pipeline.kafka_options import java_properties
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.reading import DataLost, Ranges
 from services.pipeline.repeating import repeating
@@ -44,7 +41,6 @@ WATCH_STORE_SECONDS = 5.0
 """Where each look is a request, or many."""
 ATTEMPTS = 5
 """How often a range is begun again because retention overtook the reader."""
-NO_TOPIC_ID = UUID(int=0)
 
 
 @dataclass(slots=True)
@@ -100,17 +96,15 @@ class RangeCopy:
             return []
         access = self.run.access
         if self._rows is None and access is not None:
-            try:
+            # Only Kafka's own clients read what was written, or is served, before 2.3.
+            with suppress(OlderMessageFormat, UnsupportedByCluster):
                 return self._by_batches(access, some)
-            except (OlderMessageFormat, UnsupportedByCluster):
-                # Only Kafka's own clients read what was written, or is served, before 2.3.
-                self._rows = self._by_rows(java_properties(access.settings))
-        if self._rows is None:
-            self._rows = self._by_rows(self.run.connection)
+        self._rows = self._rows or self._by_rows()
         with jvm_errors(f"reading topic {self.topic}"):
             return self._rows.parts(some)
 
-    def _by_rows(self, connection: Mapping[str, str]) -> RowCopy:
+    def _by_rows(self) -> RowCopy:
+        connection = self.run.jvm_connection()
         return RowCopy(self.run, self.topic, connection, self.target, self._watching)
 
     def _by_batches(self, access: ReadAccess, job: Sequence[Stretch]) -> list[Part]:
@@ -119,11 +113,12 @@ class RangeCopy:
             session = self.run.session()
             all_cores = int(session.sparkContext.defaultParallelism)
             cores = max(1, all_cores // (self.run.side_by_side or 1))
-            ranges = divided([range_of(self.identity, one) for one in job], cores)
+            whole = [range_of(self.identity, one.source, one.start, one.end) for one in job]
+            ranges = divided(whole, cores)
             target = self.target(min(cores, len(ranges)))
             with self._watching(target, {one.number: (one.start, one.end) for one in job}):
                 cluster_id = self.identity.cluster_id
-                found = run_tasks(session, ranges, access, cluster_id, {self.topic: target})
+                found = copy_by_tasks(session, ranges, access, cluster_id, {self.topic: target})
         return found.get(self.topic, [])
 
     @contextmanager
@@ -148,14 +143,6 @@ class RangeCopy:
         topic = self.now(job)
         now = {one.partition: one for one in topic.partitions} if topic else {}
         return [_begun_later(one, now.get(one.source.partition)) for one in job]
-
-
-def range_of(identity: TopicIdentity, one: Stretch) -> CopyRange:
-    """The offsets of *one*, of the topic with that *identity*, as tasks are given them."""
-    source = one.source
-    epoch = NO_EPOCH if source.leader_epoch is None else source.leader_epoch
-    topic_id = identity.topic_id or NO_TOPIC_ID
-    return CopyRange(source.partition, topic_id, source.leader, one.start, one.end, epoch)
 
 
 def _indexed(target: PartTarget, _: Ranges) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from services.kafka.read_client import ReadClient
 from services.pipeline.generations import NewGeneration
+from services.pipeline.kafka_options import java_properties
 from services.pipeline.pace import Budget
 from services.pipeline.report import Progress
 from services.pipeline.session import Spark
@@ -83,7 +84,7 @@ class Run:
     client: ReadClient
     spark: Spark
     connection: Mapping[str, str]
-    """Kafka's own keys, for the clients within the JVM, where *access* is not given."""
+    """Kafka's own keys, where *access* is not given."""
     settings: BackupSettings
     meter: Meter
     budget: Budget | None = None
@@ -93,6 +94,10 @@ class Run:
     None: nothing runs beside it."""
     access: ReadAccess | None = None
     """How tasks reach the brokers by themselves; None: by the clients within the JVM."""
+
+    def jvm_connection(self) -> Mapping[str, str]:
+        """Kafka's own keys, for the clients within the JVM."""
+        return self.connection if self.access is None else java_properties(self.access.settings)
 
     def session(self) -> SparkSession:
         """Spark's session; starting it is no part of the copying."""

@@ -59,7 +59,7 @@ class SparkLineages:
         return read_here(logs, starts, ends, sought)
 
     def _job(self, topic: str, ranges: Ranges, sought: Sought) -> Lineages:
-        reader = TopicReader(self.run.session(), self.run.connection, topic)
+        reader = TopicReader(self.run.session(), self.run.jvm_connection(), topic)
         worker = partial(traced_by_task, topic=topic, sought=sought)
         with jvm_errors(f"reading lineage of topic {topic}"):
             answers = reader.select(ranges, COLUMNS, worker, TRACED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,10 +17,13 @@ from services.pipeline.batches.reader import (
     PATIENCE_SECONDS,
     BatchReader,
 )
-from services.pipeline.part_writer import PartTarget, PartTask
+from services.pipeline.part_writer import Chunk, PartTarget, PartTask
+from services.pipeline.source import PartitionSource
 from services.topic_backup.folder import storage_errors
+from services.topic_backup.manifest import TopicIdentity
 from services.topic_backup.part import Part
 
+NO_TOPIC_ID = UUID(int=0)
 SIP_BYTES = 1024 * 1024
 """Of a fetch beside live traffic: one of megabytes holds up whoever comes behind it."""
 OFFSETS_A_TASK = 200_000
@@ -44,6 +47,13 @@ class CopyRange:
         return self.end - self.start
 
 
+def range_of(identity: TopicIdentity, source: PartitionSource, start: int, end: int) -> CopyRange:
+    """Offsets ``[start, end)`` of a partition, which is as *source* says, of that topic."""
+    epoch = NO_EPOCH if source.leader_epoch is None else source.leader_epoch
+    topic_id = identity.topic_id or NO_TOPIC_ID
+    return CopyRange(source.partition, topic_id, source.leader, start, end, epoch)
+
+
 def divided(ranges: list[CopyRange], cores: int) -> list[CopyRange]:
     """The *ranges* in about as many pieces as there are *cores*, where they are long enough."""
     total = sum(one.offsets for one in ranges)
@@ -58,6 +68,22 @@ def _pieces(one: CopyRange, size: int) -> Iterator[CopyRange]:
     bounds = [one.start + one.offsets * number // count for number in range(count + 1)]
     for start, end in pairwise(bounds):
         yield replace(one, start=start, end=end)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyWork:
+    """Copies ranges in tasks: `tasks.RangeWork`."""
+
+    targets: Mapping[str, PartTarget]
+    """Where the parts of each topic go."""
+
+    def __call__(
+        self, client: ReadClient, wanted: CopyRange, attempt: int, patience: float
+    ) -> Iterator[str]:
+        """The parts of one range, as JSON."""
+        target = self.targets[wanted.partition.topic]
+        for part in copy_range(client, wanted, target, attempt, patience):
+            yield part.to_json()
 
 
 def copy_range(
@@ -75,21 +101,37 @@ def copy_range(
         StorageError: nothing more can be written.
         ClusterError, Unreachable: as `BatchReader.fetches`.
     """
+    chunk_bytes = CHUNK_BYTES if target.bytes_per_second is None else SIP_BYTES
+    with (
+        storage_errors(target.folder.where()),
+        closing(chunks_in(client, wanted, patience, chunk_bytes)) as chunks,
+        PartTask(target, attempt) as task,
+    ):
+        for chunk in chunks:
+            yield from task.take(chunk)
+        yield from task.finish()
+
+
+def chunks_in(
+    client: ReadClient,
+    wanted: CopyRange,
+    patience: float = PATIENCE_SECONDS,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Generator[Chunk, None, None]:
+    """The committed records of *wanted*, encoded; offsets rise.
+
+    Raises:
+        ClusterError, Unreachable: as `BatchReader.fetches`.
+    """
     reader = BatchReader(
         client,
         wanted.partition,
         wanted.topic_id,
         wanted.leader,
         wanted.leader_epoch,
-        CHUNK_BYTES if target.bytes_per_second is None else SIP_BYTES,
+        chunk_bytes,
         patience,
     )
-    with (
-        storage_errors(target.folder.where()),
-        closing(reader.fetches(wanted.start, wanted.end)) as fetches,
-        PartTask(target, attempt) as task,
-    ):
+    with closing(reader.fetches(wanted.start, wanted.end)) as fetches:
         for fetched in fetches:
-            for chunk in chunks_of(fetched, wanted.start, wanted.end):
-                yield from task.take(chunk)
-        yield from task.finish()
+            yield from chunks_of(fetched, wanted.start, wanted.end)

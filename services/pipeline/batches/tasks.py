@@ -9,14 +9,14 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from services.errors import BreakglassError, StorageError, WrongCluster
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.pipeline.batches.carried import packed, unpacked
-from services.pipeline.batches.copying import CopyRange, copy_range
+from services.pipeline.batches.copying import CopyRange, CopyWork
 from services.pipeline.batches.reader import PATIENCE_SECONDS
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.reading import job_error
@@ -34,19 +34,28 @@ by the attempt of their task.
 """
 
 Answer = tuple[str, str] | BreakglassError
-"""The topic and a part of it as JSON, or what trying again does not change."""
+"""The topic and what was answered of it, or what trying again does not change."""
+
+
+class RangeWork(Protocol):
+    """What is done with one range in a task; sent there, so it can be pickled."""
+
+    def __call__(
+        self, client: ReadClient, wanted: CopyRange, attempt: int, patience: float
+    ) -> Iterator[str]:
+        """Yield what is to come back; no other *attempt* of a task has that number."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class CopyJob:
+class TaskJob:
     """What each task of a job knows beside its ranges."""
 
     connection: bytes = field(repr=False)
     """As `packed` makes it."""
     cluster_id: str | None
     """Of the cluster that the ranges are of; None where that is not known."""
-    targets: Mapping[str, PartTarget]
-    """Where the parts of each topic go."""
+    work: RangeWork
     patience: float = PATIENCE_SECONDS
     """How long a task asks a partition again that cannot be read."""
 
@@ -55,18 +64,17 @@ class CopyJob:
         try:
             with ReadAccess(unpacked(self.connection)).reading() as client:
                 self._require_cluster(client)
-                yield from self._copied(client, ranges)
+                yield from self._answers(client, ranges)
         except BreakglassError as error:
             if error.retriable or isinstance(error, StorageError):
                 raise
             yield error
 
-    def _copied(self, client: ReadClient, ranges: Iterable[CopyRange]) -> Iterator[Answer]:
+    def _answers(self, client: ReadClient, ranges: Iterable[CopyRange]) -> Iterator[Answer]:
         attempt = _attempt()
         for wanted in ranges:
-            topic = wanted.partition.topic
-            for part in copy_range(client, wanted, self.targets[topic], attempt, self.patience):
-                yield topic, part.to_json()
+            for text in self.work(client, wanted, attempt, self.patience):
+                yield wanted.partition.topic, text
 
     def _require_cluster(self, client: ReadClient) -> None:
         """Return if the addresses lead from here to the cluster that the ranges are of.
@@ -81,12 +89,43 @@ class CopyJob:
         if self.cluster_id not in (None, description.cluster_id):
             raise WrongCluster(
                 f"from {socket.gethostname()}, where a task of Spark runs, the brokers' addresses "
-                f"lead to cluster {description.cluster_id}, and {self.cluster_id} is to be backed "
-                "up: check names and tunnels there, then run this again"
+                f"lead to cluster {description.cluster_id}, and {self.cluster_id} is "
+                "meant: check names and tunnels there, then run this again"
             )
 
 
 def run_tasks(
+    session: SparkSession,
+    ranges: Sequence[CopyRange],
+    access: ReadAccess,
+    cluster_id: str | None,
+    work: RangeWork,
+    patience: float = PATIENCE_SECONDS,
+) -> list[tuple[str, str]]:
+    """Do *work* with each of *ranges*; returns its answers, each with its topic.
+
+    Of attempts that failed, and of copies of a task that came second, nothing is returned.
+
+    Raises:
+        ClusterError, WrongCluster, AuthenticationFailed: what a task has met and answered.
+        StorageError, PipelineError: what a task has failed with again and again, or Spark has.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    job = TaskJob(packed(access.settings), cluster_id, work, patience)
+    context = session.sparkContext
+    tasks = min(len(ranges), TASKS_A_CORE * context.defaultParallelism)
+    answers: Sequence[Answer]
+    try:
+        answers = context.parallelize(ranges, tasks).mapPartitions(job).collect()
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))
+        raise job_error(str(error), f"reading topic {topics}") from error
+    return list(_answered(answers))
+
+
+def copy_by_tasks(
     session: SparkSession,
     ranges: Sequence[CopyRange],
     access: ReadAccess,
@@ -96,36 +135,22 @@ def run_tasks(
 ) -> dict[str, list[Part]]:
     """Copy *ranges* to the *targets* of their topics; returns the parts by topic, in order.
 
-    Of attempts that failed, and of copies of a task that came second, no part is returned.
-
-    Raises:
-        ClusterError, WrongCluster, AuthenticationFailed: what a task has met and answered.
-        StorageError, PipelineError: what a task has failed with again and again, or Spark has.
+    Raises: as `run_tasks`.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    job = CopyJob(packed(access.settings), cluster_id, targets, patience)
-    context = session.sparkContext
-    tasks = min(len(ranges), TASKS_A_CORE * context.defaultParallelism)
-    try:
-        answers = context.parallelize(ranges, tasks).mapPartitions(job).collect()
-    except (PySparkException, Py4JError, ConnectionError) as error:
-        topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))
-        raise job_error(str(error), f"reading topic {topics}") from error
-    return _parts(answers)
-
-
-def _parts(answers: Sequence[Answer]) -> dict[str, list[Part]]:
     found: dict[str, list[Part]] = {}
-    for answer in answers:
-        if isinstance(answer, BreakglassError):
-            raise answer
-        topic, text = answer
+    work = CopyWork(targets)
+    for topic, text in run_tasks(session, ranges, access, cluster_id, work, patience):
         found.setdefault(topic, []).append(Part.from_json(text))
     for parts in found.values():
         parts.sort(key=lambda part: (part.partition, part.first_offset))
     return found
+
+
+def _answered(answers: Iterable[Answer]) -> Iterator[tuple[str, str]]:
+    for answer in answers:
+        if isinstance(answer, BreakglassError):
+            raise answer
+        yield answer
 
 
 def _attempt() -> int:

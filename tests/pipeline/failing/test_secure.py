@@ -17,7 +17,6 @@ from services.lab.cluster import Cluster
 from services.lab.produce import produce
 from services.lab.security import OPERATOR, SUPER_USER, write_client_properties
 from services.pipeline.backup import back_up
-from services.pipeline.kafka_options import java_properties
 from services.pipeline.report import BackupReport
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.plan import make_plan
@@ -59,18 +58,17 @@ class User:
     def back_up(self, topic: str) -> BackupReport:
         with ReadAccess(self.settings).reading() as client:
             settings = BackupSettings(LocalStore(self.folder))
-            java = java_properties(self.settings)
-            return back_up(
-                Run(client, self.spark, java, settings, Meter(unheard)), Wanted((topic,))
-            )
+            access = ReadAccess(self.settings)
+            run = Run(client, self.spark, {}, settings, Meter(unheard), access=access)
+            return back_up(run, Wanted((topic,)))
 
     def restore(self, topic: str, target: str, *, resume: bool = False) -> TopicRestored:
         access, store = ReadAccess(self.settings), LocalStore(self.folder)
-        java, native = java_properties(self.settings), confluent_config(self.settings)
+        native = confluent_config(self.settings)
         with access.reading() as client:
             options = RestoreOptions(renamed={topic: target}, resume=resume)
             plan = make_plan(client, held_topics(store, [topic]), options, self.folder / "state")
-            run = Run(client, self.spark, java, BackupSettings(store), Meter(unheard))
+            run = Run(client, self.spark, {}, BackupSettings(store), Meter(unheard), access=access)
             with (
                 Journal.open(plan.cluster_id, self.folder / "state") as journal,
                 Power(access).topics(plan.cluster_id) as topics,

@@ -21,8 +21,8 @@ from services.errors import (
     WrongCluster,
 )
 from services.pipeline.batches.carried import packed, unpacked
-from services.pipeline.batches.copying import CopyRange
-from services.pipeline.batches.tasks import Answer, CopyJob
+from services.pipeline.batches.copying import CopyRange, CopyWork
+from services.pipeline.batches.tasks import Answer, TaskJob
 from services.pipeline.part_writer import PartTarget
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.part import Part
@@ -48,18 +48,18 @@ def log(cluster: FakeCluster) -> FakeLog:
     return made
 
 
-def job(cluster: FakeCluster, folder: Path, cluster_id: str | None = CLUSTER_ID) -> CopyJob:
+def job(cluster: FakeCluster, folder: Path, cluster_id: str | None = CLUSTER_ID) -> TaskJob:
     """Copies to *folder*; a partition that cannot be read is given up soon."""
     settings = ConnectionSettings((cluster.brokers[1].endpoint,))
     target = PartTarget(LocalFolder(folder), "r1", 2**30)
-    return CopyJob(packed(settings), cluster_id, {ORDERS.topic: target}, patience=0.3)
+    return TaskJob(packed(settings), cluster_id, CopyWork({ORDERS.topic: target}), patience=0.3)
 
 
 def wanted(*bounds: tuple[int, int]) -> list[CopyRange]:
     return [CopyRange(ORDERS, TOPIC_ID, 1, start, end) for start, end in bounds]
 
 
-def answers(job: CopyJob, *bounds: tuple[int, int]) -> list[Answer]:
+def answers(job: TaskJob, *bounds: tuple[int, int]) -> list[Answer]:
     return list(job(wanted(*bounds)))
 
 
@@ -112,7 +112,7 @@ def test_another_cluster_at_the_same_addresses_is_not_read(
 ) -> None:
     (answer,) = answers(job(cluster, tmp_path, "the one that was planned"), (0, 50))
     assert isinstance(answer, WrongCluster)
-    assert f"lead to cluster {CLUSTER_ID}, and the one that was planned is to be" in str(answer)
+    assert f"lead to cluster {CLUSTER_ID}, and the one that was planned is" in str(answer)
     assert log.asked == []
     assert answers(job(cluster, tmp_path, None), (0, 50)), "an older broker does not name it"
 
@@ -120,7 +120,7 @@ def test_another_cluster_at_the_same_addresses_is_not_read(
 def test_settings_come_to_a_task_with_their_secrets_and_are_never_seen() -> None:
     login = SaslSettings("SCRAM-SHA-256", PasswordLogin("admin", Secret(PASSWORD)))
     settings = ConnectionSettings((), sasl=login)
-    made = CopyJob(packed(settings), CLUSTER_ID, {})
+    made = TaskJob(packed(settings), CLUSTER_ID, CopyWork({}))
     assert unpacked(made.connection) == settings
     assert PASSWORD not in repr(made)
     with pytest.raises(TypeError, match="a secret is not written anywhere"):
