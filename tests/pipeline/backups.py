@@ -30,6 +30,11 @@ def unheard(_: Progress) -> None:
     """Nobody listens."""
 
 
+def access_to(bootstrap: str) -> ReadAccess:
+    """How tasks reach brokers that ask for nothing."""
+    return ReadAccess(connection_settings(ConnectionOptions(bootstrap_server=bootstrap), {}))
+
+
 @dataclass(frozen=True, slots=True)
 class BackUp:
     """Runs backups to one place."""
@@ -49,8 +54,7 @@ class BackUp:
     @property
     def access(self) -> ReadAccess:
         """How tasks reach the brokers."""
-        options = ConnectionOptions(bootstrap_server=self.bootstrap)
-        return ReadAccess(connection_settings(options, {}))
+        return access_to(self.bootstrap)
 
     def __call__(self, *topics: str, tell: Tell = unheard, **settings: Any) -> BackupReport:
         connection = {"bootstrap.servers": self.bootstrap}

@@ -19,7 +19,6 @@ from services.checkpoint.spark.restoring import CheckpointPlan, Options, make_pl
 from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level, Policy
-from services.connection.sources import ConnectionOptions, connection_settings
 from services.errors import TimedOut
 from services.journal import Journal
 from services.kafka.read_client import ReadClient
@@ -28,9 +27,9 @@ from services.lab.cluster import Cluster
 from services.pipeline.restore.restore import RestoreRun, TopicRestored
 from services.pipeline.running import BackupSettings, Meter, Run, Tell
 from services.pipeline.session import Spark
-from services.session import Power, ReadAccess
+from services.session import Power
 from services.topic_backup.store.store import open_store
-from tests.pipeline.restores import unheard
+from tests.pipeline.backups import access_to, unheard
 from tests.pipeline.visited import Visited, nothing
 
 SECONDS = 30.0
@@ -57,8 +56,7 @@ class Checkpoints:
 
     def run(self, tell: Tell = unheard) -> Run:
         place = BackupSettings(open_store(self.store.address))
-        options = ConnectionOptions(bootstrap_server=self.broker.bootstrap_servers)
-        access = ReadAccess(connection_settings(options, {}))
+        access = access_to(self.broker.bootstrap_servers)
         return Run(self.client, self.spark, {}, place, Meter(tell), access=access)
 
     def taken(self, *topics: str, groups: Mapping[str, Policy] | None = None) -> int:
