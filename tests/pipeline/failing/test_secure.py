@@ -57,12 +57,11 @@ class User:
         return cls(connection_settings(options, {}), spark, folder)
 
     def back_up(self, topic: str) -> BackupReport:
-        with ReadAccess(self.settings).reading() as client:
+        access = ReadAccess(self.settings)
+        with access.reading() as client:
             settings = BackupSettings(LocalStore(self.folder))
-            java = java_properties(self.settings)
-            return back_up(
-                Run(client, self.spark, java, settings, Meter(unheard)), Wanted((topic,))
-            )
+            run = Run(client, self.spark, {}, settings, Meter(unheard), access=access)
+            return back_up(run, Wanted((topic,)))
 
     def restore(self, topic: str, target: str, *, resume: bool = False) -> TopicRestored:
         access, store = ReadAccess(self.settings), LocalStore(self.folder)
@@ -79,7 +78,7 @@ class User:
         return done
 
 
-def test_java_and_librdkafka_come_in_with_the_same_settings(
+def test_tasks_java_and_librdkafka_come_in_with_the_same_settings(
     secured: Cluster, spark: Spark, topic: str, tmp_path: Path
 ) -> None:
     make(secured, topic)
