@@ -127,13 +127,19 @@ def test_a_password_that_is_wrong_for_tasks_is_told_at_once(
 
 
 def test_a_backup_reaches_brokers_by_the_listener_that_is_named(
-    broker: Cluster, place: Place
+    place: Place, tmp_path: Path
 ) -> None:
-    make(broker, TOPIC)
-    produce(broker, TOPIC, 0, RECORDS)
-    options = ConnectionOptions(broker.bootstrap_servers, listener=Listener.LAB.value)
-    report = place.back_up(connection_settings(options, {}))
-    assert (report.whole, place.holds()) == (True, RECORDS)
+    """That for clients is advertised where nobody listens."""
+    cluster = Cluster.plan(tmp_path / "lab", brokers=1, tethered=True)
+    cluster.advertise(1, NOWHERE)
+    with cluster:
+        cluster.start()
+        make(cluster, TOPIC)
+        produce(cluster, TOPIC, 0, RECORDS)
+        bootstrap = str(cluster.node(1).address(Listener.CLIENT))
+        options = ConnectionOptions(bootstrap, listener=Listener.LAB.value)
+        report = place.back_up(connection_settings(options, {}))
+    assert (report.whole, place.holds()) == (True, RECORDS), report.topics
 
 
 @pytest.fixture
