@@ -27,11 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TASKS_A_CORE = 8
-"""With more, a topic of a thousand partitions would log in to its brokers a thousand times.
-
-Ranges of the same partition, of which there are a few to a core, have a task each: parts are named
-by the attempt of their task.
-"""
+"""Of this machine: with more, a thousand partitions would mean a thousand logins to brokers."""
 
 Answer = tuple[str, str] | BreakglassError
 """The topic and what was answered of it, or what trying again does not change."""
@@ -114,15 +110,25 @@ def run_tasks(
     from pyspark.errors import PySparkException
 
     job = TaskJob(packed(access.settings), cluster_id, work, patience)
-    context = session.sparkContext
-    tasks = min(len(ranges), TASKS_A_CORE * context.defaultParallelism)
     answers: Sequence[Answer]
     try:
+        context = session.sparkContext
+        tasks = task_count(len(ranges), str(context.master), context.defaultParallelism)
         answers = context.parallelize(ranges, tasks).mapPartitions(job).collect()
     except (PySparkException, Py4JError, ConnectionError) as error:
         topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))
         raise job_error(str(error), f"reading topic {topics}") from error
     return list(_answered(answers))
+
+
+def task_count(ranges: int, master: str, cores: int) -> int:
+    """In how many tasks so many *ranges* are worked on.
+
+    Ranges of the same partition, of which there are about as many as cores, have a task each:
+    parts are named by the attempt of their task. Elsewhere the cores of workers are not known
+    before they have registered, so there each range has one.
+    """
+    return min(ranges, TASKS_A_CORE * cores) if master.startswith("local") else ranges
 
 
 def copy_by_tasks(

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -38,22 +39,30 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where Spark keeps all files of a run: temporary ones, logs, and the log of its events."""
-    folder = tmp_path / "kept"
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where Spark keeps all files of a run: temporary ones, logs, and the log of its events.
+
+    Its path is short: Spark's sockets are among the temporary files.
+    """
+    with TemporaryDirectory(prefix="kept-") as folder:
+        prepare(Path(folder), tmp_path / "conf", monkeypatch)
+        yield Path(folder)
+
+
+def prepare(folder: Path, configuration: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what Spark keeps be below *folder*."""
     for name in ("temporary", "local", "events", "state"):
         (folder / name).mkdir(parents=True)
-    configuration = tmp_path / "conf"
     configuration.mkdir()
     (configuration / "spark-defaults.conf").write_text(
         f"spark.eventLog.enabled true\nspark.eventLog.dir {(folder / 'events').as_uri()}\n"
+        "spark.eventLog.compress false\n"
     )
     monkeypatch.setenv("SPARK_CONF_DIR", str(configuration))
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(folder / "local"))
     monkeypatch.setenv("TMPDIR", str(folder / "temporary"))
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Djava.io.tmpdir={folder / 'temporary'}")
-    return folder
 
 
 @contextmanager

@@ -56,9 +56,9 @@ class User:
         return cls(connection_settings(options, {}), spark, folder)
 
     def back_up(self, topic: str) -> BackupReport:
-        with ReadAccess(self.settings).reading() as client:
+        access = ReadAccess(self.settings)
+        with access.reading() as client:
             settings = BackupSettings(LocalStore(self.folder))
-            access = ReadAccess(self.settings)
             run = Run(client, self.spark, {}, settings, Meter(unheard), access=access)
             return back_up(run, Wanted((topic,)))
 
@@ -77,7 +77,7 @@ class User:
         return done
 
 
-def test_java_and_librdkafka_come_in_with_the_same_settings(
+def test_tasks_java_and_librdkafka_come_in_with_the_same_settings(
     secured: Cluster, spark: Spark, topic: str, tmp_path: Path
 ) -> None:
     make(secured, topic)

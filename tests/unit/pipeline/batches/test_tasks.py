@@ -22,7 +22,7 @@ from services.errors import (
 )
 from services.pipeline.batches.carried import packed, unpacked
 from services.pipeline.batches.copying import CopyRange, CopyWork
-from services.pipeline.batches.tasks import Answer, TaskJob
+from services.pipeline.batches.tasks import Answer, TaskJob, task_count
 from services.pipeline.part_writer import PartTarget
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.part import Part
@@ -115,6 +115,14 @@ def test_another_cluster_at_the_same_addresses_is_not_read(
     assert f"lead to cluster {CLUSTER_ID}, and the one that was planned is" in str(answer)
     assert log.asked == []
     assert answers(job(cluster, tmp_path, None), (0, 50)), "an older broker does not name it"
+
+
+@pytest.mark.parametrize(
+    ("ranges", "master", "tasks"),
+    [(3, "local[*,4]", 3), (1000, "local[*,4]", 16), (1000, "spark://b1:7077", 1000)],
+)
+def test_tasks_of_this_machine_share_their_logins(ranges: int, master: str, tasks: int) -> None:
+    assert task_count(ranges, master, 2) == tasks
 
 
 def test_settings_come_to_a_task_with_their_secrets_and_are_never_seen() -> None:
