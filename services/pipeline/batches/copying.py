@@ -10,7 +10,7 @@ from uuid import UUID
 
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
-from services.pipeline.batches.converting import chunks_of
+from services.pipeline.batches.converting import FetchedBatches, chunks_of
 from services.pipeline.batches.reader import (
     CHUNK_BYTES,
     NO_EPOCH,
@@ -123,6 +123,18 @@ def chunks_in(
     Raises:
         ClusterError, Unreachable: as `BatchReader.fetches`.
     """
+    with closing(fetches_in(client, wanted, patience, chunk_bytes)) as fetches:
+        for fetched in fetches:
+            yield from chunks_of(fetched, wanted.start, wanted.end)
+
+
+def fetches_in(
+    client: ReadClient,
+    wanted: CopyRange,
+    patience: float = PATIENCE_SECONDS,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Generator[FetchedBatches, None, None]:
+    """The batches that *wanted* lies in. Raises: as `BatchReader.fetches`."""
     reader = BatchReader(
         client,
         wanted.partition,
@@ -132,6 +144,4 @@ def chunks_in(
         chunk_bytes,
         patience,
     )
-    with closing(reader.fetches(wanted.start, wanted.end)) as fetches:
-        for fetched in fetches:
-            yield from chunks_of(fetched, wanted.start, wanted.end)
+    return reader.fetches(wanted.start, wanted.end)
