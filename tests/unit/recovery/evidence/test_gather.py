@@ -224,7 +224,7 @@ class TestSilence:
         cluster.story.fenced = {3}
         (last,) = list(evidence)
         assert last.awaited == frozenset()
-        assert time.monotonic() - began < SETTLE + RECHECK + 2 * SLACK
+        assert time.monotonic() - began < SETTLE + RECHECK + within(2 * SLACK)
         orders = last.partitions[1]
         assert orders.replicas[0].fenced is True
 
@@ -232,7 +232,7 @@ class TestSilence:
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.brokers[3].stop()
-        found = Gathered(client, 1.0)
+        found = Gathered(client, within(1.0))
         assert found.seconds[-1] >= 0.8
         (_, orders) = found.last.partitions
         assert (orders.replicas[0].reachable, orders.replicas[0].fenced) == (False, False)
