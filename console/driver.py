@@ -12,6 +12,8 @@ import os
 import select
 import signal
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from textual._xterm_parser import XTermParser
@@ -102,6 +104,10 @@ class ConsoleDriver(LinuxDriver):
 
     @override
     def _sigtstp_application(self, *_: object) -> None:
+        """Stop as soon as the loop comes to it: a handler runs amid a frame, with its locks."""
+        self._soon(self._stop_for_shell)
+
+    def _stop_for_shell(self) -> None:
         """Leave the screen, stop the whole job as the shell expects, and come back with it."""
         if self._stopping or not self._may_stop():
             return
@@ -118,11 +124,20 @@ class ConsoleDriver(LinuxDriver):
 
     @override
     def _sigcont_application(self, *_: object) -> None:
-        """Draw again after a stop that was not announced (SIGSTOP)."""
-        if self._drawing and not self._stopping and self._auto_restart:
+        """Draw again after a stop that was not announced (SIGSTOP), as soon as the loop can."""
+        if not self._stopping:
+            self._soon(self._draw_again)
+
+    def _draw_again(self) -> None:
+        if self._drawing and self._auto_restart:
             self.suspend_application_mode()
             self.resume_application_mode()
             self._app.refresh(layout=True)
+
+    def _soon(self, act: Callable[[], None]) -> None:
+        """From a handler of a signal, which may come once the loop is closed."""
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(act)
 
     def _may_stop(self) -> bool:
         return bool(self._app.check_action("suspend_process", ()))

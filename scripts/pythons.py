@@ -1,8 +1,9 @@
 """Run the tests that depend on Python on every version of it that pyproject.toml names.
 
-``python -m scripts.pythons 3.13`` takes 3.13 alone, ``--others`` all but the one that runs this;
-what else it is given goes to pytest. An interpreter is one on PATH, of pyenv, or a build that is
-fetched (`scripts.portable_python`). Where none is found, a line says so.
+``python -m scripts.pythons 3.13`` takes 3.13 alone, ``--others`` all but the one that runs this,
+``--within=900`` begins no version once so many seconds have passed; what else it is given goes to
+pytest. An interpreter is one on PATH, of pyenv, or a build that is fetched
+(`scripts.portable_python`). Where none is found, a line says so.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from scripts.environment import ROOT, Environment
@@ -23,7 +25,7 @@ from scripts.portable_python import NoPython, portable_python
 SUITES = ("tests/unit", "tests/screens", "tests/terminal", "tests/web")
 """None of these needs a broker; one recovery of a lab follows."""
 CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
-OTHERS = "--others"
+OTHERS, WITHIN = "--others", "--within="
 RECOVERY = ("demo", "--automatic")
 
 
@@ -102,8 +104,14 @@ def main(arguments: list[str]) -> int:
     """Run the versions that *arguments* name, or all; the rest of them is pytest's."""
     named = [one for one in arguments if re.fullmatch(r"3\.\d+", one)]
     own = {f"3.{sys.version_info.minor}"} if OTHERS in arguments else set()
-    rest = [one for one in arguments if one not in (*named, OTHERS)]
-    runs = [run(minor, rest) for minor in named or supported() if minor not in own]
+    limits = [one for one in arguments if one.startswith(WITHIN)]
+    rest = [one for one in arguments if one not in (*named, *limits, OTHERS)]
+    end = min((time.monotonic() + float(one.removeprefix(WITHIN)) for one in limits), default=inf)
+    runs = [
+        run(minor, rest) if time.monotonic() < end else Run(minor, None, "no time was left")
+        for minor in named or supported()
+        if minor not in own
+    ]
     print(*(one.line for one in runs), sep="\n")
     return int(any(one.passed is False for one in runs))
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 
-from services.errors import BreakglassError, Unreachable
+from services.errors import BreakglassError
 from services.kafka.replicas.list_offsets import (
     LATEST,
     LEADER_ONLY,
@@ -121,7 +121,7 @@ class Stream:
                 leader_epochs=epochs,
                 isolation_level=READ_COMMITTED,
             )
-        except Unreachable:
+        except BreakglassError:
             return {}
         return {one: end.offset for one, end in told.items() if isinstance(end, ListedOffset)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -348,6 +349,6 @@ async def test_a_hundred_thousand_partitions_are_shown_without_holding_up_the_sc
         await until(pilot, lambda: "Of 100,000 partitions" in text(console), "the counts")
         screen = console.screen
         assert isinstance(screen, OverviewScreen)
-        began = console.context.clock()
+        began = time.thread_time()
         screen.tick()
-        assert console.context.clock() - began < 0.05
+        assert time.thread_time() - began < 0.05

@@ -8,14 +8,17 @@ from typing import Any
 
 from textual.pilot import Pilot
 
+from tests.waiting import within
+
 DEADLINE_SECONDS = 10.0
 
 
 async def until(pilot: Pilot[Any], so: Callable[[], object], what: str) -> None:
     """Give the app turns until *so*; fails saying that *what* did not come."""
-    end = time.monotonic() + DEADLINE_SECONDS
+    seconds = within(DEADLINE_SECONDS)
+    end = time.monotonic() + seconds
     while not so():
-        assert time.monotonic() < end, f"waited {DEADLINE_SECONDS:.0f} s in vain: {what}"
+        assert time.monotonic() < end, f"waited {seconds:.0f} s in vain: {what}"
         await pilot.pause(0.01)
 
 

@@ -22,7 +22,9 @@ from pathlib import Path
 
 import pyte
 
-DEADLINE_SECONDS = 20.0
+from tests.waiting import within
+
+DEADLINE_SECONDS, LONGEST_SECONDS = 20.0, 90.0
 KEYS = {
     "enter": b"\r",
     "escape": b"\x1b",
@@ -67,6 +69,11 @@ _KITTY = re.compile(rb"\x1b\[([<>])\d*u")
 _UNDRAWN = re.compile(rb"\x1b\[[<>=?][\d;]*(?:\$p|u)")
 """Queries and the kitty keyboard protocol, which pyte would draw a part of."""
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*)?\Z")
+
+
+def patience() -> float:
+    """How long a program is waited for, with what else the machine does."""
+    return min(within(DEADLINE_SECONDS), LONGEST_SECONDS)
 
 
 class PtyTerminal:
@@ -216,16 +223,17 @@ class PtyTerminal:
             os.close(descriptor)
         self._master = self._slave = -1
 
-    def wait_for(self, text: str, seconds: float = DEADLINE_SECONDS) -> None:
+    def wait_for(self, text: str, seconds: float | None = None) -> None:
         """Wait until *text* is on the screen."""
         self.until(lambda: text in self.text, f"{text!r} on the screen", seconds)
 
-    def wait_gone(self, text: str, seconds: float = DEADLINE_SECONDS) -> None:
+    def wait_gone(self, text: str, seconds: float | None = None) -> None:
         """Wait until *text* is not on the screen."""
         self.until(lambda: text not in self.text, f"no {text!r} on the screen", seconds)
 
-    def until(self, so: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:
+    def until(self, so: Callable[[], object], what: str, seconds: float | None = None) -> None:
         """Wait until *so*, looked at whenever the program has written; fails with the screen."""
+        seconds = patience() if seconds is None else seconds
         end = time.monotonic() + seconds
         while not so():
             left = end - time.monotonic()
@@ -233,8 +241,9 @@ class PtyTerminal:
             with self._changed:
                 self._changed.wait(min(left, 0.05))
 
-    def exit_code(self, seconds: float = DEADLINE_SECONDS) -> int:
+    def exit_code(self, seconds: float | None = None) -> int:
         """Wait for the end; a negative number is the signal that killed the program."""
+        seconds = patience() if seconds is None else seconds
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:

@@ -98,3 +98,16 @@ def test_a_stop_that_was_not_announced_leaves_one_reader_of_keys(
     terminal.press("q")
     assert terminal.exit_code() == 0
     assert terminal.left_over == []
+
+
+def test_a_console_that_is_continued_amid_its_frames_goes_on(canned_console: OpenConsole) -> None:
+    terminal = canned_console()
+    for number in range(2, 32):
+        terminal.press("down")
+        terminal.signal(signal.SIGCONT)
+        terminal.until(
+            lambda number=number: terminal.raw.count(SECOND_SCREEN) >= number,  # type: ignore[misc]
+            f"the screen to come back, number {number}",
+        )
+    terminal.press("q")
+    assert terminal.exit_code() == 0

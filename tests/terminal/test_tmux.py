@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.terminal.conftest import CANNED, ROOT, environment
-from tests.terminal.pty_terminal import DEADLINE_SECONDS
+from tests.terminal.pty_terminal import patience
 
 PANE = "%0"
 
@@ -49,7 +49,7 @@ class Tmux:
 
     def until(self, so: Callable[[], object]) -> None:
         """Look again and again until *so*."""
-        end = time.monotonic() + DEADLINE_SECONDS
+        end = time.monotonic() + patience()
         while not so():
             assert time.monotonic() < end, "\n".join(self.lines)
 

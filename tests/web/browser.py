@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse
 
+from tests.waiting import within
+
 DEADLINE_SECONDS = 15.0
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 OPTIONS = (
@@ -58,7 +60,7 @@ class Page:
         number = next(self._numbers)
         await self._socket.send_json({"id": number, "method": method, "params": parameters})
         while True:
-            answer = await self._socket.receive_json(timeout=DEADLINE_SECONDS)
+            answer = await self._socket.receive_json(timeout=within(DEADLINE_SECONDS))
             if answer.get("id") == number:
                 assert "error" not in answer, answer
                 return answer["result"]
@@ -81,7 +83,7 @@ class Page:
 
     async def until(self, so: Callable[[list[str]], object], what: str) -> list[str]:
         """Wait until *so* is true of the lines that are shown; returns them."""
-        end = time.monotonic() + DEADLINE_SECONDS
+        end = time.monotonic() + within(DEADLINE_SECONDS)
         while not so(lines := await self.lines()):
             assert time.monotonic() < end, f"waited in vain: {what}\n" + "\n".join(lines)
             await asyncio.sleep(0.05)
@@ -89,7 +91,7 @@ class Page:
 
     async def until_true(self, script: str, what: str) -> None:
         """Wait until *script* is true on the page."""
-        end = time.monotonic() + DEADLINE_SECONDS
+        end = time.monotonic() + within(DEADLINE_SECONDS)
         while not await self.evaluate(script):
             assert time.monotonic() < end, f"waited in vain: {what}"
             await asyncio.sleep(0.05)
@@ -162,7 +164,7 @@ async def browser(folder: Path) -> AsyncIterator[Page]:
 
 
 async def _port(file: Path) -> int:
-    end = time.monotonic() + DEADLINE_SECONDS
+    end = time.monotonic() + within(DEADLINE_SECONDS)
     while not (file.exists() and len(lines := file.read_text().splitlines()) == 2):
         assert time.monotonic() < end, "Chromium does not start"
         await asyncio.sleep(0.05)

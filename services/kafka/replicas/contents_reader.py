@@ -1,8 +1,8 @@
 """Verifies the contents of many replicas on one broker: raw batches by Fetch with replica id -3.
 
 A broker gives batches as they lie on its disk, and looks at their headers to find an offset. So
-damage shows as a batch that is not whole, as an error (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR), as
-an answer without records, or as a batch that the answer leaves out.
+damage shows as a batch that is not whole, as an error (CORRUPT_MESSAGE, INVALID_RECORD,
+UNKNOWN_SERVER_ERROR), as an answer without records, or as a batch that the answer leaves out.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from services.kafka.replicas.reading_allowance import Allowance
 from services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     CORRUPT_MESSAGE,
+    INVALID_RECORD,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_SERVER_ERROR,
     denied,
@@ -38,7 +39,7 @@ REQUEST_SECONDS = 15.0
 LANE = "contents"
 """A connection of its own: what else is asked of the broker does not wait for these answers."""
 
-_UNSERVABLE = (CORRUPT_MESSAGE, UNKNOWN_SERVER_ERROR)
+_UNSERVABLE = (CORRUPT_MESSAGE, INVALID_RECORD, UNKNOWN_SERVER_ERROR)
 
 
 class ContentsReader:

@@ -123,7 +123,11 @@ def test_r24_kafkas_own_tool_reads_our_plan_and_elects_by_order(
         ],
     ).check()
     assert "completed" in done.stdout
-    assert [leader(broken, "by-order", number) for number in range(2)] == [1, 2]
+    # The tool is told by the controller, brokers a moment later.
+    broken.wait_until(
+        lambda: [leader(broken, "by-order", number) for number in range(2)] == [1, 2],
+        "the leaders that the tool elected",
+    )
 
 
 def test_what_changed_since_the_plan_is_skipped_with_the_reason(

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
+from services.incident.incident import Incident
+from services.incident.watch import Watch
 from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
@@ -22,6 +24,7 @@ from services.recovery.execution.target import Outcome, Target
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.recover import Recovery
 from services.recovery.triage import Triage, triage
+from tests.waiting import wait_until
 
 ANSWER_SECONDS = 30.0
 """--recovery-duration-ms, as it is by default."""
@@ -124,3 +127,15 @@ def watched(cluster: Cluster) -> Iterator[Watched]:
         yield Watched(Connection(options), proxies)
         for proxy in proxies.values():
             proxy.assert_clean()
+
+
+def read_again(watch: Watch, before: Incident) -> Incident:
+    """The last of the next reading: after each, a watch leaves the brokers in peace for a while."""
+    found: list[Incident] = []
+
+    def read() -> bool:
+        found.extend(watch.read(before))
+        return bool(found)
+
+    wait_until(read, "the next reading of the watch")
+    return found[-1]

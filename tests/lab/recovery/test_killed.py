@@ -123,9 +123,14 @@ class Interrupted:
 
     @property
     def journal(self) -> JournalView:
-        """The only one; read while it grows, a line may be torn."""
+        """The only one; read while it grows, a line may be torn.
+
+        Raises:
+            ValueError: there is none, or it was made this moment and says nothing yet.
+        """
         (found,) = list_journals(self._lab.truth.cluster_id, self._state_folder)
-        assert isinstance(found, JournalView)
+        if not isinstance(found, JournalView):
+            raise ValueError(found.reason)
         return found
 
     @property

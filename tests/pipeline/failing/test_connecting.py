@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from kafka.protocol.consumer import FetchRequest
 
 from services.connection.endpoint import Endpoint
 from services.connection.settings import ConnectionSettings
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.errors import Unreachable
+from services.kafka.wire.api_keys import FETCH
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.layout import Address, Listener
@@ -126,20 +128,21 @@ def test_a_password_that_is_wrong_for_tasks_is_told_at_once(
     assert "wrong-sentinel" not in topic.error
 
 
-def test_a_backup_reaches_brokers_by_the_listener_that_is_named(
-    place: Place, tmp_path: Path
-) -> None:
-    """That for clients is advertised where nobody listens."""
+def test_tasks_reach_brokers_by_the_listener_that_is_named(place: Place, tmp_path: Path) -> None:
+    """That for clients leads through a relay, which no task is to pass."""
     cluster = Cluster.plan(tmp_path / "lab", brokers=1, tethered=True)
-    cluster.advertise(1, NOWHERE)
-    with cluster:
+    with Proxy(cluster.node(1).address(Listener.CLIENT)) as relay, cluster:
+        cluster.advertise(1, relay.address)
         cluster.start()
         make(cluster, TOPIC)
         produce(cluster, TOPIC, 0, RECORDS)
-        bootstrap = str(cluster.node(1).address(Listener.CLIENT))
-        options = ConnectionOptions(bootstrap, listener=Listener.LAB.value)
+        options = ConnectionOptions(cluster.bootstrap_servers, listener=Listener.LAB.value)
         report = place.back_up(connection_settings(options, {}))
-    assert (report.whole, place.holds()) == (True, RECORDS), report.topics
+        assert (report.whole, place.holds()) == (True, RECORDS), report.topics
+        fetches = [one.decode(FetchRequest) for one in relay.seen if one.api_key == FETCH]
+        topics = [topic for fetch in fetches for topic in fetch.topics]
+        places = {partition.fetch_offset for topic in topics for partition in topic.partitions}
+        assert 0 not in places, "epochs are asked for past every log, by the run itself"
 
 
 @pytest.fixture

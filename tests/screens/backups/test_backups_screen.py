@@ -43,6 +43,7 @@ from tests.screens.test_journal import heard
 from tests.screens.turns import lines, text, until
 from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run
+from tests.waiting import within
 
 pytestmark = pytest.mark.usefixtures("live_ends")
 
@@ -284,11 +285,11 @@ async def test_a_place_that_hangs_keeps_neither_keys_nor_the_end(places: Places)
             await pilot.press("home")
             began = time.monotonic()
             await pilot.press("down", "down", "up")
-            assert time.monotonic() - began < 1.0
+            assert time.monotonic() - began < within(1.0)
             await pilot.press("home")
             await until(pilot, shows(console, "it has not answered for 40 s"), "the word on it")
             began = time.monotonic()
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < within(1.0)
     finally:
         released.set()
 
@@ -352,6 +353,6 @@ async def test_thousands_of_topics_stay_fluid(many: CannedBackups) -> None:
         began = time.monotonic()
         for _ in range(20):
             await pilot.press("down")
-        assert time.monotonic() - began < 4.0
+        assert time.monotonic() - began < within(4.0)
         await pilot.press("slash", *"4999")
         await until(pilot, lambda: rows(console) == [MAIN, "topic-4999"], "one of them")

@@ -79,3 +79,8 @@ def test_one_whose_tests_fail_fails_the_run(
     )
     assert pythons.main(["3.13"]) == 1
     assert "Python 3.13: FAILED: its environment ended with 1" in capsys.readouterr().out
+
+
+def test_no_version_is_begun_once_its_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert pythons.main(["3.13", "3.14", "--within=0"]) == 0
+    assert capsys.readouterr().out.count("not run: no time was left") == 2

@@ -20,7 +20,14 @@ from services.model import TopicPartition, Unknown
 from services.recovery.execution.target import Outcome, Target
 from services.recovery.recover import open_transactions_after
 from services.recovery.triage import Triage
-from tests.lab.product.session import Watched, judged, recommendations, targets, watched
+from tests.lab.product.session import (
+    Watched,
+    judged,
+    read_again,
+    recommendations,
+    targets,
+    watched,
+)
 from tests.lab.product.together.beside import GROUP_READ_ON, TRIMMED_LOGS
 from tests.lab.scenarios.damaged import Damaged, damaged
 
@@ -88,8 +95,7 @@ def incident(found: Triage, behind: Watched) -> Incident:
     assert found.assessments
     with closing(Watch(behind.connection.access())) as watch:
         *_, first = watch.read()
-        *_, last = watch.read(first)
-    return last
+        return read_again(watch, first)
 
 
 @pytest.fixture(scope="package")

@@ -17,6 +17,11 @@ from services.contents_effort import Effort
 from services.kafka.read_client import ReadClient
 from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from services.kafka.replicas.reading_allowance import Allowance, Limits
+from services.kafka.wire.broker_errors import (
+    CORRUPT_MESSAGE,
+    INVALID_RECORD,
+    UNKNOWN_SERVER_ERROR,
+)
 from services.model import Contents, Denied, PartitionEvidence, TopicPartition, Unknown
 from services.recovery.choice import recommended
 from services.recovery.evidence import gather as gathering
@@ -26,7 +31,7 @@ from tests.fake_cluster import FakeCluster
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, log, offline
 
 ORDERS, LEDGER = TopicPartition("orders", 0), TopicPartition("ledger", 0)
-READ_DENIED, STORAGE_ERROR, OUT_OF_RANGE, CORRUPT_MESSAGE = 29, 56, 1, 2
+READ_DENIED, STORAGE_ERROR, OUT_OF_RANGE = 29, 56, 1
 WAIT_SECONDS = 10.0
 
 
@@ -162,10 +167,12 @@ def test_what_keeps_a_broker_from_answering_is_no_damage(
     assert isinstance(of(judged(client), LEDGER, 2), Unknown)
 
 
+@pytest.mark.parametrize("code", [CORRUPT_MESSAGE, INVALID_RECORD, UNKNOWN_SERVER_ERROR])
 def test_a_broker_that_cannot_serve_an_offset_although_its_log_goes_on_is_corrupt_there(
-    cluster: FakeCluster, client: ReadClient
+    cluster: FakeCluster, client: ReadClient, code: int
 ) -> None:
-    refuse(cluster, 2, CORRUPT_MESSAGE)
+    """Which of them a broker gives depends on the damaged bytes: tests/lab/facts."""
+    refuse(cluster, 2, code)
     told = of(judged(client), LEDGER, 2)
     assert isinstance(told, Contents)
     assert (told.corrupt_at, told.verified_to) == (0, 0)

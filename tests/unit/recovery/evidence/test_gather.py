@@ -21,6 +21,7 @@ from services.recovery.evidence.gather import Evidence, gather
 from services.recovery.evidence.group_bounds import GroupBounds
 from tests.fake_broker import Body
 from tests.fake_cluster import FakeCluster
+from tests.waiting import within
 
 SETTLE, RECHECK = 0.8, 0.2
 PATIENT = 10.0
@@ -172,10 +173,10 @@ class TestSilence:
     ) -> None:
         cluster.brokers[2].hung = True
         found = Gathered(client, 1.5)
-        assert found.seconds[0] < SETTLE + SLACK
+        assert found.seconds[0] < SETTLE + within(SLACK)
         assert ends(found.first, ORDERS) == [110, 100, None]
         assert found.first.awaited == {2}
-        assert found.seconds[-1] < 1.5 + SLACK
+        assert found.seconds[-1] < 1.5 + within(SLACK)
         assert found.last.awaited == frozenset()
         assert found.last.silent[2].startswith("b2 does not answer")
         (ledger, _) = found.last.partitions
@@ -209,7 +210,7 @@ class TestSilence:
         cluster.story.fenced = {3}
         cluster.brokers[3].hung = True
         found = Gathered(client, 10.0)
-        assert found.seconds[-1] < SETTLE + SLACK
+        assert found.seconds[-1] < SETTLE + within(SLACK)
         assert ends(found.last, ORDERS) == [None, 100, 70]
 
     def test_a_broker_fenced_meanwhile_is_waited_for_no_longer(
@@ -223,7 +224,7 @@ class TestSilence:
         cluster.story.fenced = {3}
         (last,) = list(evidence)
         assert last.awaited == frozenset()
-        assert time.monotonic() - began < SETTLE + RECHECK + 2 * SLACK
+        assert time.monotonic() - began < SETTLE + RECHECK + within(2 * SLACK)
         orders = last.partitions[1]
         assert orders.replicas[0].fenced is True
 
@@ -231,7 +232,7 @@ class TestSilence:
         self, cluster: FakeCluster, client: ReadClient
     ) -> None:
         cluster.brokers[3].stop()
-        found = Gathered(client, 1.0)
+        found = Gathered(client, within(1.0))
         assert found.seconds[-1] >= 0.8
         (_, orders) = found.last.partitions
         assert (orders.replicas[0].reachable, orders.replicas[0].fenced) == (False, False)
@@ -247,7 +248,7 @@ class TestSilence:
         assert ends(found.first, LEDGER) == [None, 5]
         assert ends(found.last, LEDGER) == [5, 5]
         assert found.last.silent == {}
-        assert found.seconds[-1] < SETTLE + 0.5 + SLACK
+        assert found.seconds[-1] < SETTLE + 0.5 + within(SLACK)
 
     @pytest.mark.parametrize("body", [b"\xff" * 40, b"", b"\0\0\0\0\0\0\0\x09"])
     def test_a_broker_that_answers_nonsense_hides_nobody(

@@ -26,6 +26,8 @@ from tests.fake_cluster import FakeCluster
 from tests.fake_controller import FakeController
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.targets import target
+from tests.unit.recovery.patience import patient
+from tests.waiting import within
 
 LAST_LEADER = 3
 """Of every partition; it is dead."""
@@ -45,7 +47,7 @@ class Bench:
     opened: ExitStack
     """Closed at the end."""
     pauses: list[float] = field(default_factory=list)
-    limits: Limits = field(default_factory=lambda: Limits(read=2.0, election=0.5, confirmation=0.5))
+    limits: Limits = field(default_factory=patient)
     choose_route: RouteChoice = stock_route
     stop: Callable[[], bool] = lambda: False
 
@@ -112,8 +114,8 @@ def _counts(outcomes: Any) -> dict[str, int]:
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """Three brokers, of which b3 is fenced; reads go through b2, elections through b1."""
-    monkeypatch.setattr(confirm, "SPEAK_SECONDS", 0.4)
-    monkeypatch.setattr(confirm, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(confirm, "SPEAK_SECONDS", within(0.4))
+    monkeypatch.setattr(confirm, "LOOK_SECONDS", within(0.5))
     with ExitStack() as stack:
         cluster = stack.enter_context(FakeCluster(3))
         controller = FakeController(cluster)

@@ -25,6 +25,7 @@ from tests.fake_controller import (
     unheard,
 )
 from tests.unit.recovery.execution.conftest import Bench
+from tests.waiting import within
 
 NOT_CONTROLLER, TIMED_OUT, INVALID_REQUEST, NONE_ELIGIBLE = 41, 7, 42, 83
 REORDER, ELECT = AlterPartitionReassignmentsRequest, ElectLeadersRequest
@@ -352,7 +353,7 @@ class TestConfirmation:
 
         The broker that is asked for the metadata is not the one that was asked to elect.
         """
-        bench.limits = replace(bench.limits, confirmation=4.0)
+        bench.limits = replace(bench.limits, confirmation=within(4.0))
 
         bench.controller.next(ELECT, after(lambda: hang(bench, 2)))
         assert bench.one(bench.offline()).result is Result.ELECTED
@@ -429,7 +430,7 @@ class TestLookingAgain:
     def test_a_bootstrap_broker_that_hangs_meanwhile_gives_way_to_another(
         self, bench: Bench
     ) -> None:
-        bench.limits = replace(bench.limits, read=6.0)
+        bench.limits = replace(bench.limits, read=within(6.0))
         wanted = bench.offline()
         bench.read.partitions(["orders"], Deadline.after(10.0))
         hang(bench, 2)

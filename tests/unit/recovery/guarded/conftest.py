@@ -15,7 +15,6 @@ from services.journal import JournalView, list_journals
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
 from services.recovery.execution import confirm
-from services.recovery.execution.limits import Limits
 from services.recovery.execution.routes import stock_route
 from services.recovery.guarded.election import GuardedElection
 from services.recovery.guarded.events import Event
@@ -26,9 +25,10 @@ from services.session import Power, ReadAccess
 from tests.fake_cluster import FakeCluster
 from tests.fake_controller import FakeController
 from tests.fake_metadata import CLUSTER_ID
+from tests.unit.recovery.patience import patient
+from tests.waiting import within
 
 RECORDS = {1: 100, 2: 70}
-LIMITS = Limits(read=2.0, election=0.5, confirmation=0.5)
 
 
 @dataclass
@@ -60,7 +60,7 @@ class Session:
         return tuple(frozen(one.evidence, designee, self.gone) for one in found.assessments)
 
     def election(self, wanted: tuple[Priced, ...], **more: Any) -> GuardedElection:
-        given = {"rescue": RescueChoice(without=True), "limits": LIMITS, **more}
+        given = {"rescue": RescueChoice(without=True), "limits": patient(), **more}
         return GuardedElection(
             self.power,
             CLUSTER_ID,
@@ -81,8 +81,8 @@ class Session:
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    monkeypatch.setattr(confirm, "SPEAK_SECONDS", 0.4)
-    monkeypatch.setattr(confirm, "LOOK_SECONDS", 0.5)
+    monkeypatch.setattr(confirm, "SPEAK_SECONDS", within(0.4))
+    monkeypatch.setattr(confirm, "LOOK_SECONDS", within(0.5))
     with ExitStack() as stack:
         cluster = stack.enter_context(FakeCluster(3))
         cluster.story.fenced = {3}

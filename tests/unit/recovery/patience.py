@@ -1,0 +1,11 @@
+"""How long an execution waits in tests where somebody is hung."""
+
+from __future__ import annotations
+
+from services.recovery.execution.limits import Limits
+from tests.waiting import within
+
+
+def patient() -> Limits:
+    """Short, and longer while much else runs: what answers at all is waited for."""
+    return Limits(read=within(2.0), election=within(0.5), confirmation=within(0.5))
