@@ -6,14 +6,13 @@ import os
 import subprocess
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from services.pipeline.class_archive import ABANDONED_SECONDS, ClassArchive, class_archive
+from services.pipeline.jars import kafka_jars
 from services.pipeline.java import find_java
 
-JARS = sorted((Path(pyspark.__file__).parent / "jars").glob("scala-library*.jar"))
-CLASS_PATH = str(JARS[0])
+CLASS_PATH = str(kafka_jars()[0])
 
 
 @pytest.fixture
