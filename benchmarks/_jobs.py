@@ -89,7 +89,8 @@ class Worker:
     def _run(self, job: Mapping[str, str]) -> Run:
         where = BackupSettings(LocalStore(Path(job["folder"])))
         connection = java_properties(self.settings)
-        return Run(self.client, self.spark, connection, where, Meter(lambda _: None))
+        access = ReadAccess(self.settings)
+        return Run(self.client, self.spark, connection, where, Meter(lambda _: None), access=access)
 
 
 def serve(bootstrap: str) -> None:

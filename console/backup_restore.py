@@ -188,12 +188,11 @@ def _restore(
     from console.backup_progress import progress
     from services.connection.security import confluent_config
     from services.journal import Journal
-    from services.pipeline.kafka_options import java_properties
     from services.pipeline.restore.restore import RestoreRun, restore
     from services.pipeline.running import BackupSettings, Meter, Run
     from services.pipeline.session import Spark
 
-    settings = connection.access().settings
+    access = connection.access()
     power = connection.power(DOING)
     with (
         Journal.open(plan.cluster_id) as journal,
@@ -201,12 +200,12 @@ def _restore(
         progress(as_json=False, job=("restore", store.where())) as tell,
         Spark(how.master) as spark,
     ):
-        run = Run(client, spark, java_properties(settings), BackupSettings(store), Meter(tell))
+        run = Run(client, spark, {}, BackupSettings(store), Meter(tell), access=access)
         work = RestoreRun(
             run=run,
             topics=topics,
             journal=journal,
-            clients=dict(confluent_config(settings)),
+            clients=dict(confluent_config(access.settings)),
             records_a_transaction=how.records_a_transaction,
             transactional=how.transactional,
             verify=how.verify,

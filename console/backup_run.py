@@ -97,7 +97,6 @@ def run(
     from services.pipeline.backup import back_up
     from services.pipeline.continuous import follow
     from services.pipeline.generations import require_replaceable
-    from services.pipeline.kafka_options import java_properties
     from services.pipeline.running import BackupSettings, Meter, Run
     from services.pipeline.session import Spark
     from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
@@ -113,13 +112,17 @@ def run(
     if new_generation is NewGeneration.REPLACE:
         require_replaceable(settings.store, settings.form)
     with StopSignal() as stop, connection.reading() as client:
-        properties = java_properties(connection.access().settings)
+        access = connection.access()
         telling = lasting(as_json=as_json, job=("backup", to))
         with telling as (tell, heard), Spark(master) as spark:
+
+            def begin(meter: Meter) -> Run:
+                return Run(client, spark, {}, settings, meter, access=access)
+
             if continuous:
                 stop.armed()
                 followed = follow(
-                    lambda meter: Run(client, spark, properties, settings, meter),
+                    begin,
                     wanted,
                     tell,
                     lambda: stop.requested,
@@ -128,7 +131,7 @@ def run(
                     lag=Lag(heard),
                 )
             else:
-                report = back_up(Run(client, spark, properties, settings, Meter(tell)), wanted)
+                report = back_up(begin(Meter(tell)), wanted)
     if continuous:
         _end(followed, as_json=as_json)
     if as_json:

@@ -91,19 +91,18 @@ def _content(
     from console.restoring import default_state
     from console.stop_signal import StopSignal
     from services.kafka.wire.deadline import Deadline
-    from services.pipeline.kafka_options import java_properties
     from services.pipeline.restore.proof import verify_against
     from services.pipeline.running import BackupSettings, Meter, Run
     from services.pipeline.session import Spark
 
     found = {}
     with StopSignal(), connection.reading() as client, Spark(master) as spark:
-        properties = java_properties(connection.access().settings)
+        access = connection.access()
         cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
         for held, topic in pairs:
             with progress(as_json=False) as tell:
                 settings = BackupSettings(held.store)
-                run = Run(client, spark, properties, settings, Meter(tell))
+                run = Run(client, spark, {}, settings, Meter(tell), access=access)
                 root = state or default_state(cluster_id)
                 found[held] = verify_against(run, held, topic, root)
     return found

@@ -133,13 +133,12 @@ def _restore(
     from services.checkpoint.spark.restore import restore
     from services.connection.security import confluent_config
     from services.journal import Journal
-    from services.pipeline.kafka_options import java_properties
     from services.pipeline.restore.restore import RestoreRun
     from services.pipeline.running import BackupSettings, Meter, Run
     from services.pipeline.session import Spark
     from services.topic_backup.store.store import open_store
 
-    settings = connection.access().settings
+    access = connection.access()
     power, cluster_id = connection.power(DOING), plan.plan.cluster_id
     place = open_store(plan.copies[0].store.address)
     with (
@@ -149,12 +148,12 @@ def _restore(
         progress(as_json=False) as tell,
         Spark(master) as spark,
     ):
-        run = Run(client, spark, java_properties(settings), BackupSettings(place), Meter(tell))
+        run = Run(client, spark, {}, BackupSettings(place), Meter(tell), access=access)
         work = RestoreRun(
             run=run,
             topics=topics,
             journal=journal,
-            clients=dict(confluent_config(settings)),
+            clients=dict(confluent_config(access.settings)),
             verify=check,
             replication_factor=replication_factor or -1,
         )

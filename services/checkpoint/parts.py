@@ -55,7 +55,6 @@ def finisher_of(
     from services.checkpoint.kafka.deciding import Decider
     from services.checkpoint.spark.lineages import SparkLineages
     from services.checkpoint.spark.sources import KafkaSources
-    from services.pipeline.kafka_options import java_properties
     from services.pipeline.running import BackupSettings, Meter, Run
     from services.pipeline.session import BEHIND_OTHERS, Spark
     from services.topic_backup.store.store import open_store
@@ -65,8 +64,7 @@ def finisher_of(
     niceness = 0 if how.rate is None else BEHIND_OTHERS
     with Spark(how.master, niceness=niceness) as spark:
         settings = BackupSettings(open_store(store.address), bytes_per_second=how.rate)
-        properties = java_properties(access.settings)
-        run = Run(client, spark, properties, settings, Meter(lambda _: None))
+        run = Run(client, spark, {}, settings, Meter(lambda _: None), access=access)
         yield Finisher(
             store,
             Decider(

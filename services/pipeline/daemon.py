@@ -13,6 +13,7 @@ from importlib import import_module
 WANTED = (
     "pyspark.worker",
     "pyarrow",
+    "services.pipeline.batches.tasks",
     "services.pipeline.comparing",
     "services.pipeline.part_writer",
     "services.pipeline.restore.native_client",

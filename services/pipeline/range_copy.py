@@ -1,30 +1,40 @@
-"""Copies stretches of one topic into parts: by Spark, and exactly where Spark cannot."""
+"""Copies stretches of one topic into parts: by record batches, and by rows where that cannot be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from typing import TYPE_CHECKING
 
-from services.errors import UsageError
+from services.errors import (
+    LogBeginsLater,
+    OlderMessageFormat,
+    UnsupportedByCluster,
+    UsageError,
+)
 from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition, known
+from services.model import TopicPartition
+from services.pipeline.batches.copying import divided, range_of
+from services.pipeline.batches.tasks import copy_by_tasks
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.continuing import Stretch
-from services.pipeline.exact import copy_exactly
-from services.pipeline.part_writer import PART, PartTarget, write_parts
-from services.pipeline.reading import DataLost, Ranges, TimestampTooWide, TopicReader
+from services.pipeline.part_writer import PartTarget
+from services.pipeline.reading import DataLost, Ranges
 from services.pipeline.repeating import repeating
+from services.pipeline.row_copy import RowCopy
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import PartitionSource, TopicSource, Wanted, read_sources
 from services.topic_backup.assembling import Assembler
+from services.topic_backup.manifest import TopicIdentity
 from services.topic_backup.part import Part, part_index_of, run_place_of
 from services.topic_backup.segment_index import ENTRY
 from services.topic_backup.summary import Gap, GapReason
 
-WIDEST_MS = (2**63 - 1) // 1000
-"""Spark holds microseconds in 64 bits."""
+if TYPE_CHECKING:
+    from services.session import ReadAccess
+
 ASK_SECONDS = 60.0
 WATCH_SECONDS = 0.5
 WATCH_STORE_SECONDS = 5.0
@@ -38,11 +48,20 @@ class RangeCopy:
     """Writes parts for the backup of one topic."""
 
     run: Run
-    topic: str
+    identity: TopicIdentity
+    """Of the topic."""
     assembler: Assembler
-    exact: set[TopicPartition] = field(default_factory=set, init=False)
-    """Partitions of which something was read without Spark."""
-    _reader: TopicReader | None = field(default=None, init=False)
+    _rows: RowCopy | None = field(default=None, init=False)
+    """Set once the topic cannot be copied by batches."""
+
+    @property
+    def topic(self) -> str:
+        return self.identity.topic
+
+    @property
+    def exact(self) -> set[TopicPartition]:
+        """Partitions of which something was read without Spark."""
+        return self._rows.exact if self._rows else set()
 
     def copy(self, job: Sequence[Stretch]) -> tuple[list[Stretch], list[Part]]:
         """The parts of *job*, which may begin later than asked where retention was faster.
@@ -55,7 +74,7 @@ class RangeCopy:
         for _ in range(ATTEMPTS):
             try:
                 return stretches, self._parts(stretches)
-            except DataLost:
+            except (DataLost, LogBeginsLater):
                 stretches = self._overtaken(stretches)
         return stretches, self._parts(stretches)
 
@@ -72,54 +91,44 @@ class RangeCopy:
         return CommittedLog(self.run.client.sender, one.source.leader, one.source.partition)
 
     def _parts(self, job: Sequence[Stretch]) -> list[Part]:
-        some = {one.number: one for one in job if one.offsets}
-        wide = [one for one in some.values() if _too_wide(one.source)]
-        plain = {number: one for number, one in some.items() if one not in wide}
-        parts = self._by_spark(plain) if plain else []
-        for one in wide:
-            parts += self._exactly(one)
-        return parts
-
-    def _by_spark(self, stretches: Mapping[int, Stretch]) -> list[Part]:
-        """Copy by Spark; a partition with a timestamp that it cannot hold is copied without."""
-        ranges = {number: (one.start, one.end) for number, one in stretches.items()}
-        try:
-            return self._job(ranges)
-        except TimestampTooWide as error:
-            wide = stretches.get(-1 if error.partition is None else error.partition)
-            if wide is None and len(stretches) == 1:
-                wide = next(iter(stretches.values()))
-        if wide is None:
-            groups = [{number: one} for number, one in stretches.items()]
-            return [part for group in groups for part in self._by_spark(group)]
-        others = {number: one for number, one in stretches.items() if one is not wide}
-        return [*self._exactly(wide), *(self._by_spark(others) if others else [])]
-
-    def _job(self, ranges: Ranges) -> list[Part]:
-        if self._reader is None:
-            self._reader = TopicReader(
-                self.run.session(),
-                self.run.connection,
-                self.topic,
-                share=1 / (self.run.side_by_side or 1),
-                in_sips=self.run.settings.bytes_per_second is not None,
-            )
-        reader = self._reader
+        some = [one for one in job if one.offsets]
+        if not some:
+            return []
+        access = self.run.access
+        if self._rows is None and access is not None:
+            # Only Kafka's own clients read what was written, or is served, before 2.3.
+            with suppress(OlderMessageFormat, UnsupportedByCluster):
+                return self._by_batches(access, some)
+        self._rows = self._rows or self._by_rows()
         with jvm_errors(f"reading topic {self.topic}"):
-            target = self.target(reader.side_by_side(ranges))
-            seconds = WATCH_SECONDS if target.folder.original else WATCH_STORE_SECONDS
-            with repeating(lambda: self._watch(target, ranges), seconds):
-                answers = reader.run(ranges, partial(write_parts, target=target), PART)
-        return sorted(map(Part.from_json, answers), key=_place)
+            return self._rows.parts(some)
 
-    def _watch(self, target: PartTarget, ranges: Ranges) -> None:
-        """Tell how far the job is, by what it has written."""
-        written = _indexed if target.folder.original else _finished
-        self.run.meter.say(self.topic, written(target, ranges))
+    def _by_rows(self) -> RowCopy:
+        connection = self.run.jvm_connection()
+        return RowCopy(self.run, self.topic, connection, self.target, self._watching)
 
-    def _exactly(self, one: Stretch) -> list[Part]:
-        self.exact.add(one.source.partition)
-        return copy_exactly(self.log(one), one.start, one.end, self.target())
+    def _by_batches(self, access: ReadAccess, job: Sequence[Stretch]) -> list[Part]:
+        """Copy by tasks that read batches from the leaders."""
+        with jvm_errors(f"reading topic {self.topic}"):
+            session = self.run.session()
+            all_cores = int(session.sparkContext.defaultParallelism)
+            cores = max(1, all_cores // (self.run.side_by_side or 1))
+            whole = [range_of(self.identity, one.source, one.start, one.end) for one in job]
+            ranges = divided(whole, cores)
+            target = self.target(min(cores, len(ranges)))
+            with self._watching(target, {one.number: (one.start, one.end) for one in job}):
+                cluster_id = self.identity.cluster_id
+                found = copy_by_tasks(session, ranges, access, cluster_id, {self.topic: target})
+        return found.get(self.topic, [])
+
+    @contextmanager
+    def _watching(self, target: PartTarget, ranges: Ranges) -> Iterator[None]:
+        """Tell how far the job that runs within is, by what it has written."""
+        original = target.folder.original
+        written = _indexed if original else _finished
+        seconds = WATCH_SECONDS if original else WATCH_STORE_SECONDS
+        with repeating(lambda: self.run.meter.say(self.topic, written(target, ranges)), seconds):
+            yield
 
     def target(self, tasks: int = 1) -> PartTarget:
         """Where the parts of one more job go, of so many *tasks* at a time."""
@@ -153,17 +162,9 @@ def _finished(target: PartTarget, ranges: Ranges) -> int:
     return sum(at - ranges[number][0] for number, at in reached.items())
 
 
-def _place(part: Part) -> tuple[int, int]:
-    return part.partition, part.first_offset
-
-
 def _begun_later(one: Stretch, now: PartitionSource | None) -> Stretch:
     if now is None or now.log_start <= one.start:
         return one
     start = min(now.log_start, one.end)
     lost = Gap(one.lost.start if one.lost else one.start, start, GapReason.LOST)
     return replace(one, start=start, lost=lost)
-
-
-def _too_wide(source: PartitionSource) -> bool:
-    return known(source.newest_ms) and (source.newest_ms or 0) > WIDEST_MS

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from services.errors import PipelineError, StorageError
+from services.errors import DiskFull, PipelineError, StorageError
 from services.pipeline.answers import answer, sizes
 from services.pipeline.encoding import encoded
 
@@ -203,11 +203,16 @@ def collected(rows: DataFrame, worker: Worker, column: str, doing: str) -> list[
 
 
 _OS_ERROR = re.compile(r"(?:OSError|PermissionError|FileNotFoundError): \[Errno (\d+)\] ([^\n]*)")
-_STORAGE_ERROR = re.compile(r"^services\.errors\.StorageError: ([^\n]+)", re.MULTILINE)
 _WIDE = re.compile(r"long overflow|overflows when converting to Spark")
 _WIDE_AT = re.compile(r"Record at topic \S+ partition (\d+) offset \d+ has timestamp value")
-_OURS = re.compile(r"services(?:\.\w+)+\.[A-Z]\w+: ([^\n]+)")
+_OURS = re.compile(r"services(?:\.\w+)+\.([A-Z]\w+): ([^\n]+)")
 """An error of ours, raised in a task: it says what to do by itself."""
+_OF_STORAGE: Mapping[str, type[StorageError]] = {
+    "StorageError": StorageError,
+    "DiskFull": DiskFull,
+    "DamagedBackup": StorageError,
+    "ConflictingRecord": StorageError,
+}
 _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(\S.*)")
 """What a Python worker has ended with: the last of what led to one another."""
 _KEPT = 300
@@ -224,14 +229,20 @@ def job_error(text: str, doing: str) -> PipelineError | StorageError:
         return TimestampTooWide(f"{doing}: a timestamp is out of Spark's range", partition)
     if any(sign in text for sign in ("KAFKA_DATA_LOSS", "OffsetOutOfRange", "data was lost")):
         return DataLost(f"{doing}: the log begins later by now")
-    if found := _STORAGE_ERROR.search(text):
-        return StorageError(f"{doing}: {found[1][:_KEPT_OF_OURS]}")
-    if found := _OS_ERROR.search(text):
-        return StorageError(f"{doing}: {found[2]}; free space or check rights, then run it again.")
-    if found := _OURS.search(text):
-        return PipelineError(f"{doing}: {found[1][:_KEPT_OF_OURS]}")
+    # What was raised last is what the task ended with; before it comes what led to it.
+    ours, from_system = _last(_OURS, text), _last(_OS_ERROR, text)
+    if ours and (from_system is None or from_system.start() < ours.start()):
+        kind = _OF_STORAGE.get(ours[1], PipelineError)
+        return kind(f"{doing}: {ours[2][:_KEPT_OF_OURS]}")
+    if from_system:
+        reason = f"{from_system[2]}; free space or check rights, then run it again."
+        return StorageError(f"{doing}: {reason}")
     raised = _RAISED.findall(text) or [line for line in text.splitlines() if line.strip()][:1]
     cause = raised[-1] if raised else "no reason given"
     return PipelineError(
         f"{doing} failed in Spark ({cause[:_KEPT]}): see its log, then run it again."
     )
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return max(pattern.finditer(text), key=lambda match: match.start(), default=None)

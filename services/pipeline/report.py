@@ -39,7 +39,7 @@ class PartitionReport:
     held_back: int = 0
     """Offsets left out because a transaction before them is open."""
     exact: bool = False
-    """Some of it was read without Spark, for the sake of its timestamps."""
+    """Some of it was read without Spark: an older format, with timestamps out of its range."""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from services.kafka.read_client import ReadClient
 from services.pipeline.generations import NewGeneration
+from services.pipeline.kafka_options import java_properties
 from services.pipeline.pace import Budget
 from services.pipeline.report import Progress
 from services.pipeline.session import Spark
@@ -18,6 +19,8 @@ from services.topic_backup.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from services.session import ReadAccess
 
 OFFSETS_A_JOB = 2_000_000
 """Of each partition: a run that is killed repeats at most so much."""
@@ -81,7 +84,7 @@ class Run:
     client: ReadClient
     spark: Spark
     connection: Mapping[str, str]
-    """Kafka's own keys, for the clients within the JVM."""
+    """Kafka's own keys, where *access* is not given."""
     settings: BackupSettings
     meter: Meter
     budget: Budget | None = None
@@ -89,6 +92,12 @@ class Run:
     side_by_side: int | None = None
     """Among so many runs its jobs share the cores; each has a session, and settings, of its own.
     None: nothing runs beside it."""
+    access: ReadAccess | None = None
+    """How tasks reach the brokers by themselves; None: by the clients within the JVM."""
+
+    def jvm_connection(self) -> Mapping[str, str]:
+        """Kafka's own keys, for the clients within the JVM."""
+        return self.connection if self.access is None else java_properties(self.access.settings)
 
     def session(self) -> SparkSession:
         """Spark's session; starting it is no part of the copying."""

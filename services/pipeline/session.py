@@ -13,10 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from platformdirs import user_cache_path
+
 from services.errors import PipelineError
 from services.extras import missing
+from services.pipeline.class_archive import ClassArchive, class_archive
 from services.pipeline.jars import kafka_jars
-from services.pipeline.java import NICENESS, java_home
+from services.pipeline.java import NICENESS, find_java, java_home
 from services.rights import make_folders, open_new
 from services.state_folder import state_folder
 from services.topic_backup.folder import storage_errors
@@ -41,6 +44,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
     "spark.python.unix.domain.socket.enabled": "true",
+    # What tasks are given has secrets in it: as a broadcast it would be written to a file.
+    "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
     # Nobody looks at what is over: a thousand plans would stay in memory, of a run without an end.
     "spark.ui.retainedJobs": "10",
@@ -52,6 +57,8 @@ SETTINGS: Mapping[str, str] = {
     "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
 }
+LEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""No record passes the driver's JVM: compiling once, and one thread for garbage, are enough."""
 KEPT_LOGS = 20
 """Runs whose logs stay."""
 LOGGING = """\
@@ -150,13 +157,14 @@ def _start(master: str, settings: Mapping[str, str], log: Path, niceness: int) -
         raise missing("pipeline", str(error.name)) from None
     builder = SparkSession.builder.master(master).appName("breakglass")
     given = {**SETTINGS, **_here_or_elsewhere(master)}
-    given["spark.driver.extraJavaOptions"] = _java_options(log)
+    java, archive = java_home(), _class_archive()
+    given["spark.driver.extraJavaOptions"] = _java_options(log, archive)
     for key, value in {**given, **settings}.items():
         builder = builder.config(key, value)
     try:
         local = master.startswith("local")
         with (
-            _environment(_wanted(java_home(), niceness, local=local)),
+            _environment(_wanted(java, niceness, local=local)),
             _stderr_to(log.with_suffix(".err")),
             _interrupts_as_before(),
         ):
@@ -166,7 +174,18 @@ def _start(master: str, settings: Mapping[str, str], log: Path, niceness: int) -
             f"Spark does not start on {master} ({error}): check that address, and that "
             "`java -version` works."
         ) from error
+    jvm = session.sparkContext._jvm
+    if jvm is not None:
+        archive.note(str(jvm.System.getProperty("java.class.path")))
     return session
+
+
+def _class_archive() -> ClassArchive:
+    """For Spark's classes of this installation, with the jars that go with them."""
+    import pyspark
+
+    depends = (str(pyspark.__file__), pyspark.__version__, *map(str, kafka_jars()))
+    return class_archive(find_java(), depends, user_cache_path("breakglass") / "spark")
 
 
 def _here_or_elsewhere(master: str) -> dict[str, str]:
@@ -207,7 +226,7 @@ def _make_room(folder: Path) -> None:
                 log.with_suffix(suffix).unlink(missing_ok=True)
 
 
-def _java_options(log: Path) -> str:
+def _java_options(log: Path, archive: ClassArchive) -> str:
     """Options of the driver's JVM, which otherwise logs to stderr."""
     configuration = log.with_suffix(".properties")
     with storage_errors(str(log.parent)):
@@ -216,7 +235,8 @@ def _java_options(log: Path) -> str:
         for path, content in ((configuration, LOGGING.format(log=log)), (log, "")):
             with open(path, "w", encoding="utf-8", opener=open_new) as file:
                 file.write(content)
-    return f'-XX:+UseParallelGC "-Dlog4j2.configurationFile=file:{configuration}"'
+    logging = f"-Dlog4j2.configurationFile=file:{configuration}"
+    return " ".join(f'"{option}"' for option in (*LEAN, *archive.options, logging))
 
 
 def _wanted(java: Path, niceness: int, *, local: bool) -> dict[str, str]:

@@ -71,6 +71,8 @@ class PartitionSource:
     epochs: EpochHistory | Unknown
     newest_ms: int | None | Unknown
     """The latest timestamp of its records."""
+    leader_epoch: int | None = None
+    """In which its leader leads; None where the broker does not say."""
 
     @property
     def held_back(self) -> int:
@@ -208,6 +210,7 @@ class _Reading:
                     high_watermark=mark.offset,
                     epochs=replicas.history(one),
                     newest_ms=logs[one].newest_ms,
+                    leader_epoch=end.leader_epoch if end.leader_epoch >= 0 else None,
                 )
 
 

@@ -1,49 +1,46 @@
-"""Spark's Structured Streaming from exact offsets on: micro-batches as soon as there are records.
+"""What is new in partitions, looked for every second: micro-batches as soon as there are records.
 
-It is assigned partitions, it does not subscribe: a single partition without a leader would hold
-up all others, and which topics are wanted is not for Spark to say. Its checkpoint is thrown away:
-where a stream begins, the manifests say.
+Where the partitions begin is for the manifests to say, and which of them there are for a run. A
+partition whose leader does not answer holds up no other.
 """
 
 from __future__ import annotations
 
-import json
-import shutil
-import tempfile
+import threading
+import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
-from services.errors import PipelineError
+from services.errors import BreakglassError
+from services.kafka.replicas.list_offsets import (
+    LATEST,
+    LEADER_ONLY,
+    READ_COMMITTED,
+    ListedOffset,
+    list_offsets,
+)
+from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
-from services.pipeline.encoding import encoded
-from services.pipeline.micro_batch import FIELDS, MicroBatch
-from services.pipeline.reading import READER_OPTIONS
+from services.pipeline.micro_batch import BatchRanges, MicroBatch
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
-
 TRIGGER_SECONDS = 1.0
-"""How often Spark looks for new records."""
-PATIENCE = {"request.timeout.ms": "10000", "default.api.timeout.ms": "10000"}
-"""So long it waits for a leader; then the stream ends."""
+"""How often it is looked for new records."""
+ASK_SECONDS = 5.0
+"""How long a broker may take to answer."""
 
 Ends = Mapping[TopicPartition, int]
 """The next offset of each partition."""
 
 
 class Stream:
-    """Entered, it runs in threads of Spark's, until the block ends or something goes wrong."""
+    """Entered, it runs in a thread of its own until the block ends."""
 
     def __init__(
         self, run: Run, ends: Ends, each: Callable[[MicroBatch], None], trigger: float
     ) -> None:
-        """Prepare the partitions of *ends* from there on; *each* gets the batches, in a thread.
+        """Prepare the partitions of *ends* from there on; *each* gets the batches, in the thread.
 
         A batch begins *trigger* seconds after the one before it began, or when that is done.
         """
@@ -51,16 +48,13 @@ class Stream:
         self._ends = dict(ends)
         self._each = each
         self._trigger = trigger
+        self._led: dict[int, dict[TopicPartition, int]] = {}
+        """Each leader's partitions with their leader epochs; empty: to be asked."""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="stream", daemon=True)
 
     def __enter__(self) -> Stream:
-        """Start it. Raises PipelineError when Spark does not."""
-        self._checkpoint = Path(tempfile.mkdtemp(prefix="breakglass-stream-"))
-        try:
-            with jvm_errors("streaming records"):
-                self._query = self._started()
-        except PipelineError:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
-            raise
+        self._thread.start()
         return self
 
     def __exit__(
@@ -69,57 +63,77 @@ class Stream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        with suppress(PySparkException, Py4JError, ConnectionError):
-            self._query.stop()
-        shutil.rmtree(self._checkpoint, ignore_errors=True)
+        self._over.set()
+        self._thread.join()
 
     @property
     def running(self) -> bool:
-        """Whether batches are still to come."""
-        from py4j.protocol import Py4JError
-
-        try:
-            return bool(self._query.isActive)
-        except (Py4JError, ConnectionError):
+        """Whether batches are still to come, and Spark is there to copy them."""
+        if not self._thread.is_alive():
             return False
-
-    def _started(self) -> StreamingQuery:
-        from pyspark.errors import PySparkException
-
         try:
-            return (
-                encoded(self._run.session(), self._records(), *FIELDS)
-                .writeStream.foreachBatch(self._take)
-                .option("checkpointLocation", self._checkpoint.as_uri())
-                .trigger(processingTime=f"{self._trigger} seconds")
-                .start()
+            require_spark(self._run)
+        except BreakglassError:
+            return False
+        return True
+
+    def _follow(self) -> None:
+        while not self._over.is_set():
+            began = time.monotonic()
+            ranges = self._new()
+            if ranges:
+                self._each(MicroBatch(ranges))
+                self._ends.update({one: end for one, (_, end) in ranges.items()})
+            self._over.wait(max(0.0, began + self._trigger - time.monotonic()))
+
+    def _new(self) -> BatchRanges:
+        """What lies between the last look and the stable ends, as far as they are told."""
+        most = self._run.settings.offsets_a_job
+        return {
+            one: (self._ends[one], min(end, self._ends[one] + most))
+            for one, end in self._stable_ends().items()
+            if end > self._ends[one]
+        }
+
+    def _stable_ends(self) -> dict[TopicPartition, int]:
+        try:
+            self._led = self._led or self._leaders()
+        except BreakglassError:
+            # A run asks the same, and says what it is told.
+            return {}
+        found: dict[TopicPartition, int] = {}
+        for leader, epochs in self._led.items():
+            found |= self._told_by(leader, epochs)
+        if found.keys() != self._ends.keys():
+            self._led = {}
+        return found
+
+    def _told_by(self, leader: int, epochs: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The stable ends that *leader* tells; one that leads no more tells none."""
+        try:
+            told = list_offsets(
+                self._run.client.sender,
+                leader,
+                epochs,
+                LATEST,
+                Deadline.after(ASK_SECONDS),
+                replica_id=LEADER_ONLY,
+                leader_epochs=epochs,
+                isolation_level=READ_COMMITTED,
             )
-        except PySparkException as error:
-            raise PipelineError(f"no stream of records: {error}; see Spark's log.") from error
+        except BreakglassError:
+            return {}
+        return {one: end.offset for one, end in told.items() if isinstance(end, ListedOffset)}
 
-    def _records(self) -> DataFrame:
-        limit = self._run.settings.offsets_a_job
-        reader = self._run.session().readStream.format("kafka").options(**READER_OPTIONS)
-        for key, value in {**self._run.connection, **PATIENCE}.items():
-            reader = reader.option(f"kafka.{key}", value)
-        numbers = {topic: sorted(some) for topic, some in by_topic(self._ends).items()}
-        return (
-            reader.option("assign", json.dumps(numbers))
-            .option("startingOffsets", json.dumps(by_topic(self._ends)))
-            .option("maxOffsetsPerTrigger", str(limit))
-            .load()
-        )
-
-    def _take(self, records: DataFrame, number: int) -> None:
-        """One batch: Spark has written down where it ends before it gives it away."""
-        ends = planned_ends((self._checkpoint / "offsets" / str(number)).read_text("utf-8"))
-        ranges = {one: (self._ends[one], end) for one, end in ends.items() if end > self._ends[one]}
-        self._ends.update(ends)
-        if ranges:
-            self._each(MicroBatch(records, ranges))
+    def _leaders(self) -> dict[int, dict[TopicPartition, int]]:
+        deadline = Deadline.after(ASK_SECONDS)
+        topics = sorted({one.topic for one in self._ends})
+        self._run.client.describe(deadline)
+        led: dict[int, dict[TopicPartition, int]] = {}
+        for state in self._run.client.partitions(topics, deadline):
+            if state.partition in self._ends and state.leader is not None:
+                led.setdefault(state.leader, {})[state.partition] = state.leader_epoch
+        return led
 
 
 def require_spark(run: Run) -> None:
@@ -131,28 +145,3 @@ def require_spark(run: Run) -> None:
     session = run.session()
     with jvm_errors("backing up"):
         session.sparkContext.startTime  # noqa: B018
-
-
-def by_topic(ends: Ends) -> dict[str, dict[int, int]]:
-    """Offsets as Spark's Kafka source takes them, by topic and partition."""
-    found: dict[str, dict[int, int]] = {}
-    for one, end in ends.items():
-        found.setdefault(one.topic, {})[one.partition] = end
-    return found
-
-
-def planned_ends(text: str) -> dict[TopicPartition, int]:
-    """The ends of a batch, as the checkpoint's file about it has them in its last line.
-
-    Raises:
-        PipelineError: it has not.
-    """
-    try:
-        found = json.loads(text.rstrip().splitlines()[-1])
-        return {
-            TopicPartition(topic, int(number)): int(end)
-            for topic, some in found.items()
-            for number, end in some.items()
-        }
-    except (ValueError, IndexError, AttributeError, TypeError) as error:
-        raise PipelineError(f"Spark's checkpoint is of another form ({error}).") from error

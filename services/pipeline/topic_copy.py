@@ -55,7 +55,7 @@ class TopicCopy:
         self._run = run
         self._source = source
         self._assembler = assembler
-        self._ranges = RangeCopy(run, source.name, assembler)
+        self._ranges = RangeCopy(run, source.identity, assembler)
         self._reports = {one.partition: one for one in report.partitions}
 
     def copy(self, job: Sequence[Stretch]) -> list[Part]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from services.errors import UsageError
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.committed_log import CommittedLog
-from services.pipeline.comparing import FOUND, LISTED, Comparison, Differences, compare
-from services.pipeline.exact import exact_chunks
-from services.pipeline.reading import Ranges, TimestampTooWide, TopicReader
-from services.pipeline.restore.offset_map import OffsetMap
+from services.pipeline.comparing import LISTED, Differences
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
-from services.pipeline.source import PartitionSource, TopicSource, Wanted, read_sources
+from services.pipeline.source import TopicSource, Wanted, read_sources
 from services.pipeline.stored import StoredSegment, runs_between, stored_segments
+from services.pipeline.topic_comparison import Sides, compare_topic
 from services.topic_backup.folder import Folder
 from services.topic_backup.manifest import TopicManifest
 from services.topic_backup.summary import PartitionSummary
@@ -106,7 +102,7 @@ class _Work:
         self, run: Run, source: TopicSource, folder: Folder, manifest: TopicManifest
     ) -> None:
         self._run = run
-        self._topic = source.name
+        self._identity = source.identity
         self._sources = {one.partition.partition: one for one in source.partitions}
         self._held = {one.partition: one for one in manifest.partitions}
         self._stored = {
@@ -119,7 +115,7 @@ class _Work:
             number: (one.start, one.end) for number, one in found.items() if one.start < one.end
         }
         self._run.meter.total = sum(end - start for start, end in ranges.values())
-        sides = Sides(self._topic, self._sources, self._stored)
+        sides = Sides(self._identity, self._sources, self._stored)
         answers = compare_topic(self._run, sides, ranges)
         for number, one in found.items():
             own = [each for each in answers if each.partition == number]
@@ -142,53 +138,6 @@ class _Work:
         one = PartitionVerified(held.partition, start, end)
         one.expired = _count(stored, 0, source.log_start)
         return one
-
-
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """What is compared: a topic, and what is stored."""
-
-    topic: str
-    sources: Mapping[int, PartitionSource]
-    stored: Mapping[int, Sequence[StoredSegment]]
-    maps: Mapping[int, OffsetMap] | None = None
-    """Of a restored topic, whose offsets are others."""
-    alone: bool = True
-    """Nobody else should have written into a restored topic."""
-
-
-def compare_topic(run: Run, sides: Sides, ranges: Ranges) -> list[Differences]:
-    """How the topic's *ranges* differ from what is stored, a finding for each task.
-
-    By Spark; a partition with a timestamp that it cannot hold, without (B1).
-
-    Raises:
-        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
-    """
-    if not ranges:
-        return []
-    reader = TopicReader(run.session(), run.connection, sides.topic)
-    stored = {number: sides.stored[number] for number in ranges}
-    work = partial(compare, stored=stored, maps=sides.maps, alone=sides.alone)
-    try:
-        answers = reader.run(ranges, work, FOUND)
-    except TimestampTooWide as error:
-        wide = error.partition if error.partition in ranges else next(iter(ranges))
-    else:
-        return [Differences.from_json(one) for one in answers]
-    assert wide is not None
-    others = {number: span for number, span in ranges.items() if number != wide}
-    return [_exactly(run, sides, wide, *ranges[wide]), *compare_topic(run, sides, others)]
-
-
-def _exactly(run: Run, sides: Sides, number: int, start: int, end: int) -> Differences:
-    source = sides.sources[number]
-    log = CommittedLog(run.client.sender, source.leader, source.partition)
-    offsets = sides.maps.get(number) if sides.maps else None
-    comparison = Comparison(number, sides.stored[number], offsets, alone=sides.alone)
-    for chunk in exact_chunks(log, start, end):
-        comparison.take(chunk)
-    return comparison.found
 
 
 def unseen(

@@ -27,7 +27,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from services.errors import MalformedMessage
+from services.errors import MalformedMessage, OlderMessageFormat
 from services.topic_backup.record import TimestampType
 
 BATCH_HEADER = struct.Struct(
@@ -115,7 +115,8 @@ def read_headers(data: bytes, where: str) -> Fetched:
     broker and partition for messages.
 
     Raises:
-        MalformedMessage: a batch of another format, or lengths that cannot be.
+        OlderMessageFormat: a batch of message format 0 or 1.
+        MalformedMessage: a batch of no format that there is, or lengths that cannot be.
     """
     headers: list[BatchHeader] = []
     position = 0
@@ -132,9 +133,11 @@ def _batch_size(data: bytes, position: int, where: str) -> int:
     _, length = struct.unpack_from(">qi", data, position)
     size = LENGTH_END + int(length)
     if position + MAGIC_AT < len(data) and data[position + MAGIC_AT] != MAGIC:
-        raise MalformedMessage(
+        magic = data[position + MAGIC_AT]
+        kind = OlderMessageFormat if magic < MAGIC else MalformedMessage
+        raise kind(
             f"{where}: byte {position} of the fetched bytes begins a batch of message format "
-            f"{data[position + MAGIC_AT]}, only 2 can be read; copy that log directory instead."
+            f"{magic}, only 2 can be read; copy that log directory instead."
         )
     if size < BATCH_HEADER.size:
         raise MalformedMessage(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from services.connection.sources import ConnectionOptions, connection_settings
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup import back_up
@@ -13,6 +14,7 @@ from services.pipeline.report import BackupReport, Progress, TopicReport
 from services.pipeline.running import BackupSettings, Meter, Run, Tell
 from services.pipeline.session import Spark
 from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.session import ReadAccess
 from services.topic_backup.address import partition_of
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.layout import listing, records_name
@@ -26,6 +28,11 @@ SECONDS = 30.0
 
 def unheard(_: Progress) -> None:
     """Nobody listens."""
+
+
+def access_to(bootstrap: str) -> ReadAccess:
+    """How tasks reach brokers that ask for nothing."""
+    return ReadAccess(connection_settings(ConnectionOptions(bootstrap_server=bootstrap), {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +51,15 @@ class BackUp:
         """The place."""
         return self.elsewhere or LocalStore(self.root)
 
+    @property
+    def access(self) -> ReadAccess:
+        """How tasks reach the brokers."""
+        return access_to(self.bootstrap)
+
     def __call__(self, *topics: str, tell: Tell = unheard, **settings: Any) -> BackupReport:
         connection = {"bootstrap.servers": self.bootstrap}
         how = BackupSettings(self.store, **settings)
-        run = Run(self.client, self.spark, connection, how, Meter(tell))
+        run = Run(self.client, self.spark, connection, how, Meter(tell), access=self.access)
         return back_up(run, Wanted(topics))
 
     def topic(self, topic: str, tell: Tell = unheard, **settings: Any) -> TopicReport:

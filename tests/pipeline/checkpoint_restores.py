@@ -29,7 +29,7 @@ from services.pipeline.running import BackupSettings, Meter, Run, Tell
 from services.pipeline.session import Spark
 from services.session import Power
 from services.topic_backup.store.store import open_store
-from tests.pipeline.restores import unheard
+from tests.pipeline.backups import access_to, unheard
 from tests.pipeline.visited import Visited, nothing
 
 SECONDS = 30.0
@@ -56,7 +56,8 @@ class Checkpoints:
 
     def run(self, tell: Tell = unheard) -> Run:
         place = BackupSettings(open_store(self.store.address))
-        return Run(self.client, self.spark, self.connection, place, Meter(tell))
+        access = access_to(self.broker.bootstrap_servers)
+        return Run(self.client, self.spark, {}, place, Meter(tell), access=access)
 
     def taken(self, *topics: str, groups: Mapping[str, Policy] | None = None) -> int:
         """The id of a completed one of *topics*."""

@@ -72,7 +72,8 @@ class Restore:
             self.power.topics(plan.cluster_id) as topics,
         ):
             settings = BackupSettings(self.back_up.store)
-            run = Run(self.back_up.client, self.back_up.spark, connection, settings, Meter(tell))
+            made, access = self.back_up, self.back_up.access
+            run = Run(made.client, made.spark, {}, settings, Meter(tell), access=access)
             visited = Visited(topics, created)
             work = RestoreRun(run, visited, journal, connection, **how)
             (done,) = restore(work, plan)

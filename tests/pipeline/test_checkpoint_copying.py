@@ -25,6 +25,7 @@ from services.lab.cluster import Cluster
 from services.pipeline.running import BackupSettings, Meter, Run
 from services.pipeline.session import Spark
 from services.topic_backup.store.store import LocalStore
+from tests.pipeline.backups import access_to, unheard
 from tests.pipeline.producing import Values, make, produce
 
 PARTITIONS = 2
@@ -54,10 +55,8 @@ def filled(broker: Cluster, topic: str, records: int) -> None:
 @pytest.fixture
 def run(client: ReadClient, spark: Spark, broker: Cluster, tmp_path: Path) -> Run:
     """Copies as fast as it goes."""
-    connection = {"bootstrap.servers": broker.bootstrap_servers}
-    return Run(
-        client, spark, connection, BackupSettings(LocalStore(tmp_path)), Meter(lambda _: None)
-    )
+    settings, access = BackupSettings(LocalStore(tmp_path)), access_to(broker.bootstrap_servers)
+    return Run(client, spark, {}, settings, Meter(unheard), access=access)
 
 
 @pytest.fixture

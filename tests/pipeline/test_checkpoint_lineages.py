@@ -31,6 +31,7 @@ from services.lab.topics import create_topic
 from services.pipeline.running import BackupSettings, Meter, Run
 from services.pipeline.session import Spark
 from services.topic_backup.store.store import LocalStore
+from tests.pipeline.backups import access_to, unheard
 from tests.pipeline.producing import FOR_EVER
 
 LOG = logging.getLogger(__name__)
@@ -139,9 +140,9 @@ def writer(broker: Cluster, client: ReadClient, topic: str) -> Writer:
 def by_spark(
     client: ReadClient, spark: Spark, broker: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> ReadLineages:
-    connection = {"bootstrap.servers": broker.bootstrap_servers}
     unused = BackupSettings(LocalStore(tmp_path_factory.mktemp("unused")))
-    run = Run(client, spark, connection, unused, Meter(lambda _: None))
+    access = access_to(broker.bootstrap_servers)
+    run = Run(client, spark, {}, unused, Meter(unheard), access=access)
     return SparkLineages(run, small=0)
 
 

@@ -31,8 +31,9 @@ def followed(back_up: BackUp, pattern: str, *between: Callable[[], None]) -> Fol
 
     connection = {"bootstrap.servers": back_up.bootstrap}
     settings = BackupSettings(LocalStore(back_up.root))
+    client, spark, access = back_up.client, back_up.spark, back_up.access
     return follow(
-        lambda meter: Run(back_up.client, back_up.spark, connection, settings, meter),
+        lambda meter: Run(client, spark, connection, settings, meter, access=access),
         Wanted(pattern=pattern),
         unheard,
         lambda: bool(over),

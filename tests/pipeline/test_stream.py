@@ -55,9 +55,9 @@ class Following:
     def run(self, pattern: str, every: float) -> None:
         connection = {"bootstrap.servers": self.back_up.bootstrap}
         settings = BackupSettings(LocalStore(self.back_up.root))
-        client, spark = self.back_up.client, self.back_up.spark
+        client, spark, access = self.back_up.client, self.back_up.spark, self.back_up.access
         self.done = follow(
-            lambda meter: Run(client, spark, connection, settings, meter),
+            lambda meter: Run(client, spark, connection, settings, meter, access=access),
             Wanted(pattern=pattern),
             unheard,
             self.over.is_set,

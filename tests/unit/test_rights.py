@@ -18,6 +18,7 @@ from pathlib import Path
 os.umask(int(sys.argv[2], 8))
 root = Path(sys.argv[1])
 from services.checkpoint.store.backup_store import BackupStore
+from services.pipeline.class_archive import ClassArchive
 from services.pipeline.session import _java_options, log_file
 from services.recovery.plan.elections_file import write_elections
 from services.recovery.plan.file import _write_new, _write_over
@@ -44,7 +45,7 @@ completed(BackupStore(str(root / "checkpoints"), ticking()), 1)
 _write_new("{}", root / "plan.json")
 _write_over("{}", root / "plan.json")
 write_elections([], root / "elections.json")
-_java_options(root / "state" / "spark" / "one.log")
+_java_options(root / "state" / "spark" / "one.log", ClassArchive())
 back_up(root / "metastore", [])
 """
 

@@ -95,20 +95,19 @@ class Restoring:
     ) -> Sequence[TopicRestored]:
         from services.checkpoint.spark.restore import restore
         from services.connection.security import confluent_config
-        from services.pipeline.kafka_options import java_properties
         from services.pipeline.restore.restore import RestoreRun
         from services.pipeline.running import BackupSettings, Meter, Run
         from services.pipeline.session import Spark
         from services.topic_backup.store.store import open_store
 
-        settings, cluster_id = self.access.settings, plan.plan.cluster_id
+        cluster_id = plan.plan.cluster_id
         topics = stack.enter_context(power.topics(cluster_id))
         markers = stack.enter_context(power.markers(cluster_id))
         spark = stack.enter_context(Spark())
         place = BackupSettings(open_store(plan.copies[0].store.address))
         meter = Meter(lambda progress: tell(Underway(_told(progress))))
-        run = Run(client, spark, java_properties(settings), place, meter)
-        work = RestoreRun(run, topics, journal, dict(confluent_config(settings)))
+        run = Run(client, spark, {}, place, meter, access=self.access)
+        work = RestoreRun(run, topics, journal, dict(confluent_config(self.access.settings)))
         return restore(work, markers, plan, self.asked.control_topic)
 
     def _state(self, cluster_id: str) -> Path:

@@ -1,36 +1,45 @@
 """Reads lineage by Spark: `kafka.lineages.ReadLineages`, a job for each topic (H8).
 
-Its tasks are given offsets and headers of ours alone, and answer with what counts for the cut:
-no key and no value leaves the JVM. What is written while ends are read is most often little, and
-read here before Spark would have begun.
+Its tasks read record batches from the leaders, and answer with what counts for the cut: no key and
+no value leaves them. What is written while ends are read is most often little, and read here
+before Spark would have begun.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from services.checkpoint.kafka.lineages import Lineages, Sought, read_here
 from services.checkpoint.kafka.log_ends import Ends, Logs
 from services.checkpoint.kafka.scanning import require_stamp
-from services.checkpoint.kafka.stamps import MARKER, ORIGIN, SN, SOURCE
 from services.checkpoint.protocol.lineage import Lineage, Origin
-from services.errors import Refused
-from services.model import TopicPartition
-from services.pipeline.answers import answer
-from services.pipeline.reading import DataLost, Ranges, TimestampTooWide, TopicReader
+from services.errors import (
+    LogBeginsLater,
+    OlderMessageFormat,
+    Refused,
+    TimedOut,
+    UnsupportedByCluster,
+)
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.pipeline.batches.converting import FetchedBatches, records_of
+from services.pipeline.batches.copying import CopyRange, divided, fetches_in, range_of
+from services.pipeline.batches.tasks import run_tasks
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
+from services.pipeline.source import Wanted, read_sources
+from services.session import ReadAccess
 
-TRACED = "traced"
-OURS = ", ".join(f"'{name}'" for name in (SN, ORIGIN, SOURCE, MARKER))
+Spans = Mapping[int, tuple[int, int]]
+"""Offsets ``[start, end)`` by partition; never empty ones."""
+
+ASK_SECONDS = 60.0
 SMALL = 10_000
 """Offsets of a topic that are read without Spark."""
-COLUMNS = ("partition", "offset", f"filter(headers, one -> one.key in ({OURS})) as headers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,54 +60,69 @@ class SparkLineages:
     def _of_topic(
         self, topic: str, logs: Logs, starts: Ends, ends: Ends, sought: Sought
     ) -> Lineages:
-        ranges = _ranges(starts, ends)
-        if sum(end - start for start, end in ranges.values()) > self.small:
-            # What Spark cannot hold is read without it; what is gone is named by that.
-            with suppress(TimestampTooWide, DataLost):
-                return self._job(topic, ranges, sought)
+        access, spans = self.run.access, _spans(starts, ends)
+        if access and sum(end - start for start, end in spans.values()) > self.small:
+            # What tasks cannot read is read without Spark; what is gone is named by that.
+            with suppress(LogBeginsLater, OlderMessageFormat, UnsupportedByCluster):
+                return self._job(access, topic, spans, sought)
         return read_here(logs, starts, ends, sought)
 
-    def _job(self, topic: str, ranges: Ranges, sought: Sought) -> Lineages:
-        reader = TopicReader(self.run.session(), self.run.connection, topic)
-        worker = partial(traced_by_task, topic=topic, sought=sought)
+    def _job(self, access: ReadAccess, topic: str, spans: Spans, sought: Sought) -> Lineages:
+        deadline = Deadline.after(ASK_SECONDS)
+        (source,) = read_sources(self.run.client, Wanted((topic,)), deadline, spans)
+        ranges = [
+            range_of(source.identity, one, *spans[one.partition.partition])
+            for one in source.partitions
+        ]
+        if len(ranges) < len(spans):
+            raise TimedOut(f"not every partition of {topic} has a leader: try again", "no leader")
         with jvm_errors(f"reading lineage of topic {topic}"):
-            answers = reader.select(ranges, COLUMNS, worker, TRACED)
-        return together([json.loads(one) for one in answers], sought)
+            session = self.run.session()
+            cores = int(session.sparkContext.defaultParallelism)
+            cluster_id = source.identity.cluster_id
+            work = TraceWork(sought)
+            answers = run_tasks(session, divided(ranges, cores), access, cluster_id, work)
+        return together([json.loads(text) for _, text in answers], sought)
 
 
-def _ranges(starts: Ends, ends: Ends) -> Ranges:
+def _spans(starts: Ends, ends: Ends) -> Spans:
     return {one.partition: (start, ends[one]) for one, start in starts.items() if start < ends[one]}
 
 
-def traced_by_task(batches: Iterator[Any], topic: str, sought: Sought) -> Iterator[Any]:
-    """What counts of the records of a task: an answer for each batch, both of Arrow."""
-    for batch in batches:
-        if len(batch):
-            yield answer(TRACED, json.dumps(_traced(batch, topic, sought)))
+@dataclass(frozen=True, slots=True)
+class TraceWork:
+    """Traces the records of ranges in tasks: `tasks.RangeWork`."""
+
+    sought: Sought
+
+    def __call__(
+        self, client: ReadClient, wanted: CopyRange, attempt: int, patience: float
+    ) -> Iterator[str]:
+        """What counts of the records of each fetch, as JSON, whatever the *attempt*."""
+        del attempt
+        with closing(fetches_in(client, wanted, patience)) as fetches:
+            for fetched in fetches:
+                yield json.dumps(_traced(fetched, wanted, self.sought))
 
 
-def _traced(batch: Any, topic: str, sought: Sought) -> Mapping[str, Any]:
+def _traced(fetched: FetchedBatches, wanted: CopyRange, sought: Sought) -> Mapping[str, Any]:
     """Rows of group, number, offset, and the cause's number, offset and index.
 
-    Or, where a record is refused, the first one of each partition: nothing else matters then.
+    Or the first record that is refused: nothing else matters then.
     """
-    rows: list[tuple[int, ...]] = []
-    refused: dict[int, tuple[int, int, str]] = {}
-    columns = (batch.column(one).to_pylist() for one in ("partition", "offset", "headers"))
-    for number, offset, headers in zip(*columns, strict=True):
-        partition = TopicPartition(topic, number)
-        pairs = [(one["key"], one["value"]) for one in headers or ()]
+    partition, rows = wanted.partition, []
+    for record in records_of(fetched, wanted.start, wanted.end):
         try:
-            found = sought.traced(partition, offset, require_stamp(partition, offset, pairs))
+            stamp = require_stamp(partition, record.offset, record.headers)
+            found = sought.traced(partition, record.offset, stamp)
         except Refused as error:
-            refused.setdefault(number, (sought.numbers[partition], offset, str(error)))
-            continue
+            return {"refused": [(sought.numbers[partition], record.offset, str(error))]}
         if found is not None:
             group, one = found
             assert one.origin is not None
             cause = (one.origin.partition, one.origin.offset, one.origin.index)
-            rows.append((sought.groups.index(group), one.partition, offset, *cause))
-    return {"refused": list(refused.values())} if refused else {"rows": rows}
+            rows.append((sought.groups.index(group), one.partition, record.offset, *cause))
+    return {"rows": rows}
 
 
 def together(answers: Sequence[Mapping[str, Any]], sought: Sought) -> Lineages:

@@ -69,7 +69,7 @@ def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk
 
 def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
     """The same as `chunks_of`, decoded record by record."""
-    records = _records(fetched, start, end)
+    records = records_of(fetched, start, end)
     while some := list(islice(records, RECORDS_A_CHUNK)):
         encoded = [encode(record) for record in some]
         yield Chunk(
@@ -81,7 +81,12 @@ def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
         )
 
 
-def _records(fetched: FetchedBatches, start: int, end: int) -> Iterator[Record]:
+def records_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Record]:
+    """The committed records of *fetched* with offsets in ``[start, end)``, decoded one by one.
+
+    Raises:
+        MalformedMessage: bytes that are no batches of message format 2.
+    """
     headers = read_headers(fetched.data, fetched.where).headers
     for batch in judged(fetched.data, headers, fetched.aborted, fetched.where):
         header = batch.header

@@ -68,6 +68,7 @@ class BatchReader:
     leader_epoch: int = NO_EPOCH
     """With it a broker that leads no more refuses; without, it answers as a follower."""
     chunk_bytes: int = CHUNK_BYTES
+    patience: float = PATIENCE_SECONDS
 
     @property
     def where(self) -> str:
@@ -117,7 +118,7 @@ class BatchReader:
             self._find_leader()
             raise failure
 
-        return until(Deadline.after(PATIENCE_SECONDS), ask)
+        return until(Deadline.after(self.patience), ask)
 
     def _ask(self, position: int, epoch: int, size: int) -> FetchAnswer:
         deadline = Deadline.after(REQUEST_SECONDS)

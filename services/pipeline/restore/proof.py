@@ -15,14 +15,8 @@ from services.pipeline.restore.task import Spans
 from services.pipeline.running import Run
 from services.pipeline.source import TopicSource, Wanted, read_sources
 from services.pipeline.stored import StoredSegment, stored_segments
-from services.pipeline.verify import (
-    ContentVerified,
-    PartitionVerified,
-    Sides,
-    compare_topic,
-    unseen,
-    verify_content,
-)
+from services.pipeline.topic_comparison import Sides, compare_topic
+from services.pipeline.verify import ContentVerified, PartitionVerified, unseen, verify_content
 from services.topic_backup.catalog import HeldTopic
 from services.topic_backup.held import Held, read_held
 from services.topic_backup.manifest import read_manifest
@@ -55,7 +49,7 @@ def prove(
         if start < maps[number].end
     }
     stored = {number: maps[number].stored for number in spans}
-    found = compare_topic(run, Sides(now.name, sources, stored, maps, alone=alone), ranges)
+    found = compare_topic(run, Sides(now.identity, sources, stored, maps, alone=alone), ranges)
     parts = []
     for number, held in spans.items():
         part = PartitionVerified(number, begun[number], maps[number].end)

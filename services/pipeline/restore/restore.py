@@ -256,7 +256,7 @@ class _Topic:
 
     def _by_java(self, task: PartitionTask) -> PartitionRestored:
         work = self._work
-        return produce_by_java(work.run.session(), task, work.run.connection, work.clients)
+        return produce_by_java(work.run.session(), task, work.run.jvm_connection(), work.clients)
 
     def _maps(self, tasks: Sequence[PartitionTask], now: TopicSource) -> dict[int, OffsetMap]:
         """The way from old to new offsets, also of partitions that have no records."""

@@ -26,6 +26,7 @@ from services.pipeline.session import Spark
 from services.session import Power
 from services.topic_backup.store.store import open_store
 from tests.lab.checkpoint.branch import SECONDS, Branch
+from tests.pipeline.backups import access_to, unheard
 
 
 def decided(taking: Taking, finisher: Finisher, id: int = 1) -> CutDocument:
@@ -53,7 +54,8 @@ class Taking:
 
     def run(self, bank: Branch) -> Run:
         settings = BackupSettings(open_store(self.store.address))
-        return Run(self.client, self.spark, bank.connection, settings, Meter(lambda _: None))
+        access = access_to(bank.connection["bootstrap.servers"])
+        return Run(self.client, self.spark, {}, settings, Meter(unheard), access=access)
 
     @contextmanager
     def parts(

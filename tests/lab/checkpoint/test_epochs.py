@@ -37,6 +37,7 @@ from services.pipeline.session import Spark
 from services.session import ReadAccess
 from services.topic_backup.store.store import LocalStore
 from tests.lab.conftest import FreshCluster
+from tests.pipeline.backups import access_to, unheard
 
 EACH = 10
 """Records that both brokers have of each topic, and records that b1 alone has."""
@@ -128,9 +129,11 @@ class Unaware:
 
 
 def worker(client: ReadClient, spark: Spark, cluster: Cluster, folder: Path) -> Worker:
-    connection = {"bootstrap.servers": cluster.bootstrap_servers}
-    settings = BackupSettings(LocalStore(folder / "unused"))
-    run = Run(client, spark, connection, settings, Meter(lambda _: None))
+    settings, access = (
+        BackupSettings(LocalStore(folder / "unused")),
+        access_to(cluster.bootstrap_servers),
+    )
+    run = Run(client, spark, {}, settings, Meter(unheard), access=access)
     return Worker(client, BackupStore(str(folder / "store")), run)
 
 

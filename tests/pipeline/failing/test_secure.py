@@ -17,7 +17,6 @@ from services.lab.cluster import Cluster
 from services.lab.produce import produce
 from services.lab.security import OPERATOR, SUPER_USER, write_client_properties
 from services.pipeline.backup import back_up
-from services.pipeline.kafka_options import java_properties
 from services.pipeline.report import BackupReport
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.plan import make_plan
@@ -57,20 +56,19 @@ class User:
         return cls(connection_settings(options, {}), spark, folder)
 
     def back_up(self, topic: str) -> BackupReport:
-        with ReadAccess(self.settings).reading() as client:
+        access = ReadAccess(self.settings)
+        with access.reading() as client:
             settings = BackupSettings(LocalStore(self.folder))
-            java = java_properties(self.settings)
-            return back_up(
-                Run(client, self.spark, java, settings, Meter(unheard)), Wanted((topic,))
-            )
+            run = Run(client, self.spark, {}, settings, Meter(unheard), access=access)
+            return back_up(run, Wanted((topic,)))
 
     def restore(self, topic: str, target: str, *, resume: bool = False) -> TopicRestored:
         access, store = ReadAccess(self.settings), LocalStore(self.folder)
-        java, native = java_properties(self.settings), confluent_config(self.settings)
+        native = confluent_config(self.settings)
         with access.reading() as client:
             options = RestoreOptions(renamed={topic: target}, resume=resume)
             plan = make_plan(client, held_topics(store, [topic]), options, self.folder / "state")
-            run = Run(client, self.spark, java, BackupSettings(store), Meter(unheard))
+            run = Run(client, self.spark, {}, BackupSettings(store), Meter(unheard), access=access)
             with (
                 Journal.open(plan.cluster_id, self.folder / "state") as journal,
                 Power(access).topics(plan.cluster_id) as topics,
@@ -79,7 +77,7 @@ class User:
         return done
 
 
-def test_java_and_librdkafka_come_in_with_the_same_settings(
+def test_tasks_java_and_librdkafka_come_in_with_the_same_settings(
     secured: Cluster, spark: Spark, topic: str, tmp_path: Path
 ) -> None:
     make(secured, topic)

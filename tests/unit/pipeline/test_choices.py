@@ -12,7 +12,7 @@ from services.connection.sasl import PasswordLogin, SaslSettings
 from services.connection.secret import Secret
 from services.connection.settings import ConnectionSettings, SecurityProtocol
 from services.connection.tls import TlsSettings
-from services.errors import UsageError
+from services.errors import DiskFull, PipelineError, StorageError, UsageError
 from services.pipeline.generations import Generation, following, latest
 from services.pipeline.kafka_options import java_properties
 from services.pipeline.reading import DataLost, TimestampTooWide, job_error
@@ -123,6 +123,29 @@ def test_an_error_of_ours_in_a_worker_keeps_its_words() -> None:
         "An exception was thrown from the Python worker:\nservices.errors.PipelineError: try it.\n"
     )
     assert str(job_error(text, "restoring topic t")) == "restoring topic t: try it."
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "kind", "words"),
+    [
+        ("services.errors.TimedOut: b1 is slow.", "services.errors.LogTruncated: it was cut.",
+         PipelineError, "it was cut."),
+        ("OSError: [Errno 28] No space left on device", "services.errors.DiskFull: /b: free some.",
+         DiskFull, "/b: free some."),
+        ("services.errors.TimedOut: b1 is slow.", "OSError: [Errno 5] Input/output error",
+         StorageError, "Input/output error; free space or check rights, then run it again."),
+    ],
+)  # fmt: skip
+def test_of_errors_that_led_to_one_another_the_last_one_is_told(
+    first: str, last: str, kind: type[Exception], words: str
+) -> None:
+    text = (
+        f"Traceback (most recent call last):\n{first}\n\n"
+        "During handling of the above exception, another exception occurred:\n\n"
+        f"Traceback (most recent call last):\n{last}\n\n\tat org.apache.spark.X.run(X.scala:1)\n"
+    )
+    error = job_error(text, "copying topic t")
+    assert (type(error), str(error)) == (kind, f"copying topic t: {words}")
 
 
 def test_what_a_worker_has_raised_is_told_and_not_that_it_has() -> None:

@@ -1,4 +1,4 @@
-"""What of a micro-batch is taken: what follows the last commit, and only what it holds."""
+"""What of a micro-batch is copied: what follows the last commit, and nothing past its end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pytest
 
 from services.model import EpochHistory, TopicPartition
 from services.pipeline.continuing import Stretch, stretch
-from services.pipeline.micro_batch import is_given, within
+from services.pipeline.micro_batch import within
 from services.pipeline.source import PartitionSource
-from services.topic_backup.summary import PartitionSummary, SegmentSummary
+from services.topic_backup.summary import Gap, GapReason, PartitionSummary, SegmentSummary
 
 PARTITION = TopicPartition("t", 0)
 
@@ -22,36 +22,32 @@ def wanted(committed: int | None, log_start: int = 0, stable_end: int = 100) -> 
 
 
 @pytest.mark.parametrize(
-    ("committed", "copied", "given"),
+    ("committed", "copied"),
     [
-        pytest.param(20, (20, 30), True, id="just what follows"),
-        pytest.param(25, (25, 30), False, id="a run has taken the first half"),
-        pytest.param(30, (30, 30), False, id="replayed"),
-        pytest.param(40, (40, 40), False, id="long passed"),
-        pytest.param(10, (10, 30), False, id="the batch before was not committed"),
-        pytest.param(None, (0, 30), False, id="another generation, with nothing yet"),
+        pytest.param(20, (20, 30), id="just what follows"),
+        pytest.param(25, (25, 30), id="a run has taken the first half"),
+        pytest.param(30, (30, 30), id="replayed"),
+        pytest.param(40, (40, 40), id="long passed"),
+        pytest.param(10, (10, 30), id="the batch before was not committed"),
+        pytest.param(None, (0, 30), id="another generation, with nothing yet"),
     ],
 )
 def test_a_batch_goes_on_where_the_commit_ends(
-    committed: int | None, copied: tuple[int, int], given: bool
+    committed: int | None, copied: tuple[int, int]
 ) -> None:
-    ranges = {PARTITION: (20, 30)}
-    one = within(ranges, wanted(committed))
+    one = within({PARTITION: (20, 30)}, wanted(committed))
     assert (one.start, one.end) == copied
-    assert is_given(ranges, one) is given
 
 
-def test_what_retention_took_is_a_runs_to_tell() -> None:
-    ranges = {PARTITION: (20, 30)}
-    one = within(ranges, wanted(15, log_start=20))
+def test_what_retention_took_stays_named() -> None:
+    one = within({PARTITION: (20, 30)}, wanted(15, log_start=20))
     assert (one.start, one.end) == (20, 30)
-    assert not is_given(ranges, one)
+    assert one.lost == Gap(15, 20, GapReason.LOST)
 
 
 def test_an_end_that_was_cut_off_is_not_waited_for() -> None:
     one = within({PARTITION: (20, 30)}, wanted(20, stable_end=24))
     assert (one.start, one.end) == (20, 24)
-    assert not is_given({PARTITION: (20, 30)}, one)
 
 
 def test_a_partition_that_is_not_in_the_batch_is_left_alone() -> None:

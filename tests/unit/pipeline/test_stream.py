@@ -1,26 +1,143 @@
-"""What a stream begins with, and what it is told of each of its batches."""
+"""What a stream hands out: what is new in each partition, whatever becomes of its leader."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
 import pytest
+from kafka.protocol.consumer import ListOffsetsRequest
 
-from services.errors import PipelineError
-from services.model import TopicPartition
-from services.pipeline.stream import by_topic, planned_ends
+from services.kafka.read_client import ReadClient
+from services.model import PartitionState, TopicPartition
+from services.pipeline.micro_batch import BatchRanges, MicroBatch
+from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.session import Spark
+from services.pipeline.stream import Stream
+from services.topic_backup.store.store import LocalStore
+from tests.fake_broker import HangUp
+from tests.fake_cluster import FakeCluster, FakeReplica
+from tests.fake_metadata import TOPIC_ID
+from tests.waiting import wait_until
 
-ENDS = {TopicPartition("a", 0): 5, TopicPartition("a", 1): 0, TopicPartition("b.c", 12): 2**40}
+FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
+QUICK = 0.01
+"""Seconds between two looks."""
 
 
-def test_offsets_are_by_topic_and_partition() -> None:
-    assert by_topic(ENDS) == {"a": {0: 5, 1: 0}, "b.c": {12: 2**40}}
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """Two brokers that lead a partition of ten records each."""
+    with FakeCluster(2) as made:
+        for leader, partition in ((1, FIRST), (2, SECOND)):
+            made.story.states[partition] = led_by(leader, partition)
+            for broker in (1, 2):
+                made.hold(broker, partition, (5, 10))
+        yield made
 
 
-def test_the_last_line_of_the_checkpoint_has_the_ends() -> None:
-    text = 'v1\n{"batchWatermarkMs":0}\n{"a":{"0":5,"1":0},"b.c":{"12":1099511627776}}'
-    assert planned_ends(text) == ENDS
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[ReadClient]:
+    made = cluster.client()
+    yield made
+    made.close()
 
 
-@pytest.mark.parametrize("text", ["", "v1", "v1\n{}\n[1]", 'v1\n{}\n{"a": 1}', 'v1\n{"a":{"x":1}}'])
-def test_a_checkpoint_of_another_form_ends_the_stream(text: str) -> None:
-    with pytest.raises(PipelineError, match="another form"):
-        planned_ends(text)
+def led_by(leader: int | None, partition: TopicPartition = FIRST) -> PartitionState:
+    return PartitionState(partition, TOPIC_ID, leader, 5, (1, 2), (1, 2), (), (), ())
+
+
+def log_of(cluster: FakeCluster, partition: TopicPartition, broker: int) -> FakeReplica:
+    return cluster.replicas[broker, partition]
+
+
+@contextmanager
+def handed_out(
+    client: ReadClient, ends: dict[TopicPartition, int], most: int = 100
+) -> Iterator[list[BatchRanges]]:
+    """What a stream from *ends* on hands out while the block runs."""
+    found: list[BatchRanges] = []
+
+    def take(batch: MicroBatch) -> None:
+        found.append(batch.ranges)
+
+    settings = BackupSettings(LocalStore(Path("unused")), offsets_a_job=most)
+    # Nothing here asks Spark for anything.
+    spark = cast("Spark", None)
+    run = Run(client, spark, {}, settings, Meter(lambda _: None))
+    with Stream(run, ends, take, QUICK):
+        yield found
+
+
+def test_what_is_new_is_handed_out_once(cluster: FakeCluster, client: ReadClient) -> None:
+    with handed_out(client, {FIRST: 4, SECOND: 10}) as found:
+        wait_until(lambda: found, "the first batch")
+        log_of(cluster, SECOND, 2).log.append(5, 3)
+        wait_until(lambda: len(found) == 2, "the second one")
+    assert found == [{FIRST: (4, 10)}, {SECOND: (10, 13)}]
+
+
+def test_a_batch_has_no_more_of_a_partition_than_a_job(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    with handed_out(client, {FIRST: 0}, most=4) as found:
+        wait_until(lambda: len(found) == 3, "all of it")
+    assert found == [{FIRST: (0, 4)}, {FIRST: (4, 8)}, {FIRST: (8, 10)}]
+
+
+def test_the_stable_end_is_asked_for_of_the_leader_alone(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    with handed_out(client, {FIRST: 0}) as found:
+        wait_until(lambda: found, "the batch")
+    (asked, *_) = [one for one in cluster.brokers[1].received if one.api_key == 2]
+    (topic,) = asked.message.topics
+    assert (asked.message.isolation_level, asked.message.replica_id) == (1, -1)
+    assert [one.current_leader_epoch for one in topic.partitions] == [5]
+
+
+def test_a_partition_whose_leader_changes_is_asked_of_the_next_one(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    with handed_out(client, {FIRST: 0}) as found:
+        wait_until(lambda: found, "the first batch")
+        cluster.story.states[FIRST] = replace(led_by(2), leader_epoch=6)
+        log_of(cluster, FIRST, 2).log.append(6, 2)
+        wait_until(lambda: len(found) == 2, "what the next leader has")
+    assert found[1] == {FIRST: (10, 12)}
+
+
+@pytest.mark.parametrize("leader", [None, 1], ids=["without a leader", "whose leader hangs up"])
+def test_a_partition_that_does_not_answer_holds_up_no_other(
+    cluster: FakeCluster, client: ReadClient, leader: int | None
+) -> None:
+    def hang_up(_: Any) -> Any:
+        raise HangUp
+
+    cluster.story.states[FIRST] = led_by(leader)
+    cluster.brokers[1].serve(ListOffsetsRequest, hang_up)
+    with handed_out(client, {FIRST: 0, SECOND: 0}) as found:
+        wait_until(lambda: found, "the other one")
+        assert found == [{SECOND: (0, 10)}]
+        cluster.story.states[FIRST] = led_by(2)
+        wait_until(lambda: len(found) == 2, "the partition once it has a leader")
+    assert found[1] == {FIRST: (0, 10)}
+
+
+def test_a_stream_that_can_ask_nobody_goes_on_once_somebody_answers(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    states = dict(cluster.story.states)
+    cluster.story.states.clear()
+    with handed_out(client, {FIRST: 0}) as found:
+        wait_until(
+            lambda: len([one for one in cluster.brokers[1].received if one.api_key == 75]) > 2,
+            "three looks",
+        )
+        assert found == []
+        cluster.story.states.update(states)
+        wait_until(lambda: found, "the batch")
+    assert found == [{FIRST: (0, 10)}]

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from services.errors import LogTruncated, TimedOut
 from services.kafka.read_client import ReadClient
-from services.pipeline.batches import reader as reader_module
+from services.kafka.wire.deadline import Deadline
 from services.pipeline.batches.answer import FetchAnswer
 from services.pipeline.batches.copying import (
     OFFSETS_A_TASK,
@@ -29,6 +29,7 @@ from tests.unit.pipeline.batches.test_reader import ORDERS, TENS, FakeLog, led_b
 from tests.unit.topic_backup.shapes import run
 
 RUN = "r1"
+SECONDS = 10.0
 
 
 @pytest.fixture
@@ -57,10 +58,16 @@ def wanted(start: int, end: int) -> CopyRange:
 
 
 def copied(
-    client: ReadClient, folder: Path, one: CopyRange, limit: int = 2**30, rate: float | None = None
+    client: ReadClient,
+    folder: Path,
+    one: CopyRange,
+    limit: int = 2**30,
+    rate: float | None = None,
+    patience: float = SECONDS,
 ) -> list[Part]:
     target = PartTarget(LocalFolder(folder), RUN, limit, rate)
-    return list(copy_range(client, one, target, attempt=4))
+    client.describe(Deadline.after(SECONDS))
+    return list(copy_range(client, one, target, 4, patience))
 
 
 def test_the_records_of_a_range_become_a_part(
@@ -82,12 +89,11 @@ def test_a_part_that_is_full_is_followed_by_another(
 
 
 def test_of_a_task_that_fails_nothing_is_left(
-    client: ReadClient, log: FakeLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    client: ReadClient, log: FakeLog, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(reader_module, "PATIENCE_SECONDS", 0.2)
     log.stable = 50
     with pytest.raises(TimedOut, match="is stable as far as 50"):
-        copied(client, tmp_path, wanted(0, 60))
+        copied(client, tmp_path, wanted(0, 60), patience=0.2)
     assert list(tmp_path.iterdir()) == []
 
 

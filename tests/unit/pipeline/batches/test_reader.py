@@ -23,9 +23,8 @@ from services.errors import (
 )
 from services.kafka.read_client import ReadClient
 from services.model import PartitionState, TopicPartition
-from services.pipeline.batches import reader as reader_module
 from services.pipeline.batches.converting import chunks_of
-from services.pipeline.batches.reader import READ_COMMITTED, BatchReader
+from services.pipeline.batches.reader import PATIENCE_SECONDS, READ_COMMITTED, BatchReader
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import TOPIC_ID
@@ -110,9 +109,15 @@ def client(cluster: FakeCluster) -> Iterator[ReadClient]:
 
 @pytest.fixture
 def read(client: ReadClient) -> Callable[..., list[int]]:
-    def offsets(start: int, end: int, chunk_bytes: int = TEN, topic_id: UUID = TOPIC_ID) -> Any:
+    def offsets(
+        start: int,
+        end: int,
+        chunk_bytes: int = TEN,
+        topic_id: UUID = TOPIC_ID,
+        patience: float = PATIENCE_SECONDS,
+    ) -> Any:
         """The offsets that come of reading ``[start, end)``."""
-        reader = BatchReader(client, ORDERS, topic_id, 1, 4, chunk_bytes)
+        reader = BatchReader(client, ORDERS, topic_id, 1, 4, chunk_bytes, patience)
         return [
             int(offset)
             for fetched in reader.fetches(start, end)
@@ -257,7 +262,6 @@ def test_what_does_not_pass_is_told_in_time(
     cluster: FakeCluster,
     log: FakeLog,
     read: Read,
-    monkeypatch: pytest.MonkeyPatch,
     answer: dict[str, Any] | None,
     reason: str,
 ) -> None:
@@ -267,10 +271,9 @@ def test_what_does_not_pass_is_told_in_time(
         log.first = [dict(answer)]
         return log.answer(request)
 
-    monkeypatch.setattr(reader_module, "PATIENCE_SECONDS", 0.3)
     cluster.brokers[1].serve(FetchRequest, always)
     with pytest.raises(TimedOut, match=reason):
-        read(3, 50)
+        read(3, 50, patience=0.3)
 
 
 def test_a_throttled_reader_is_silent_for_as_long_as_it_is_told(

@@ -1,0 +1,167 @@
+"""Ranges of topics as Spark's tasks: Spark schedules them, and no record passes through its JVM.
+
+What a task is given, secrets and keys included, travels in the bytes of its function, which Spark
+keeps in memory; `parallelize` writes its data to a file, so only ranges are data.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from services.errors import BreakglassError, StorageError, WrongCluster
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.pipeline.batches.carried import packed, unpacked
+from services.pipeline.batches.copying import CopyRange, CopyWork
+from services.pipeline.batches.reader import PATIENCE_SECONDS
+from services.pipeline.part_writer import PartTarget
+from services.pipeline.reading import job_error
+from services.session import ReadAccess
+from services.topic_backup.part import Part
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TASKS_A_CORE = 8
+"""Of this machine: with more, a thousand partitions would mean a thousand logins to brokers."""
+
+Answer = tuple[str, str] | BreakglassError
+"""The topic and what was answered of it, or what trying again does not change."""
+
+
+class RangeWork(Protocol):
+    """What is done with one range in a task; sent there, so it can be pickled."""
+
+    def __call__(
+        self, client: ReadClient, wanted: CopyRange, attempt: int, patience: float
+    ) -> Iterator[str]:
+        """Yield what is to come back; no other *attempt* of a task has that number."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskJob:
+    """What each task of a job knows beside its ranges."""
+
+    connection: bytes = field(repr=False)
+    """As `packed` makes it."""
+    cluster_id: str | None
+    """Of the cluster that the ranges are of; None where that is not known."""
+    work: RangeWork
+    patience: float = PATIENCE_SECONDS
+    """How long a task asks a partition again that cannot be read."""
+
+    def __call__(self, ranges: Iterable[CopyRange]) -> Iterator[Answer]:
+        """What one task does."""
+        try:
+            with ReadAccess(unpacked(self.connection)).reading() as client:
+                self._require_cluster(client)
+                yield from self._answers(client, ranges)
+        except BreakglassError as error:
+            if error.retriable or isinstance(error, StorageError):
+                raise
+            yield error
+
+    def _answers(self, client: ReadClient, ranges: Iterable[CopyRange]) -> Iterator[Answer]:
+        attempt = _attempt()
+        for wanted in ranges:
+            for text in self.work(client, wanted, attempt, self.patience):
+                yield wanted.partition.topic, text
+
+    def _require_cluster(self, client: ReadClient) -> None:
+        """Return if the addresses lead from here to the cluster that the ranges are of.
+
+        Raises:
+            WrongCluster: they lead to another one.
+            Unreachable: they lead nowhere.
+        """
+        description = until(
+            Deadline.after(self.patience), lambda: client.describe(Deadline.after(self.patience))
+        )
+        if self.cluster_id not in (None, description.cluster_id):
+            raise WrongCluster(
+                f"from {socket.gethostname()}, where a task of Spark runs, the brokers' addresses "
+                f"lead to cluster {description.cluster_id}, and {self.cluster_id} is "
+                "meant: check names and tunnels there, then run this again"
+            )
+
+
+def run_tasks(
+    session: SparkSession,
+    ranges: Sequence[CopyRange],
+    access: ReadAccess,
+    cluster_id: str | None,
+    work: RangeWork,
+    patience: float = PATIENCE_SECONDS,
+) -> list[tuple[str, str]]:
+    """Do *work* with each of *ranges*; returns its answers, each with its topic.
+
+    Of attempts that failed, and of copies of a task that came second, nothing is returned.
+
+    Raises:
+        ClusterError, WrongCluster, AuthenticationFailed: what a task has met and answered.
+        StorageError, PipelineError: what a task has failed with again and again, or Spark has.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    job = TaskJob(packed(access.settings), cluster_id, work, patience)
+    answers: Sequence[Answer]
+    try:
+        context = session.sparkContext
+        tasks = task_count(len(ranges), str(context.master), context.defaultParallelism)
+        answers = context.parallelize(ranges, tasks).mapPartitions(job).collect()
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))
+        raise job_error(str(error), f"reading topic {topics}") from error
+    return list(_answered(answers))
+
+
+def task_count(ranges: int, master: str, cores: int) -> int:
+    """In how many tasks so many *ranges* are worked on.
+
+    Ranges of the same partition, of which there are about as many as cores, have a task each:
+    parts are named by the attempt of their task. Elsewhere the cores of workers are not known
+    before they have registered, so there each range has one.
+    """
+    return min(ranges, TASKS_A_CORE * cores) if master.startswith("local") else ranges
+
+
+def copy_by_tasks(
+    session: SparkSession,
+    ranges: Sequence[CopyRange],
+    access: ReadAccess,
+    cluster_id: str | None,
+    targets: Mapping[str, PartTarget],
+    patience: float = PATIENCE_SECONDS,
+) -> dict[str, list[Part]]:
+    """Copy *ranges* to the *targets* of their topics; returns the parts by topic, in order.
+
+    Raises: as `run_tasks`.
+    """
+    found: dict[str, list[Part]] = {}
+    work = CopyWork(targets)
+    for topic, text in run_tasks(session, ranges, access, cluster_id, work, patience):
+        found.setdefault(topic, []).append(Part.from_json(text))
+    for parts in found.values():
+        parts.sort(key=lambda part: (part.partition, part.first_offset))
+    return found
+
+
+def _answered(answers: Iterable[Answer]) -> Iterator[tuple[str, str]]:
+    for answer in answers:
+        if isinstance(answer, BreakglassError):
+            raise answer
+        yield answer
+
+
+def _attempt() -> int:
+    """A number that no other attempt of a task has."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return int(context.taskAttemptId()) if context else 0
