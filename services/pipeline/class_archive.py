@@ -1,4 +1,4 @@
-"""A class data archive (JEP 350) of Spark's JVM, with which it starts in a third of the time.
+"""A class data archive (JEP 350) of Spark's JVM, with which it starts in two thirds of the processor time.
 
 The JVM of a session that finds none writes one when it ends. A later session takes it up once it
 has proved to be whole: a JVM that is killed while it writes leaves a part of one, and a part ends

@@ -85,8 +85,8 @@ class TaskJob:
         if self.cluster_id not in (None, description.cluster_id):
             raise WrongCluster(
                 f"from {socket.gethostname()}, where a task of Spark runs, the brokers' addresses "
-                f"lead to cluster {description.cluster_id}, and {self.cluster_id} is "
-                "meant: check names and tunnels there, then run this again"
+                f"lead to cluster {description.cluster_id}, and {self.cluster_id} is meant: "
+                "check names and tunnels there, then run this again"
             )
 
 
