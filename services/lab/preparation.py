@@ -7,14 +7,13 @@ archive of Java's own classes, which most distributions of Java bring along; jdk
 
 from __future__ import annotations
 
-import hashlib
 import os
-import subprocess
 import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
 
+from services.class_data import fingerprint, is_whole, runs
 from services.errors import LabError, Unreachable
 from services.lab.distribution import Distribution, distribution, kafka_cache
 from services.lab.jvm import HEAP
@@ -42,7 +41,7 @@ def prepared(version: str, cache: Path | None = None) -> Distribution:
     """
     folder = cache or kafka_cache()
     kafka = distribution(version, folder)
-    archive = folder / f"kafka-{version}-{_fingerprint(kafka)}.jsa"
+    archive = folder / f"kafka-{version}-{fingerprint(kafka.java, kafka.classpath)}.jsa"
     base = archive.with_suffix(".base.jsa")
     if not archive.exists():
         with cache_lock(folder):
@@ -51,13 +50,6 @@ def prepared(version: str, cache: Path | None = None) -> Distribution:
     if archive.stat().st_size == 0:
         return kafka
     return replace(kafka, node_options=(_use(archive, base),))
-
-
-def _fingerprint(kafka: Distribution) -> str:
-    """An archive holds for one JVM and one class path."""
-    java = kafka.java.resolve()
-    parts = (str(java), str(java.stat().st_mtime_ns), kafka.classpath)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _make_archive(kafka: Distribution, archive: Path, base: Path) -> None:
@@ -75,7 +67,7 @@ def _make_archive(kafka: Distribution, archive: Path, base: Path) -> None:
             _train(layout, kafka, training)
         finally:
             end_recorded(node.folder for node in layout.nodes)
-        if not _sound(kafka, _use(partial, base), Path(scratch)):
+        if not is_whole(kafka.java, (_use(partial, base), *HEAP), kafka.classpath):
             partial.unlink(missing_ok=True)
     partial.touch()
     partial.replace(archive)
@@ -86,27 +78,13 @@ def _use(archive: Path, base: Path) -> str:
     return f"-XX:SharedArchiveFile={chosen}"
 
 
-def _sound(kafka: Distribution, use: str, scratch: Path) -> bool:
-    """Whether the JVM takes the archive as a whole: one cut short would crash every node."""
-    verify = ["-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:ErrorFile={scratch / 'error.log'}"]
-    return _runs([str(kafka.java), *verify, use, *HEAP, "-cp", kafka.classpath, "--version"])
-
-
-def _runs(command: list[str]) -> bool:
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=TRAINING_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
-
-
 def _base_options(kafka: Distribution, base: Path) -> tuple[str, ...]:
     """Options that name an archive of Java's own classes, made when Java has none itself."""
     home = kafka.java.resolve().parents[1]
     if (home / "lib" / "server" / "classes.jsa").exists():
         return ()
     option = f"-XX:SharedArchiveFile={base}"
-    return (option,) if _runs([str(kafka.java), "-Xshare:dump", option]) else ()
+    return (option,) if runs([str(kafka.java), "-Xshare:dump", option]) else ()
 
 
 def _train(layout: ClusterLayout, kafka: Distribution, training: Distribution) -> None:

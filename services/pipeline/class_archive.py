@@ -1,4 +1,4 @@
-"""A class data archive (JEP 350) of Spark's JVM, with which it starts in two thirds of the processor time.
+"""A class data archive (JEP 350) of Spark's JVM, with which a session starts sooner.
 
 The JVM of a session that finds none writes one when it ends. A later session takes it up once it
 has proved to be whole: a JVM that is killed while it writes leaves a part of one, and a part ends
@@ -8,22 +8,20 @@ the JVM leaves it aside by itself.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.class_data import fingerprint, is_whole
 from services.rights import make_folders, open_new
 
 ABANDONED_SECONDS = 600.0
 """A part of an archive that nobody has written to for so long stays a part."""
 UNUSED_SECONDS = 30 * 24 * 3600.0
 """After so long an archive of another Java, or another Spark, is made again if need be."""
-PROOF_SECONDS = 30.0
 SUFFIX, PARTIAL, CLASS_PATH = ".jsa", ".partial", ".classpath"
 QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """What a JVM has to say of archives would go to stdout, which is ours."""
@@ -47,13 +45,13 @@ class ClassArchive:
 
 def class_archive(java: Path, depends: Sequence[str], folder: Path) -> ClassArchive:
     """The archive in *folder* for *java* and what else it *depends* on, or how to leave one."""
-    name = _fingerprint(java, depends)
+    name = fingerprint(java, *depends)
     archive = folder / f"{name}{SUFFIX}"
     try:
         make_folders(folder)
         _sweep(folder, archive)
         if archive.exists() or _taken_up(java, archive):
-            return ClassArchive((*QUIET, f"-XX:SharedArchiveFile={archive}"))
+            return ClassArchive(_using(archive))
     except OSError:
         # Without a cache Spark starts slower, and works.
         return ClassArchive()
@@ -61,17 +59,11 @@ def class_archive(java: Path, depends: Sequence[str], folder: Path) -> ClassArch
     return ClassArchive((*QUIET, f"-XX:ArchiveClassesAtExit={written}"), written)
 
 
-def _fingerprint(java: Path, depends: Sequence[str]) -> str:
-    real = java.resolve()
-    parts = (str(real), str(real.stat().st_mtime_ns), *depends)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-
-
 def _taken_up(java: Path, archive: Path) -> bool:
     """Whether a session has left an archive that is whole; then it is in its place."""
     for partial in sorted(archive.parent.glob(f"{archive.stem}.*{PARTIAL}")):
         with suppress(FileNotFoundError):
-            if _whole(java, partial, _noted(partial).read_text()):
+            if is_whole(java, _using(partial), _noted(partial).read_text()):
                 partial.replace(archive)
                 _noted(partial).unlink()
                 return True
@@ -87,16 +79,8 @@ def _sweep(folder: Path, used: Path) -> None:
                 left.unlink()
 
 
-def _whole(java: Path, archive: Path, class_path: str) -> bool:
-    """Whether a JVM with that class path takes all of *archive*."""
-    proof = ("-Xshare:on", "-XX:+VerifySharedSpaces", f"-XX:SharedArchiveFile={archive}")
-    quiet = (*QUIET, f"-XX:ErrorFile={os.devnull}", "-XX:-CreateCoredumpOnCrash")
-    command = [str(java), *proof, *quiet, "-cp", class_path, "-version"]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=PROOF_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+def _using(archive: Path) -> tuple[str, ...]:
+    return (*QUIET, f"-XX:SharedArchiveFile={archive}")
 
 
 def _noted(partial: Path) -> Path:

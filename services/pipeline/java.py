@@ -39,13 +39,9 @@ exec setsid sh -c "$weighed" "$BREAKGLASS_NICENESS" "$@"
 """
 
 
-def java_home(cache: Path | None = None) -> Path:
-    """What JAVA_HOME has to be for Spark to start; made in *cache*, the user's by default.
-
-    Raises:
-        PipelineError: there is no Java.
-    """
-    return shim(find_java(), cache or user_cache_path("breakglass") / "java")
+def java_home(java: Path) -> Path:
+    """What JAVA_HOME has to be for Spark to start by *java*; made in the user's cache."""
+    return shim(java, user_cache_path("breakglass") / "java")
 
 
 def find_java() -> Path:

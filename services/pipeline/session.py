@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -52,7 +52,6 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
-    "spark.sql.streaming.numRecentProgressUpdates": "1",
     # What each batch of a stream has polled last would stay in memory for five minutes.
     "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
     "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
@@ -156,15 +155,16 @@ def _start(master: str, settings: Mapping[str, str], log: Path, niceness: int) -
     except ModuleNotFoundError as error:
         raise missing("pipeline", str(error.name)) from None
     builder = SparkSession.builder.master(master).appName("breakglass")
-    given = {**SETTINGS, **_here_or_elsewhere(master)}
-    java, archive = java_home(), _class_archive()
+    java, jars = find_java(), list(map(str, kafka_jars()))
+    archive = _class_archive(java, jars)
+    given = {**SETTINGS, **_here_or_elsewhere(master, jars)}
     given["spark.driver.extraJavaOptions"] = _java_options(log, archive)
     for key, value in {**given, **settings}.items():
         builder = builder.config(key, value)
     try:
         local = master.startswith("local")
         with (
-            _environment(_wanted(java, niceness, local=local)),
+            _environment(_wanted(java_home(java), niceness, local=local)),
             _stderr_to(log.with_suffix(".err")),
             _interrupts_as_before(),
         ):
@@ -180,21 +180,20 @@ def _start(master: str, settings: Mapping[str, str], log: Path, niceness: int) -
     return session
 
 
-def _class_archive() -> ClassArchive:
+def _class_archive(java: Path, jars: Sequence[str]) -> ClassArchive:
     """For Spark's classes of this installation, with the jars that go with them."""
     import pyspark
 
-    depends = (str(pyspark.__file__), pyspark.__version__, *map(str, kafka_jars()))
-    return class_archive(find_java(), depends, user_cache_path("breakglass") / "spark")
+    depends = (str(pyspark.__file__), pyspark.__version__, *jars)
+    return class_archive(java, depends, user_cache_path("breakglass") / "spark")
 
 
-def _here_or_elsewhere(master: str) -> dict[str, str]:
+def _here_or_elsewhere(master: str, jars: Sequence[str]) -> dict[str, str]:
     """What depends on whether all of Spark is one JVM of this machine.
 
     Its class path is quicker than jars that are handed out. And only here Breakglass is known to
     be where Python finds it: workers elsewhere may be sent it, but their daemon is not.
     """
-    jars = list(map(str, kafka_jars()))
     if master == "local" or master.startswith("local["):
         return {
             "spark.driver.extraClassPath": os.pathsep.join(jars),

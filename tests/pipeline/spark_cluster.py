@@ -14,7 +14,7 @@ import psutil
 import pyspark
 
 from services.lab.ports import free_ports
-from services.pipeline.java import java_home
+from services.pipeline.java import find_java, java_home
 from tests.waiting import wait_until
 
 LOOPBACK = "127.0.0.1"
@@ -90,7 +90,7 @@ class SparkCluster:
     def _start(self, name: str, *words: str, host: str = LOOPBACK) -> None:
         """A process in a group of its own."""
         spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
-        java = {"JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable}
+        java = {"JAVA_HOME": str(java_home(find_java())), "PYSPARK_PYTHON": sys.executable}
         with (self._folder / f"{name}.log").open("a") as log:
             self._processes[name] = subprocess.Popen(
                 [str(spark_class), *words],

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from services.class_data import fingerprint
 from services.lab import preparation
 from services.lab.distribution import Distribution
 from services.lab.preparation import prepared
@@ -24,7 +25,7 @@ def kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Distribution:
 
 
 def archive_of(kafka: Distribution, cache: Path) -> Path:
-    return cache / f"kafka-4.3.1-{preparation._fingerprint(kafka)}.jsa"
+    return cache / f"kafka-4.3.1-{fingerprint(kafka.java, kafka.classpath)}.jsa"
 
 
 def test_an_archive_that_is_there_is_used(kafka: Distribution, tmp_path: Path) -> None:
