@@ -19,7 +19,6 @@ from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup import back_up
-from services.pipeline.kafka_options import java_properties
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.plan import make_plan
 from services.pipeline.restore.restore import RestoreRun, restore
@@ -88,9 +87,8 @@ class Worker:
 
     def _run(self, job: Mapping[str, str]) -> Run:
         where = BackupSettings(LocalStore(Path(job["folder"])))
-        connection = java_properties(self.settings)
         access = ReadAccess(self.settings)
-        return Run(self.client, self.spark, connection, where, Meter(lambda _: None), access=access)
+        return Run(self.client, self.spark, access, where, Meter(lambda _: None))
 
 
 def serve(bootstrap: str) -> None:

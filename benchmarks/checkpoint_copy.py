@@ -50,7 +50,7 @@ def main(options: Options) -> bool:
         access = ReadAccess(connection_settings(given))
         with access.reading() as client, Spark() as spark:
             spark.session()
-            copies = _Copies(topic, client, spark)
+            copies = _Copies(topic, access, client, spark)
             turns = [
                 (copies.backup(number), copies.checkpoint(number))
                 for number in range((options.runs or RUNS) + 1)
@@ -81,8 +81,8 @@ def _print(name: str, copies: Sequence[Copying]) -> None:
 
 
 class _Copies:
-    def __init__(self, topic: Filled, client: ReadClient, spark: Spark) -> None:
-        self._topic, self._client, self._spark = topic, client, spark
+    def __init__(self, topic: Filled, access: ReadAccess, client: ReadClient, spark: Spark) -> None:
+        self._topic, self._access, self._client, self._spark = topic, access, client, spark
 
     def backup(self, number: int) -> Copying:
         """A whole backup."""
@@ -115,6 +115,5 @@ class _Copies:
         return Copying(self._topic.rate(seconds), cpu)
 
     def _run(self, folder: Path) -> Run:
-        connection = {"bootstrap.servers": self._topic.cluster.bootstrap_servers}
         settings = BackupSettings(LocalStore(folder))
-        return Run(self._client, self._spark, connection, settings, Meter(lambda _: None))
+        return Run(self._client, self._spark, self._access, settings, Meter(lambda _: None))

@@ -134,11 +134,12 @@ class _Turns:
 class _Copying:
     """Checkpoints of the topic, one after the other, in one session."""
 
-    def __init__(self, cluster: Cluster, client: ReadClient, spark: Spark, folder: Path) -> None:
-        self._client, self._spark, self._folder = client, spark, folder
+    def __init__(
+        self, cluster: Cluster, access: ReadAccess, client: ReadClient, spark: Spark, folder: Path
+    ) -> None:
+        self._access, self._client, self._spark, self._folder = access, client, spark, folder
         self._state = cluster.state_dir
-        self._connection = {"bootstrap.servers": cluster.bootstrap_servers}
-        self._admin = AdminClient({**self._connection})
+        self._admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
 
     def trim(self) -> None:
         """Leave in the topic what a window copies; back when the rest is off the disk."""
@@ -171,7 +172,7 @@ class _Copying:
         id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
         assert isinstance(id, int)
         settings = BackupSettings(LocalStore(self._folder), bytes_per_second=RATE)
-        run = Run(self._client, self._spark, self._connection, settings, Meter(lambda _: None))
+        run = Run(self._client, self._spark, self._access, settings, Meter(lambda _: None))
         began = perf_counter()
         # A rate is that of one partition at a time, as in the commands.
         finisher = Finisher(store, Decider(self._client), KafkaSources(run), side_by_side=1)
@@ -196,4 +197,4 @@ def _copying(cluster: Cluster, folder: Path) -> Iterator[_Copying]:
     access = ReadAccess(connection_settings(given))
     with access.reading() as client, Spark(niceness=BEHIND_OTHERS) as spark:
         spark.session()
-        yield _Copying(cluster, client, spark, folder)
+        yield _Copying(cluster, access, client, spark, folder)

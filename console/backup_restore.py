@@ -200,7 +200,7 @@ def _restore(
         progress(as_json=False, job=("restore", store.where())) as tell,
         Spark(how.master) as spark,
     ):
-        run = Run(client, spark, {}, BackupSettings(store), Meter(tell), access=access)
+        run = Run(client, spark, access, BackupSettings(store), Meter(tell))
         work = RestoreRun(
             run=run,
             topics=topics,

@@ -117,7 +117,7 @@ def run(
         with telling as (tell, heard), Spark(master) as spark:
 
             def begin(meter: Meter) -> Run:
-                return Run(client, spark, {}, settings, meter, access=access)
+                return Run(client, spark, access, settings, meter)
 
             if continuous:
                 stop.armed()

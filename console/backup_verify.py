@@ -102,7 +102,7 @@ def _content(
         for held, topic in pairs:
             with progress(as_json=False) as tell:
                 settings = BackupSettings(held.store)
-                run = Run(client, spark, {}, settings, Meter(tell), access=access)
+                run = Run(client, spark, access, settings, Meter(tell))
                 root = state or default_state(cluster_id)
                 found[held] = verify_against(run, held, topic, root)
     return found

@@ -148,7 +148,7 @@ def _restore(
         progress(as_json=False) as tell,
         Spark(master) as spark,
     ):
-        run = Run(client, spark, {}, BackupSettings(place), Meter(tell), access=access)
+        run = Run(client, spark, access, BackupSettings(place), Meter(tell))
         work = RestoreRun(
             run=run,
             topics=topics,

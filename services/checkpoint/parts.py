@@ -64,7 +64,7 @@ def finisher_of(
     niceness = 0 if how.rate is None else BEHIND_OTHERS
     with Spark(how.master, niceness=niceness) as spark:
         settings = BackupSettings(open_store(store.address), bytes_per_second=how.rate)
-        run = Run(client, spark, {}, settings, Meter(lambda _: None), access=access)
+        run = Run(client, spark, access, settings, Meter(lambda _: None))
         yield Finisher(
             store,
             Decider(

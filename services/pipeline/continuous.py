@@ -21,7 +21,7 @@ from services.lag import Lag
 from services.model import TopicPartition
 from services.pipeline.backup import back_up
 from services.pipeline.generations import Generation
-from services.pipeline.micro_batch import MicroBatch, back_up_batch
+from services.pipeline.micro_batch import BatchRanges, back_up_batch
 from services.pipeline.repeating import repeating
 from services.pipeline.report import BackupReport, TopicReport
 from services.pipeline.running import Meter, Run, Tell
@@ -201,7 +201,7 @@ class _Following:
                 lost.append(TopicReport(generation.topic, where, generation.number, error=reason))
         return BackupReport(topics=lost) if lost else None
 
-    def _batch(self, batch: MicroBatch) -> None:
+    def _batch(self, batch: BatchRanges) -> None:
         """Copy one batch, in a thread of the stream's."""
         with self._alone:
             if self._broken:

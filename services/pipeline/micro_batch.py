@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from services.errors import BreakglassError
 from services.kafka.wire.deadline import Deadline
@@ -29,17 +29,10 @@ PATIENCE_SECONDS = 10.0
 """How long a job waits for a leader; then each topic waits for its own."""
 
 BatchRanges = Mapping[TopicPartition, tuple[int, int]]
+"""What is new in some partitions: offsets ``[start, end)``, never none of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class MicroBatch:
-    """What is new in some partitions."""
-
-    ranges: BatchRanges
-    """The offsets ``[start, end)`` that it was planned with; never empty ones."""
-
-
-def back_up_batch(run: Run, batch: MicroBatch) -> BackupReport:
+def back_up_batch(run: Run, batch: BatchRanges) -> BackupReport:
     """Copy and commit *batch*. What goes wrong with one topic does not keep the others.
 
     Raises:
@@ -47,9 +40,9 @@ def back_up_batch(run: Run, batch: MicroBatch) -> BackupReport:
         Unreachable, NotAuthorized: the cluster cannot be asked.
         StorageError: a folder cannot be given back.
     """
-    names = tuple(sorted({one.topic for one in batch.ranges}))
+    names = tuple(sorted({one.topic for one in batch}))
     sources = read_sources(run.client, Wanted(names), Deadline.after(ASK_SECONDS))
-    run.meter.total = sum(end - start for start, end in batch.ranges.values())
+    run.meter.total = sum(end - start for start, end in batch.values())
     report = BackupReport(topics=[begun(run, one) for one in sources])
     with ExitStack() as stack:
         topics = []
@@ -69,7 +62,7 @@ def _told_to(report: TopicReport) -> Iterator[None]:
         report.error = str(error)
 
 
-def _copy(run: Run, batch: MicroBatch, topics: Sequence[OpenTopic]) -> None:
+def _copy(run: Run, batch: BatchRanges, topics: Sequence[OpenTopic]) -> None:
     jobs = [(topic, _todo(topic, batch)) for topic in topics]
     some = [(topic, todo) for topic, todo in jobs if todo]
     parts = _parts(run, some) if some else None
@@ -81,9 +74,9 @@ def _copy(run: Run, batch: MicroBatch, topics: Sequence[OpenTopic]) -> None:
                 topic.copy.take(todo, parts.get(topic.source.name, []))
 
 
-def _todo(topic: OpenTopic, batch: MicroBatch) -> list[Stretch]:
+def _todo(topic: OpenTopic, batch: BatchRanges) -> list[Stretch]:
     """What of the topic's partitions is in *batch* and not committed yet."""
-    stretches = (within(batch.ranges, one) for one in topic.todo)
+    stretches = (within(batch, one) for one in topic.todo)
     return [one for one in stretches if one.offsets]
 
 
@@ -97,8 +90,6 @@ def _parts(
     run: Run, jobs: Sequence[tuple[OpenTopic, Sequence[Stretch]]]
 ) -> dict[str, list[Part]] | None:
     """The parts of all stretches by topic; None where they cannot be read together."""
-    if run.access is None:
-        return None
     whole = [
         range_of(topic.source.identity, one.source, one.start, one.end)
         for topic, todo in jobs
@@ -108,9 +99,8 @@ def _parts(
     cluster_id = jobs[0][0].source.identity.cluster_id
     try:
         with jvm_errors("copying a batch"):
-            session = run.session()
-            ranges = divided(whole, int(session.sparkContext.defaultParallelism))
-            return copy_by_tasks(session, ranges, run.access, cluster_id, targets, PATIENCE_SECONDS)
+            ranges = divided(whole, run.cores())
+            return copy_by_tasks(run, ranges, cluster_id, targets, PATIENCE_SECONDS)
     except BreakglassError:
         # Whatever it is: reading the same as a run does tells, and knows what to do about it.
         return None

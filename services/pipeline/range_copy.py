@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from services.errors import (
     LogBeginsLater,
@@ -31,9 +30,6 @@ from services.topic_backup.manifest import TopicIdentity
 from services.topic_backup.part import Part, part_index_of, run_place_of
 from services.topic_backup.segment_index import ENTRY
 from services.topic_backup.summary import Gap, GapReason
-
-if TYPE_CHECKING:
-    from services.session import ReadAccess
 
 ASK_SECONDS = 60.0
 WATCH_SECONDS = 0.5
@@ -94,31 +90,24 @@ class RangeCopy:
         some = [one for one in job if one.offsets]
         if not some:
             return []
-        access = self.run.access
-        if self._rows is None and access is not None:
+        if self._rows is None:
             # Only Kafka's own clients read what was written, or is served, before 2.3.
             with suppress(OlderMessageFormat, UnsupportedByCluster):
-                return self._by_batches(access, some)
-        self._rows = self._rows or self._by_rows()
+                return self._by_batches(some)
+        self._rows = self._rows or RowCopy(self.run, self.topic, self.target, self._watching)
         with jvm_errors(f"reading topic {self.topic}"):
             return self._rows.parts(some)
 
-    def _by_rows(self) -> RowCopy:
-        connection = self.run.jvm_connection()
-        return RowCopy(self.run, self.topic, connection, self.target, self._watching)
-
-    def _by_batches(self, access: ReadAccess, job: Sequence[Stretch]) -> list[Part]:
+    def _by_batches(self, job: Sequence[Stretch]) -> list[Part]:
         """Copy by tasks that read batches from the leaders."""
         with jvm_errors(f"reading topic {self.topic}"):
-            session = self.run.session()
-            all_cores = int(session.sparkContext.defaultParallelism)
-            cores = max(1, all_cores // (self.run.side_by_side or 1))
+            cores = self.run.cores()
             whole = [range_of(self.identity, one.source, one.start, one.end) for one in job]
             ranges = divided(whole, cores)
             target = self.target(min(cores, len(ranges)))
             with self._watching(target, {one.number: (one.start, one.end) for one in job}):
                 cluster_id = self.identity.cluster_id
-                found = copy_by_tasks(session, ranges, access, cluster_id, {self.topic: target})
+                found = copy_by_tasks(self.run, ranges, cluster_id, {self.topic: target})
         return found.get(self.topic, [])
 
     @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -102,18 +102,6 @@ class TopicReader:
             if self.small:
                 return answers
         return collected(encoded(self.session, records, "partition"), worker, column, doing)
-
-    def select(
-        self, ranges: Ranges, columns: Sequence[str], worker: Worker, column: str
-    ) -> list[str]:
-        """Give these *columns* of the records of *ranges*, written in SQL, to *worker*, as `run`.
-
-        A task reads several partitions: of each the offsets rise.
-
-        Raises: as `run`.
-        """
-        rows = self._records(ranges).selectExpr(*columns).coalesce(self.side_by_side(ranges))
-        return collected(rows, worker, column, f"reading topic {self.topic}")
 
     def side_by_side(self, ranges: Ranges) -> int:
         """How many tasks of a job of *ranges* run at a time."""

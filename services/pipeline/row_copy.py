@@ -1,7 +1,7 @@
 """Copies stretches of one topic through Spark's Kafka connector, row by row.
 
-For what record batches are not read for, logs in older message formats and checkpoints. Where a
-timestamp is out of Spark's range, that partition is copied without Spark.
+For what record batches are not read for: logs in older message formats, and brokers that serve no
+others. Where a timestamp is out of Spark's range, that partition is copied without Spark.
 """
 
 from __future__ import annotations
@@ -34,8 +34,6 @@ class RowCopy:
 
     run: Run
     topic: str
-    connection: Mapping[str, str]
-    """Kafka's own keys, for the clients within the JVM."""
     target: Callable[[int], PartTarget]
     """Where the parts of one more job go, of so many tasks at a time."""
     watching: Watching
@@ -76,7 +74,7 @@ class RowCopy:
         if self._reader is None:
             self._reader = TopicReader(
                 self.run.session(),
-                self.connection,
+                self.run.jvm_connection(),
                 self.topic,
                 share=1 / (self.run.side_by_side or 1),
                 in_sips=self.run.settings.bytes_per_second is not None,

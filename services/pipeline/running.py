@@ -83,8 +83,8 @@ class Run:
 
     client: ReadClient
     spark: Spark
-    connection: Mapping[str, str]
-    """Kafka's own keys, where *access* is not given."""
+    access: ReadAccess
+    """How tasks reach the brokers by themselves."""
     settings: BackupSettings
     meter: Meter
     budget: Budget | None = None
@@ -92,12 +92,15 @@ class Run:
     side_by_side: int | None = None
     """Among so many runs its jobs share the cores; each has a session, and settings, of its own.
     None: nothing runs beside it."""
-    access: ReadAccess | None = None
-    """How tasks reach the brokers by themselves; None: by the clients within the JVM."""
 
     def jvm_connection(self) -> Mapping[str, str]:
         """Kafka's own keys, for the clients within the JVM."""
-        return self.connection if self.access is None else java_properties(self.access.settings)
+        return java_properties(self.access.settings)
+
+    def cores(self) -> int:
+        """How many tasks of its jobs run at a time."""
+        cores = int(self.session().sparkContext.defaultParallelism)
+        return max(1, cores // (self.side_by_side or 1))
 
     def session(self) -> SparkSession:
         """Spark's session; starting it is no part of the copying."""

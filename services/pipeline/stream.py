@@ -21,7 +21,7 @@ from services.kafka.replicas.list_offsets import (
 )
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
-from services.pipeline.micro_batch import BatchRanges, MicroBatch
+from services.pipeline.micro_batch import BatchRanges
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
 
@@ -38,7 +38,7 @@ class Stream:
     """Entered, it runs in a thread of its own until the block ends."""
 
     def __init__(
-        self, run: Run, ends: Ends, each: Callable[[MicroBatch], None], trigger: float
+        self, run: Run, ends: Ends, each: Callable[[BatchRanges], None], trigger: float
     ) -> None:
         """Prepare the partitions of *ends* from there on; *each* gets the batches, in the thread.
 
@@ -82,7 +82,7 @@ class Stream:
             began = time.monotonic()
             ranges = self._new()
             if ranges:
-                self._each(MicroBatch(ranges))
+                self._each(ranges)
                 self._ends.update({one: end for one, (_, end) in ranges.items()})
             self._over.wait(max(0.0, began + self._trigger - time.monotonic()))
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from services.errors import OlderMessageFormat, UnsupportedByCluster
 from services.pipeline.batches.comparing import CompareWork
@@ -25,9 +24,6 @@ from services.pipeline.running import Run
 from services.pipeline.source import PartitionSource
 from services.pipeline.stored import StoredSegment
 from services.topic_backup.manifest import TopicIdentity
-
-if TYPE_CHECKING:
-    from services.session import ReadAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +47,21 @@ def compare_topic(run: Run, sides: Sides, ranges: Ranges) -> list[Differences]:
     """
     if not ranges:
         return []
-    if run.access is not None:
-        # Only Kafka's own clients read what was written, or is served, before 2.3.
-        with suppress(OlderMessageFormat, UnsupportedByCluster):
-            return _by_batches(run, run.access, sides, ranges)
+    # Only Kafka's own clients read what was written, or is served, before 2.3.
+    with suppress(OlderMessageFormat, UnsupportedByCluster):
+        return _by_batches(run, sides, ranges)
     return _by_rows(run, sides, ranges)
 
 
-def _by_batches(run: Run, access: ReadAccess, sides: Sides, ranges: Ranges) -> list[Differences]:
+def _by_batches(run: Run, sides: Sides, ranges: Ranges) -> list[Differences]:
     """By tasks that read batches from the leaders."""
-    session = run.session()
     whole = [
         range_of(sides.topic, sides.sources[number], start, end)
         for number, (start, end) in ranges.items()
     ]
     stored = {number: sides.stored[number] for number in ranges}
     work = CompareWork(stored, sides.maps, alone=sides.alone)
-    cores = int(session.sparkContext.defaultParallelism)
-    cluster_id = sides.topic.cluster_id
-    answers = run_tasks(session, divided(whole, cores), access, cluster_id, work)
+    answers = run_tasks(run, divided(whole, run.cores()), sides.topic.cluster_id, work)
     return [Differences.from_json(text) for _, text in answers]
 
 

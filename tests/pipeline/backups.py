@@ -57,9 +57,8 @@ class BackUp:
         return access_to(self.bootstrap)
 
     def __call__(self, *topics: str, tell: Tell = unheard, **settings: Any) -> BackupReport:
-        connection = {"bootstrap.servers": self.bootstrap}
         how = BackupSettings(self.store, **settings)
-        run = Run(self.client, self.spark, connection, how, Meter(tell), access=self.access)
+        run = Run(self.client, self.spark, self.access, how, Meter(tell))
         return back_up(run, Wanted(topics))
 
     def topic(self, topic: str, tell: Tell = unheard, **settings: Any) -> TopicReport:

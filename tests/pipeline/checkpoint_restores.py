@@ -57,7 +57,7 @@ class Checkpoints:
     def run(self, tell: Tell = unheard) -> Run:
         place = BackupSettings(open_store(self.store.address))
         access = access_to(self.broker.bootstrap_servers)
-        return Run(self.client, self.spark, {}, place, Meter(tell), access=access)
+        return Run(self.client, self.spark, access, place, Meter(tell))
 
     def taken(self, *topics: str, groups: Mapping[str, Policy] | None = None) -> int:
         """The id of a completed one of *topics*."""

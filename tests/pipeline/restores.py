@@ -73,7 +73,7 @@ class Restore:
         ):
             settings = BackupSettings(self.back_up.store)
             made, access = self.back_up, self.back_up.access
-            run = Run(made.client, made.spark, {}, settings, Meter(tell), access=access)
+            run = Run(made.client, made.spark, access, settings, Meter(tell))
             visited = Visited(topics, created)
             work = RestoreRun(run, visited, journal, connection, **how)
             (done,) = restore(work, plan)

@@ -56,7 +56,7 @@ def filled(broker: Cluster, topic: str, records: int) -> None:
 def run(client: ReadClient, spark: Spark, broker: Cluster, tmp_path: Path) -> Run:
     """Copies as fast as it goes."""
     settings, access = BackupSettings(LocalStore(tmp_path)), access_to(broker.bootstrap_servers)
-    return Run(client, spark, {}, settings, Meter(unheard), access=access)
+    return Run(client, spark, access, settings, Meter(unheard))
 
 
 @pytest.fixture

@@ -142,7 +142,7 @@ def by_spark(
 ) -> ReadLineages:
     unused = BackupSettings(LocalStore(tmp_path_factory.mktemp("unused")))
     access = access_to(broker.bootstrap_servers)
-    run = Run(client, spark, {}, unused, Meter(unheard), access=access)
+    run = Run(client, spark, access, unused, Meter(unheard))
     return SparkLineages(run, small=0)
 
 

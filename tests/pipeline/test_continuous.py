@@ -29,11 +29,10 @@ def followed(back_up: BackUp, pattern: str, *between: Callable[[], None]) -> Fol
         else:
             over.append(True)
 
-    connection = {"bootstrap.servers": back_up.bootstrap}
     settings = BackupSettings(LocalStore(back_up.root))
     client, spark, access = back_up.client, back_up.spark, back_up.access
     return follow(
-        lambda meter: Run(client, spark, connection, settings, meter, access=access),
+        lambda meter: Run(client, spark, access, settings, meter),
         Wanted(pattern=pattern),
         unheard,
         lambda: bool(over),

@@ -53,11 +53,10 @@ class Following:
     done: Followed | None = None
 
     def run(self, pattern: str, every: float) -> None:
-        connection = {"bootstrap.servers": self.back_up.bootstrap}
         settings = BackupSettings(LocalStore(self.back_up.root))
         client, spark, access = self.back_up.client, self.back_up.spark, self.back_up.access
         self.done = follow(
-            lambda meter: Run(client, spark, connection, settings, meter, access=access),
+            lambda meter: Run(client, spark, access, settings, meter),
             Wanted(pattern=pattern),
             unheard,
             self.over.is_set,

@@ -106,7 +106,7 @@ class Restoring:
         spark = stack.enter_context(Spark())
         place = BackupSettings(open_store(plan.copies[0].store.address))
         meter = Meter(lambda progress: tell(Underway(_told(progress))))
-        run = Run(client, spark, {}, place, meter, access=self.access)
+        run = Run(client, spark, self.access, place, meter)
         work = RestoreRun(run, topics, journal, dict(confluent_config(self.access.settings)))
         return restore(work, markers, plan, self.asked.control_topic)
 

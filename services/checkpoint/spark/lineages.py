@@ -29,13 +29,10 @@ from services.kafka.wire.deadline import Deadline
 from services.pipeline.batches.converting import FetchedBatches, records_of
 from services.pipeline.batches.copying import CopyRange, divided, fetches_in, range_of
 from services.pipeline.batches.tasks import run_tasks
+from services.pipeline.reading import Ranges
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import Wanted, read_sources
-from services.session import ReadAccess
-
-Spans = Mapping[int, tuple[int, int]]
-"""Offsets ``[start, end)`` by partition; never empty ones."""
 
 ASK_SECONDS = 60.0
 SMALL = 10_000
@@ -60,14 +57,14 @@ class SparkLineages:
     def _of_topic(
         self, topic: str, logs: Logs, starts: Ends, ends: Ends, sought: Sought
     ) -> Lineages:
-        access, spans = self.run.access, _spans(starts, ends)
-        if access and sum(end - start for start, end in spans.values()) > self.small:
+        spans = _spans(starts, ends)
+        if sum(end - start for start, end in spans.values()) > self.small:
             # What tasks cannot read is read without Spark; what is gone is named by that.
             with suppress(LogBeginsLater, OlderMessageFormat, UnsupportedByCluster):
-                return self._job(access, topic, spans, sought)
+                return self._job(topic, spans, sought)
         return read_here(logs, starts, ends, sought)
 
-    def _job(self, access: ReadAccess, topic: str, spans: Spans, sought: Sought) -> Lineages:
+    def _job(self, topic: str, spans: Ranges, sought: Sought) -> Lineages:
         deadline = Deadline.after(ASK_SECONDS)
         (source,) = read_sources(self.run.client, Wanted((topic,)), deadline, spans)
         ranges = [
@@ -77,15 +74,12 @@ class SparkLineages:
         if len(ranges) < len(spans):
             raise TimedOut(f"not every partition of {topic} has a leader: try again", "no leader")
         with jvm_errors(f"reading lineage of topic {topic}"):
-            session = self.run.session()
-            cores = int(session.sparkContext.defaultParallelism)
-            cluster_id = source.identity.cluster_id
-            work = TraceWork(sought)
-            answers = run_tasks(session, divided(ranges, cores), access, cluster_id, work)
+            cluster_id, work = source.identity.cluster_id, TraceWork(sought)
+            answers = run_tasks(self.run, divided(ranges, self.run.cores()), cluster_id, work)
         return together([json.loads(text) for _, text in answers], sought)
 
 
-def _spans(starts: Ends, ends: Ends) -> Spans:
+def _spans(starts: Ends, ends: Ends) -> Ranges:
     return {one.partition: (start, ends[one]) for one, start in starts.items() if start < ends[one]}
 
 

@@ -24,7 +24,7 @@ from services.session import ReadAccess
 from services.topic_backup.part import Part
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from services.pipeline.running import Run
 
 TASKS_A_CORE = 8
 """Of this machine: with more, a thousand partitions would mean a thousand logins to brokers."""
@@ -91,9 +91,8 @@ class TaskJob:
 
 
 def run_tasks(
-    session: SparkSession,
+    run: Run,
     ranges: Sequence[CopyRange],
-    access: ReadAccess,
     cluster_id: str | None,
     work: RangeWork,
     patience: float = PATIENCE_SECONDS,
@@ -109,10 +108,10 @@ def run_tasks(
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    job = TaskJob(packed(access.settings), cluster_id, work, patience)
+    job = TaskJob(packed(run.access.settings), cluster_id, work, patience)
+    context = run.session().sparkContext
     answers: Sequence[Answer]
     try:
-        context = session.sparkContext
         tasks = task_count(len(ranges), str(context.master), context.defaultParallelism)
         answers = context.parallelize(ranges, tasks).mapPartitions(job).collect()
     except (PySparkException, Py4JError, ConnectionError) as error:
@@ -132,9 +131,8 @@ def task_count(ranges: int, master: str, cores: int) -> int:
 
 
 def copy_by_tasks(
-    session: SparkSession,
+    run: Run,
     ranges: Sequence[CopyRange],
-    access: ReadAccess,
     cluster_id: str | None,
     targets: Mapping[str, PartTarget],
     patience: float = PATIENCE_SECONDS,
@@ -145,7 +143,7 @@ def copy_by_tasks(
     """
     found: dict[str, list[Part]] = {}
     work = CopyWork(targets)
-    for topic, text in run_tasks(session, ranges, access, cluster_id, work, patience):
+    for topic, text in run_tasks(run, ranges, cluster_id, work, patience):
         found.setdefault(topic, []).append(Part.from_json(text))
     for parts in found.values():
         parts.sort(key=lambda part: (part.partition, part.first_offset))

@@ -55,7 +55,7 @@ class Taking:
     def run(self, bank: Branch) -> Run:
         settings = BackupSettings(open_store(self.store.address))
         access = access_to(bank.connection["bootstrap.servers"])
-        return Run(self.client, self.spark, {}, settings, Meter(unheard), access=access)
+        return Run(self.client, self.spark, access, settings, Meter(unheard))
 
     @contextmanager
     def parts(

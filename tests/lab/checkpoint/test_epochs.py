@@ -133,7 +133,7 @@ def worker(client: ReadClient, spark: Spark, cluster: Cluster, folder: Path) -> 
         BackupSettings(LocalStore(folder / "unused")),
         access_to(cluster.bootstrap_servers),
     )
-    run = Run(client, spark, {}, settings, Meter(unheard), access=access)
+    run = Run(client, spark, access, settings, Meter(unheard))
     return Worker(client, BackupStore(str(folder / "store")), run)
 
 

@@ -75,7 +75,7 @@ class Place:
         access = ReadAccess(settings)
         store = BackupSettings(LocalStore(self.folder))
         with access.reading() as client:
-            run = Run(client, self.spark, {}, store, Meter(unheard), access=access)
+            run = Run(client, self.spark, access, store, Meter(unheard))
             return back_up(run, Wanted((topic,)))
 
     def holds(self, topic: str = TOPIC) -> int:
@@ -122,7 +122,7 @@ def test_a_password_that_is_wrong_for_tasks_is_told_at_once(
     wrong = secured.settings(tmp_path, "PLAIN", files, password="wrong-sentinel")
     store = BackupSettings(LocalStore(place.folder))
     with ReadAccess(right).reading() as client:
-        run = Run(client, place.spark, {}, store, Meter(unheard), access=ReadAccess(wrong))
+        run = Run(client, place.spark, ReadAccess(wrong), store, Meter(unheard))
         (topic,) = back_up(run, Wanted((TOPIC,))).topics
     assert "check sasl.jaas.config" in topic.error
     assert "wrong-sentinel" not in topic.error

@@ -59,7 +59,7 @@ class User:
         access = ReadAccess(self.settings)
         with access.reading() as client:
             settings = BackupSettings(LocalStore(self.folder))
-            run = Run(client, self.spark, {}, settings, Meter(unheard), access=access)
+            run = Run(client, self.spark, access, settings, Meter(unheard))
             return back_up(run, Wanted((topic,)))
 
     def restore(self, topic: str, target: str, *, resume: bool = False) -> TopicRestored:
@@ -68,7 +68,7 @@ class User:
         with access.reading() as client:
             options = RestoreOptions(renamed={topic: target}, resume=resume)
             plan = make_plan(client, held_topics(store, [topic]), options, self.folder / "state")
-            run = Run(client, self.spark, {}, BackupSettings(store), Meter(unheard), access=access)
+            run = Run(client, self.spark, access, BackupSettings(store), Meter(unheard))
             with (
                 Journal.open(plan.cluster_id, self.folder / "state") as journal,
                 Power(access).topics(plan.cluster_id) as topics,

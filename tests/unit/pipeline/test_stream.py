@@ -11,12 +11,14 @@ from typing import Any, cast
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
+from services.connection.settings import ConnectionSettings
 from services.kafka.read_client import ReadClient
 from services.model import PartitionState, TopicPartition
-from services.pipeline.micro_batch import BatchRanges, MicroBatch
+from services.pipeline.micro_batch import BatchRanges
 from services.pipeline.running import BackupSettings, Meter, Run
 from services.pipeline.session import Spark
 from services.pipeline.stream import Stream
+from services.session import ReadAccess
 from services.topic_backup.store.store import LocalStore
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster, FakeReplica
@@ -61,14 +63,11 @@ def handed_out(
     """What a stream from *ends* on hands out while the block runs."""
     found: list[BatchRanges] = []
 
-    def take(batch: MicroBatch) -> None:
-        found.append(batch.ranges)
-
     settings = BackupSettings(LocalStore(Path("unused")), offsets_a_job=most)
     # Nothing here asks Spark for anything.
-    spark = cast("Spark", None)
-    run = Run(client, spark, {}, settings, Meter(lambda _: None))
-    with Stream(run, ends, take, QUICK):
+    spark, access = cast("Spark", None), ReadAccess(ConnectionSettings(()))
+    run = Run(client, spark, access, settings, Meter(lambda _: None))
+    with Stream(run, ends, found.append, QUICK):
         yield found
 
 
