@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka.protocol.consumer import FetchRequest
 
 from services.errors import LogTruncated, TimedOut
 from services.kafka.read_client import ReadClient
@@ -23,34 +21,12 @@ from services.pipeline.part_writer import PartTarget
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.part import Part
 from services.topic_backup.record import encode
-from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import TOPIC_ID
-from tests.unit.pipeline.batches.test_reader import ORDERS, TENS, FakeLog, led_by
+from tests.unit.pipeline.batches.test_reader import ORDERS, FakeLog
 from tests.unit.topic_backup.shapes import run
 
 RUN = "r1"
 SECONDS = 10.0
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with FakeCluster(1) as made:
-        made.story.states[ORDERS] = led_by(1)
-        yield made
-
-
-@pytest.fixture
-def log(cluster: FakeCluster) -> FakeLog:
-    made = FakeLog(*TENS)
-    cluster.brokers[1].serve(FetchRequest, made.answer)
-    return made
-
-
-@pytest.fixture
-def client(cluster: FakeCluster) -> Iterator[ReadClient]:
-    made = cluster.client()
-    yield made
-    made.close()
 
 
 def wanted(start: int, end: int) -> CopyRange:

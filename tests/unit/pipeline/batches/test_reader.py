@@ -92,22 +92,6 @@ def cluster() -> Iterator[FakeCluster]:
 
 
 @pytest.fixture
-def log(cluster: FakeCluster) -> FakeLog:
-    """What both brokers have of the partition."""
-    made = FakeLog(*TENS)
-    for broker in cluster.brokers.values():
-        broker.serve(FetchRequest, made.answer)
-    return made
-
-
-@pytest.fixture
-def client(cluster: FakeCluster) -> Iterator[ReadClient]:
-    made = cluster.client()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def read(client: ReadClient) -> Callable[..., list[int]]:
     def offsets(
         start: int,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import FetchRequest
 
 from services.connection.sasl import PasswordLogin, SaslSettings
 from services.connection.secret import Secret
@@ -28,24 +26,10 @@ from services.topic_backup.folder import LocalFolder
 from services.topic_backup.part import Part
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID, TOPIC_ID
-from tests.unit.pipeline.batches.test_reader import ORDERS, TENS, FakeLog, led_by
+from tests.unit.pipeline.batches.test_reader import ORDERS, FakeLog, led_by
 
 NOT_ALLOWED, NOT_LEADER = 29, 6
 PASSWORD = "a password that nobody may see"
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with FakeCluster(1) as made:
-        made.story.states[ORDERS] = led_by(1)
-        yield made
-
-
-@pytest.fixture
-def log(cluster: FakeCluster) -> FakeLog:
-    made = FakeLog(*TENS)
-    cluster.brokers[1].serve(FetchRequest, made.answer)
-    return made
 
 
 def job(cluster: FakeCluster, folder: Path, cluster_id: str | None = CLUSTER_ID) -> TaskJob:
