@@ -14,7 +14,7 @@ from services.errors import (
 )
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
-from services.pipeline.batches.copying import divided, range_of
+from services.pipeline.batches.log_range import divided, range_of
 from services.pipeline.batches.tasks import copy_by_tasks
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.continuing import Stretch

@@ -13,7 +13,7 @@ from functools import partial
 
 from services.errors import OlderMessageFormat, UnsupportedByCluster
 from services.pipeline.batches.comparing import CompareWork
-from services.pipeline.batches.copying import divided, range_of
+from services.pipeline.batches.log_range import divided, range_of
 from services.pipeline.batches.tasks import run_tasks
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.comparing import FOUND, Comparison, Differences, compare

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,21 +110,27 @@ def add_scram_user(cluster: Cluster) -> None:
         assert [result.error_code for result in answer.results] == [0]
 
 
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+@contextmanager
+def one_secured(folders: pytest.TempPathFactory) -> Iterator[Secured]:
     """One broker whose clients need a certificate and a login."""
     root = Identity.authority()
     broker = root.signs("b1", "127.0.0.1")
     operator = root.signs("Lab intermediate", authority=True).signs("operator")
     with Cluster.up(
-        tmp_path_factory.mktemp("secured"),
+        folders.mktemp("secured"),
         brokers=1,
         secured=True,
         tethered=True,
-        overrides=broker_settings(tmp_path_factory.mktemp("keys"), broker, root),
+        overrides=broker_settings(folders.mktemp("keys"), broker, root),
     ) as cluster:
         add_scram_user(cluster)
         yield Secured(cluster, root, operator)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    with one_secured(tmp_path_factory) as made:
+        yield made
 
 
 def cluster_id(settings: ConnectionSettings) -> str:

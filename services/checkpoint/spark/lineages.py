@@ -27,7 +27,7 @@ from services.errors import (
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.batches.converting import FetchedBatches, records_of
-from services.pipeline.batches.copying import CopyRange, divided, fetches_in, range_of
+from services.pipeline.batches.log_range import LogRange, divided, fetches_in, range_of
 from services.pipeline.batches.tasks import run_tasks
 from services.pipeline.reading import Ranges
 from services.pipeline.running import Run
@@ -90,7 +90,7 @@ class TraceWork:
     sought: Sought
 
     def __call__(
-        self, client: ReadClient, wanted: CopyRange, attempt: int, patience: float
+        self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
     ) -> Iterator[str]:
         """What counts of the records of each fetch, as JSON, whatever the *attempt*."""
         del attempt
@@ -99,7 +99,7 @@ class TraceWork:
                 yield json.dumps(_traced(fetched, wanted, self.sought))
 
 
-def _traced(fetched: FetchedBatches, wanted: CopyRange, sought: Sought) -> Mapping[str, Any]:
+def _traced(fetched: FetchedBatches, wanted: LogRange, sought: Sought) -> Mapping[str, Any]:
     """Rows of group, number, offset, and the cause's number, offset and index.
 
     Or the first record that is refused: nothing else matters then.

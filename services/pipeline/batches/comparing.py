@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from services.kafka.read_client import ReadClient
-from services.pipeline.batches.copying import CopyRange, chunks_in
+from services.pipeline.batches.log_range import LogRange, chunks_in
 from services.pipeline.comparing import Comparison
 from services.pipeline.stored import StoredSegment
 
@@ -28,7 +28,7 @@ class CompareWork:
     """Nobody else should have written into a restored topic."""
 
     def __call__(
-        self, client: ReadClient, wanted: CopyRange, attempt: int, patience: float
+        self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
     ) -> Iterator[str]:
         """`Differences` of one range, as JSON, which every attempt finds alike."""
         del attempt

@@ -16,7 +16,8 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.pipeline.batches.carried import packed, unpacked
-from services.pipeline.batches.copying import CopyRange, CopyWork
+from services.pipeline.batches.copying import CopyWork
+from services.pipeline.batches.log_range import LogRange
 from services.pipeline.batches.reader import PATIENCE_SECONDS
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.reading import job_error
@@ -37,7 +38,7 @@ class RangeWork(Protocol):
     """What is done with one range in a task; sent there, so it can be pickled."""
 
     def __call__(
-        self, client: ReadClient, wanted: CopyRange, attempt: int, patience: float
+        self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
     ) -> Iterator[str]:
         """Yield what is to come back; no other *attempt* of a task has that number."""
         ...
@@ -55,7 +56,7 @@ class TaskJob:
     patience: float = PATIENCE_SECONDS
     """How long a task asks a partition again that cannot be read."""
 
-    def __call__(self, ranges: Iterable[CopyRange]) -> Iterator[Answer]:
+    def __call__(self, ranges: Iterable[LogRange]) -> Iterator[Answer]:
         """What one task does."""
         try:
             with ReadAccess(unpacked(self.connection)).reading() as client:
@@ -66,7 +67,7 @@ class TaskJob:
                 raise
             yield error
 
-    def _answers(self, client: ReadClient, ranges: Iterable[CopyRange]) -> Iterator[Answer]:
+    def _answers(self, client: ReadClient, ranges: Iterable[LogRange]) -> Iterator[Answer]:
         attempt = _attempt()
         for wanted in ranges:
             for text in self.work(client, wanted, attempt, self.patience):
@@ -92,7 +93,7 @@ class TaskJob:
 
 def run_tasks(
     run: Run,
-    ranges: Sequence[CopyRange],
+    ranges: Sequence[LogRange],
     cluster_id: str | None,
     work: RangeWork,
     patience: float = PATIENCE_SECONDS,
@@ -132,7 +133,7 @@ def task_count(ranges: int, master: str, cores: int) -> int:
 
 def copy_by_tasks(
     run: Run,
-    ranges: Sequence[CopyRange],
+    ranges: Sequence[LogRange],
     cluster_id: str | None,
     targets: Mapping[str, PartTarget],
     patience: float = PATIENCE_SECONDS,

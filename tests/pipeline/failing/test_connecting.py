@@ -27,11 +27,10 @@ from services.pipeline.session import Spark
 from services.pipeline.source import Wanted
 from services.session import ReadAccess
 from services.topic_backup.store.store import LocalStore
-from tests.lab.test_secure_connection import LOGINS, Secured, add_scram_user, broker_settings
+from tests.lab.test_secure_connection import LOGINS, Secured, one_secured
 from tests.pipeline.backups import unheard
 from tests.pipeline.independent import stored
 from tests.pipeline.producing import make
-from tests.unit.connection.certificates import Identity
 from tests.unit.connection.stores import Stores, pem_files, pem_inline, pkcs12, pkcs12_legacy
 
 pytestmark = pytest.mark.slow
@@ -46,21 +45,10 @@ NOWHERE = Address("127.0.0.1", 1)
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """One broker whose clients need a certificate and a login, with the topic."""
-    root = Identity.authority()
-    operator = root.signs("Lab intermediate", authority=True).signs("operator")
-    with Cluster.up(
-        tmp_path_factory.mktemp("secured"),
-        brokers=1,
-        secured=True,
-        tethered=True,
-        overrides=broker_settings(
-            tmp_path_factory.mktemp("keys"), root.signs("b1", "127.0.0.1"), root
-        ),
-    ) as cluster:
-        add_scram_user(cluster)
-        make(cluster, TOPIC)
-        produce(cluster, TOPIC, 0, RECORDS)
-        yield Secured(cluster, root, operator)
+    with one_secured(tmp_path_factory) as made:
+        make(made.cluster, TOPIC)
+        produce(made.cluster, TOPIC, 0, RECORDS)
+        yield made
 
 
 @dataclass(frozen=True, slots=True)

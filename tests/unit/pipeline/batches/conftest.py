@@ -9,7 +9,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from services.kafka.read_client import ReadClient
 from tests.fake_cluster import FakeCluster
-from tests.unit.pipeline.batches.test_reader import ORDERS, TENS, FakeLog, led_by
+from tests.unit.pipeline.batches.fake_log import ORDERS, TENS, FakeLog, led_by
 
 
 @pytest.fixture

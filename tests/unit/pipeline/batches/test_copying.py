@@ -10,33 +10,28 @@ from services.errors import LogTruncated, TimedOut
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.batches.answer import FetchAnswer
-from services.pipeline.batches.copying import (
-    OFFSETS_A_TASK,
-    SIP_BYTES,
-    CopyRange,
-    copy_range,
-    divided,
-)
+from services.pipeline.batches.copying import SIP_BYTES, copy_range
+from services.pipeline.batches.log_range import LogRange
 from services.pipeline.part_writer import PartTarget
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.part import Part
 from services.topic_backup.record import encode
 from tests.fake_metadata import TOPIC_ID
-from tests.unit.pipeline.batches.test_reader import ORDERS, FakeLog
+from tests.unit.pipeline.batches.fake_log import ORDERS, FakeLog
 from tests.unit.topic_backup.shapes import run
 
 RUN = "r1"
 SECONDS = 10.0
 
 
-def wanted(start: int, end: int) -> CopyRange:
-    return CopyRange(ORDERS, TOPIC_ID, 1, start, end)
+def wanted(start: int, end: int) -> LogRange:
+    return LogRange(ORDERS, TOPIC_ID, 1, start, end)
 
 
 def copied(
     client: ReadClient,
     folder: Path,
-    one: CopyRange,
+    one: LogRange,
     limit: int = 2**30,
     rate: float | None = None,
     patience: float = SECONDS,
@@ -89,23 +84,3 @@ def test_beside_live_traffic_little_is_asked_for_at_a_time(
 ) -> None:
     copied(client, tmp_path, wanted(0, 50), rate=1e9)
     assert {size for _, _, size in log.asked} == {SIP_BYTES}
-
-
-@pytest.mark.parametrize(
-    ("lengths", "cores", "tasks"),
-    [((2,), 2, 2), ((9,), 2, 2), ((3, 1), 4, 4), ((1, 1, 1), 2, 3), ((1,), 4, 1)],
-)
-def test_long_ranges_are_divided_between_the_cores(
-    lengths: tuple[int, ...], cores: int, tasks: int
-) -> None:
-    ranges = [wanted(5, 5 + length * OFFSETS_A_TASK) for length in lengths]
-    pieces = divided(ranges, cores)
-    assert len(pieces) == tasks
-    covered = sorted(offset for one in pieces for offset in (one.start, one.end))
-    assert {5, *(one.end for one in ranges)} <= set(covered)
-    assert sum(one.offsets for one in pieces) == sum(one.offsets for one in ranges)
-
-
-def test_short_ranges_stay_whole() -> None:
-    ranges = [wanted(0, 10), wanted(0, 10)]
-    assert divided(ranges, 8) == ranges

@@ -22,66 +22,24 @@ from services.errors import (
     UnsupportedByCluster,
 )
 from services.kafka.read_client import ReadClient
-from services.model import PartitionState, TopicPartition
 from services.pipeline.batches.converting import chunks_of
 from services.pipeline.batches.reader import PATIENCE_SECONDS, READ_COMMITTED, BatchReader
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import TOPIC_ID
+from tests.unit.pipeline.batches.fake_log import (
+    ORDERS,
+    TEN,
+    TENS,
+    FakeLog,
+    Partition,
+    led_by,
+)
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
 from tests.unit.topic_backup.shapes import run
 
-ORDERS = TopicPartition("orders", 3)
 OUT_OF_RANGE, NOT_LEADER, NOT_ALLOWED, STORAGE_ERROR, UNKNOWN_TOPIC_ID = 1, 6, 29, 56, 100
 FENCED_EPOCH = 74
-Topic = FetchResponse.FetchableTopicResponse
-Partition = Topic.PartitionData
-Asked = tuple[int, int, int]
-"""Offset, last fetched epoch, and bytes that a Fetch asks for."""
-
-
-class FakeLog:
-    """The batches of a partition as brokers hand them out; requests are noted."""
-
-    def __init__(self, *batches: bytes) -> None:
-        self.batches = list(batches)
-        self.asked: list[Asked] = []
-        self.first: list[dict[str, Any]] = []
-        """Answered in place of batches to the next requests, in order."""
-        self.stable = 2**40
-        self.aborted: list[tuple[int, int]] = []
-
-    def answer(self, request: Any) -> Any:
-        (topic,) = request.topics
-        (wanted,) = topic.partitions
-        self.asked.append(
-            (wanted.fetch_offset, wanted.last_fetched_epoch, wanted.partition_max_bytes)
-        )
-        fields = self.first.pop(0) if self.first else self._batches(wanted)
-        throttle = fields.pop("throttle_time_ms", 0)
-        partition = Partition(partition_index=3, high_watermark=9, **fields)
-        told = Topic(topic=topic.topic, topic_id=topic.topic_id, partitions=[partition])
-        return FetchResponse(throttle_time_ms=throttle, responses=[told])
-
-    def _batches(self, wanted: Any) -> dict[str, Any]:
-        """As a broker: from the batch that has the offset, cut off where the size ends."""
-        held = [one for one in self.batches if _last(one) >= wanted.fetch_offset]
-        made = Partition.AbortedTransaction
-        return {
-            "last_stable_offset": self.stable,
-            "records": b"".join(held)[: wanted.partition_max_bytes],
-            "aborted_transactions": [
-                made(producer_id=producer, first_offset=first) for first, producer in self.aborted
-            ],
-        }
-
-
-def _last(data: bytes) -> int:
-    return int.from_bytes(data[:8]) + int.from_bytes(data[23:27])
-
-
-TENS = tuple(batch(run(first, first + 10), epoch=5) for first in range(0, 50, 10))
-TEN = len(TENS[1])
 
 
 @pytest.fixture
@@ -110,10 +68,6 @@ def read(client: ReadClient) -> Callable[..., list[int]]:
         ]
 
     return offsets
-
-
-def led_by(leader: int | None, topic_id: UUID = TOPIC_ID) -> PartitionState:
-    return PartitionState(ORDERS, topic_id, leader, 5, (1, 2), (1, 2), (), (), ())
 
 
 Read = Callable[..., list[int]]

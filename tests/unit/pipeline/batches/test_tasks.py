@@ -19,14 +19,15 @@ from services.errors import (
     WrongCluster,
 )
 from services.pipeline.batches.carried import packed, unpacked
-from services.pipeline.batches.copying import CopyRange, CopyWork
+from services.pipeline.batches.copying import CopyWork
+from services.pipeline.batches.log_range import LogRange
 from services.pipeline.batches.tasks import Answer, TaskJob, task_count
 from services.pipeline.part_writer import PartTarget
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.part import Part
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID, TOPIC_ID
-from tests.unit.pipeline.batches.test_reader import ORDERS, FakeLog, led_by
+from tests.unit.pipeline.batches.fake_log import ORDERS, FakeLog, led_by
 
 NOT_ALLOWED, NOT_LEADER = 29, 6
 PASSWORD = "a password that nobody may see"
@@ -39,8 +40,8 @@ def job(cluster: FakeCluster, folder: Path, cluster_id: str | None = CLUSTER_ID)
     return TaskJob(packed(settings), cluster_id, CopyWork({ORDERS.topic: target}), patience=0.3)
 
 
-def wanted(*bounds: tuple[int, int]) -> list[CopyRange]:
-    return [CopyRange(ORDERS, TOPIC_ID, 1, start, end) for start, end in bounds]
+def wanted(*bounds: tuple[int, int]) -> list[LogRange]:
+    return [LogRange(ORDERS, TOPIC_ID, 1, start, end) for start, end in bounds]
 
 
 def answers(job: TaskJob, *bounds: tuple[int, int]) -> list[Answer]:

@@ -1,0 +1,101 @@
+"""A range of one partition's log: how it is divided between tasks, and read in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from uuid import UUID
+
+from services.kafka.read_client import ReadClient
+from services.model import TopicPartition
+from services.pipeline.batches.converting import FetchedBatches, chunks_of
+from services.pipeline.batches.reader import (
+    CHUNK_BYTES,
+    NO_EPOCH,
+    PATIENCE_SECONDS,
+    BatchReader,
+)
+from services.pipeline.part_writer import Chunk
+from services.pipeline.source import PartitionSource
+from services.topic_backup.manifest import TopicIdentity
+
+NO_TOPIC_ID = UUID(int=0)
+OFFSETS_A_TASK = 200_000
+"""A range is divided between cores if each gets so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """Offsets ``[start, end)`` of one partition, not past its stable end; never none."""
+
+    partition: TopicPartition
+    topic_id: UUID
+    leader: int
+    start: int
+    end: int
+    leader_epoch: int = NO_EPOCH
+    """In which the leader leads; without it a broker that leads no more answers, too."""
+
+    @property
+    def offsets(self) -> int:
+        return self.end - self.start
+
+
+def range_of(identity: TopicIdentity, source: PartitionSource, start: int, end: int) -> LogRange:
+    """Offsets ``[start, end)`` of a partition, which is as *source* says, of that topic."""
+    epoch = NO_EPOCH if source.leader_epoch is None else source.leader_epoch
+    topic_id = identity.topic_id or NO_TOPIC_ID
+    return LogRange(source.partition, topic_id, source.leader, start, end, epoch)
+
+
+def divided(ranges: list[LogRange], cores: int) -> list[LogRange]:
+    """The *ranges* in about as many pieces as there are *cores*, where they are long enough."""
+    total = sum(one.offsets for one in ranges)
+    tasks = min(cores, total // OFFSETS_A_TASK)
+    if tasks <= len(ranges):
+        return list(ranges)
+    return [piece for one in ranges for piece in _pieces(one, total // tasks)]
+
+
+def _pieces(one: LogRange, size: int) -> Iterator[LogRange]:
+    count = max(1, round(one.offsets / size))
+    bounds = [one.start + one.offsets * number // count for number in range(count + 1)]
+    for start, end in pairwise(bounds):
+        yield replace(one, start=start, end=end)
+
+
+def chunks_in(
+    client: ReadClient,
+    wanted: LogRange,
+    patience: float = PATIENCE_SECONDS,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Generator[Chunk, None, None]:
+    """The committed records of *wanted*, encoded; offsets rise.
+
+    Raises:
+        ClusterError, Unreachable: as `BatchReader.fetches`.
+    """
+    with closing(fetches_in(client, wanted, patience, chunk_bytes)) as fetches:
+        for fetched in fetches:
+            yield from chunks_of(fetched, wanted.start, wanted.end)
+
+
+def fetches_in(
+    client: ReadClient,
+    wanted: LogRange,
+    patience: float = PATIENCE_SECONDS,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Generator[FetchedBatches, None, None]:
+    """The batches that *wanted* lies in. Raises: as `BatchReader.fetches`."""
+    reader = BatchReader(
+        client,
+        wanted.partition,
+        wanted.topic_id,
+        wanted.leader,
+        wanted.leader_epoch,
+        chunk_bytes,
+        patience,
+    )
+    return reader.fetches(wanted.start, wanted.end)
