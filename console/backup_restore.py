@@ -200,6 +200,7 @@ def _restore(
         progress(as_json=False, job=("restore", store.where())) as tell,
         Spark(how.master) as spark,
     ):
+        spark.begin()
         run = Run(client, spark, access, BackupSettings(store), Meter(tell))
         work = RestoreRun(
             run=run,

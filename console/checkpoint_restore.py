@@ -148,6 +148,7 @@ def _restore(
         progress(as_json=False) as tell,
         Spark(master) as spark,
     ):
+        spark.begin()
         run = Run(client, spark, access, BackupSettings(place), Meter(tell))
         work = RestoreRun(
             run=run,
