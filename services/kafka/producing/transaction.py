@@ -12,9 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from services.errors import Unreachable
+from services.errors import NotAuthorized, Unreachable
 from services.kafka.cluster.coordinators import GROUP, TRANSACTION, find_coordinator
 from services.kafka.producing.refusals import CONCURRENT_TRANSACTIONS, refusal
+from services.kafka.wire.broker_errors import (
+    GROUP_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.kafka.wire.sender import ANY_BROKER, Sender
@@ -22,6 +26,10 @@ from services.model import TopicPartition
 
 ASK_SECONDS = 30.0
 NOBODY = -1
+NEEDED = {
+    TRANSACTION: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    GROUP: GROUP_AUTHORIZATION_FAILED,
+}
 MARKERS_SECONDS = 0.01
 """After so long it is asked again whether the markers of the last transaction are written."""
 INIT_VERSION, ADD_VERSION, OFFSETS_VERSION, COMMIT_VERSION, END_VERSION = 4, 3, 3, 3, 3
@@ -164,10 +172,7 @@ class TransactionClient:
         """The answer of the coordinator of *key*, which is sought again after a failure."""
 
         def once() -> Any:
-            coordinator = self._coordinators.get((kind, key))
-            if coordinator is None:
-                coordinator = find_coordinator(self._sender, key, deadline, kind)
-                self._coordinators[kind, key] = coordinator
+            coordinator = self._coordinator(kind, key, deadline)
             limit = deadline.sooner(ASK_SECONDS)
             try:
                 answer = call(coordinator, limit)
@@ -185,6 +190,16 @@ class TransactionClient:
             return self._sender.call(coordinator, request, response, limit, max_version=version)
 
         return until(deadline, once)
+
+    def _coordinator(self, kind: int, key: str, deadline: Deadline) -> int:
+        if (kind, key) not in self._coordinators:
+            try:
+                found = find_coordinator(self._sender, key, deadline, kind)
+            except NotAuthorized:
+                # What a producer needs lets it find its coordinator, too.
+                raise refusal(NEEDED[kind], self._where) from None
+            self._coordinators[kind, key] = found
+        return self._coordinators[kind, key]
 
 
 def idempotent_producer(sender: Sender, where: str, deadline: Deadline) -> ProducerIdentity:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from services.errors import PipelineError
+from services.errors import NotAuthorized, PipelineError
 from services.kafka.cluster.group_offset import committed_offset
+from services.kafka.producing.refusals import refusal
 from services.kafka.read_client import ReadClient
 from services.kafka.replicas.list_offsets import (
     LATEST,
@@ -12,6 +13,7 @@ from services.kafka.replicas.list_offsets import (
     ListedOffset,
     list_offsets,
 )
+from services.kafka.wire.broker_errors import GROUP_AUTHORIZATION_FAILED
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.model import PartitionState, TopicPartition
@@ -36,8 +38,12 @@ class ClusterProgress:
         Whoever was at it before is fenced, and its transaction decided. An offset that is pending
         all the same stays so: to wait for it, as a reader of committed records does, is in vain.
         """
-        deadline = Deadline.after(SECONDS)
-        return committed_offset(self._client.sender, self._task.group, self._partition, deadline)
+        sender, group, deadline = self._client.sender, self._task.group, Deadline.after(SECONDS)
+        try:
+            return committed_offset(sender, group, self._partition, deadline)
+        except NotAuthorized:
+            # What committing for the group needs lets it be read, too.
+            raise refusal(GROUP_AUTHORIZATION_FAILED, self._task.where) from None
 
     def readable(self, one: Announced) -> bool:
         """Whether the first record of *one* can be read as committed.
