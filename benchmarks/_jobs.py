@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.connection.security import confluent_config
 from services.connection.settings import ConnectionSettings
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.journal import Journal
@@ -76,12 +75,11 @@ class Worker:
         options = RestoreOptions(renamed={job["topic"]: job["target"]})
         plan = make_plan(self.client, held, options, state)
         cluster_id = self.client.describe(Deadline.after(ASK_SECONDS)).cluster_id
-        clients = dict(confluent_config(self.settings))
         with (
             Journal.open(cluster_id, state) as journal,
             Power(ReadAccess(self.settings)).topics(cluster_id) as topics,
         ):
-            (done,) = restore(RestoreRun(run, topics, journal, clients, verify=False), plan)
+            (done,) = restore(RestoreRun(run, topics, journal, plan.cluster_id, verify=False), plan)
         assert done.whole, done.error
         return done.records, done.seconds
 

@@ -186,7 +186,6 @@ def _restore(
     connection: Connection, client: ReadClient, plan: RestorePlan, how: How, store: Store
 ) -> list[TopicRestored]:
     from console.backup_progress import progress
-    from services.connection.security import confluent_config
     from services.journal import Journal
     from services.pipeline.restore.restore import RestoreRun, restore
     from services.pipeline.running import BackupSettings, Meter, Run
@@ -200,12 +199,13 @@ def _restore(
         progress(as_json=False, job=("restore", store.where())) as tell,
         Spark(how.master) as spark,
     ):
+        spark.begin()
         run = Run(client, spark, access, BackupSettings(store), Meter(tell))
         work = RestoreRun(
             run=run,
             topics=topics,
             journal=journal,
-            clients=dict(confluent_config(access.settings)),
+            cluster_id=plan.cluster_id,
             records_a_transaction=how.records_a_transaction,
             transactional=how.transactional,
             verify=how.verify,

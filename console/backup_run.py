@@ -111,10 +111,10 @@ def run(
     )
     if new_generation is NewGeneration.REPLACE:
         require_replaceable(settings.store, settings.form)
-    with StopSignal() as stop, connection.reading() as client:
+    with StopSignal() as stop, Spark(master) as spark, connection.reading() as client:
+        spark.begin()
         access = connection.access()
-        telling = lasting(as_json=as_json, job=("backup", to))
-        with telling as (tell, heard), Spark(master) as spark:
+        with lasting(as_json=as_json, job=("backup", to)) as (tell, heard):
 
             def begin(meter: Meter) -> Run:
                 return Run(client, spark, access, settings, meter)

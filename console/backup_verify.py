@@ -96,7 +96,8 @@ def _content(
     from services.pipeline.session import Spark
 
     found = {}
-    with StopSignal(), connection.reading() as client, Spark(master) as spark:
+    with StopSignal(), Spark(master) as spark, connection.reading() as client:
+        spark.begin()
         access = connection.access()
         cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
         for held, topic in pairs:

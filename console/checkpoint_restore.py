@@ -131,7 +131,6 @@ def _restore(
 ) -> list[TopicRestored]:
     from console.backup_progress import progress
     from services.checkpoint.spark.restore import restore
-    from services.connection.security import confluent_config
     from services.journal import Journal
     from services.pipeline.restore.restore import RestoreRun
     from services.pipeline.running import BackupSettings, Meter, Run
@@ -148,12 +147,13 @@ def _restore(
         progress(as_json=False) as tell,
         Spark(master) as spark,
     ):
+        spark.begin()
         run = Run(client, spark, access, BackupSettings(place), Meter(tell))
         work = RestoreRun(
             run=run,
             topics=topics,
             journal=journal,
-            clients=dict(confluent_config(access.settings)),
+            cluster_id=cluster_id,
             verify=check,
             replication_factor=replication_factor or -1,
         )

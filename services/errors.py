@@ -23,6 +23,8 @@
     │   ├── LogBeginsLater                           records were deleted before they were read
     │   ├── LogTruncated                             records that were read are gone from the log
     │   ├── TopicRecreated                           another topic has the name by now, or none has
+    │   ├── CannotProduce                            a broker refuses records for good
+    │   │   └── BatchTooLarge                        they are more bytes than it takes at once
     │   └── MalformedMessage                         bytes that are not the message they should be
     │       └── OlderMessageFormat                   records as Kafka wrote them before 0.11
     ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
@@ -147,6 +149,14 @@ class LogTruncated(ClusterError):
 
 class TopicRecreated(ClusterError):
     """The topic that was read was deleted; another one may bear its name by now."""
+
+
+class CannotProduce(ClusterError):
+    """A broker refuses records, or the transaction that they belong to."""
+
+
+class BatchTooLarge(CannotProduce):
+    """A record batch is larger than the topic's max.message.bytes."""
 
 
 class MalformedMessage(ClusterError):

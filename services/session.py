@@ -128,6 +128,18 @@ class Power:
             yield MarkerClient(sender)
 
     @contextmanager
+    def records(self, cluster_id: str) -> Iterator[Sender]:
+        """A sender of records and transactions, closed at the end.
+
+        Raises:
+            WrongCluster: the addresses lead to another cluster by now.
+        """
+        from services.kafka.wire import api_keys
+
+        with self._armed(cluster_id, api_keys.RECORDS) as sender:
+            yield sender
+
+    @contextmanager
     def _armed(self, cluster_id: str, keys: frozenset[int]) -> Iterator[Sender]:
         """A sender with power, once it is known to reach the cluster that was read."""
         from services.kafka.read_client import ReadClient

@@ -28,12 +28,8 @@ settings.load_profile("breakglass")
 
 
 def pytest_configure() -> None:
-    """Let every Spark that a test starts, by a command too, compile as little as brokers do.
-
-    And name each process that a test starts and drops.
-    """
-    for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
-        os.environ.setdefault(name, SHORT_LIVED)
+    """Let Spark's launcher compile as little as brokers do; name each process that is dropped."""
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", SHORT_LIVED)
     name_dropped_processes()
 
 

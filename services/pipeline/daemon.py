@@ -16,8 +16,7 @@ WANTED = (
     "services.pipeline.batches.tasks",
     "services.pipeline.comparing",
     "services.pipeline.part_writer",
-    "services.pipeline.restore.native_client",
-    "confluent_kafka",
+    "services.pipeline.restore.jobs",
 )
 
 

@@ -18,6 +18,7 @@ from services.topic_backup.store.form import Form
 from services.topic_backup.store.store import Store
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
     from services.session import ReadAccess
@@ -99,12 +100,18 @@ class Run:
 
     def cores(self) -> int:
         """How many tasks of its jobs run at a time."""
-        cores = int(self.session().sparkContext.defaultParallelism)
+        cores = int(self.context().defaultParallelism)
         return max(1, cores // (self.side_by_side or 1))
 
+    def context(self) -> SparkContext:
+        """What jobs are run by; waiting for its start is no part of the copying."""
+        before = self.spark.seconds_waited
+        context = self.spark.context()
+        self.meter.leave_out(self.spark.seconds_waited - before)
+        return context
+
     def session(self) -> SparkSession:
-        """Spark's session; starting it is no part of the copying."""
-        before = self.spark.seconds_to_start
+        """What rows are read by."""
+        self.context()
         session = self.spark.session()
-        self.meter.leave_out(self.spark.seconds_to_start - before)
         return session if self.side_by_side is None else session.newSession()

@@ -142,6 +142,6 @@ def require_spark(run: Run) -> None:
     Raises:
         PipelineError: it has ended, and no job can be run any more.
     """
-    session = run.session()
+    context = run.context()
     with jvm_errors("backing up"):
-        session.sparkContext.startTime  # noqa: B018
+        context.startTime  # noqa: B018

@@ -91,7 +91,7 @@ class Checkpoints:
             self.power.markers(cluster_id) as markers,
         ):
             visited = Visited(topics, created, configured)
-            work = RestoreRun(self.run(tell), visited, journal, self.connection, verify=verify)
+            work = RestoreRun(self.run(tell), visited, journal, plan.plan.cluster_id, verify=verify)
             return restore(work, markers, plan, self.control)
 
     def told(self) -> Control:

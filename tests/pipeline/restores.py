@@ -66,7 +66,6 @@ class Restore:
         Somebody else acts as soon as the topic is *created*.
         """
         plan = replace(plan, topics=(plan.topics[number],))
-        connection = {"bootstrap.servers": self.back_up.bootstrap}
         with (
             Journal.open(plan.cluster_id, self.state) as journal,
             self.power.topics(plan.cluster_id) as topics,
@@ -75,7 +74,7 @@ class Restore:
             made, access = self.back_up, self.back_up.access
             run = Run(made.client, made.spark, access, settings, Meter(tell))
             visited = Visited(topics, created)
-            work = RestoreRun(run, visited, journal, connection, **how)
+            work = RestoreRun(run, visited, journal, plan.cluster_id, **how)
             (done,) = restore(work, plan)
         return done
 

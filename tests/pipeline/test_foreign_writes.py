@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
@@ -13,12 +14,16 @@ from services.errors import Refused
 from services.lab.cluster import Cluster
 from services.model import TopicPartition
 from services.pipeline.report import Progress
-from services.pipeline.restore import native_client
+from services.pipeline.restore import jobs
 from services.pipeline.restore.foreign import Foreign, foreign_records
 from services.pipeline.restore.offset_log import Told, read_log
 from services.pipeline.restore.offset_map import Committed
 from services.pipeline.restore.planned import stored_of
+from services.pipeline.restore.producing import cut
+from services.pipeline.restore.record_client import RecordClient
 from services.pipeline.restore.task import PartitionRestored, PartitionTask
+from services.pipeline.segment_files import Longs, Run
+from services.session import Power
 from tests.pipeline.backups import BackUp
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import SECONDS, make, numbered, produce, producer, put
@@ -119,30 +124,26 @@ def test_a_record_amid_a_transaction_ends_it_before_it_is_committed(
 ) -> None:
     """Somebody else writes once the second record of eight is there."""
 
-    class Interrupted(native_client.NativeClient):
-        def take(
-            self, data: bytes, at: int, number: int, *, tell: bool, declare: Callable[[str], None]
-        ) -> bool:
-            taken = super().take(data, at, number, tell=tell, declare=declare)
-            if number == 1:
-                self.flush()
-                intrude(FILLED)
-            return taken
+    class Interrupted(RecordClient):
+        def send(self, run: Run) -> Longs:
+            types = super().send(cut(run, 0, 2))
+            placed.append(self.flush())
+            intrude(FILLED)
+            return np.append(types, super().send(cut(run, 2, len(run.offsets))))
 
-        def flush(self) -> Mapping[int, int]:
-            told.update(super().flush())
-            return told
+        def flush(self) -> Longs:
+            return np.concatenate([*placed, super().flush()])
 
-    told: dict[int, int] = {}
+    placed: list[Longs] = []
     back_up.topic(filled)
-    (plan,) = restore.plan(filled, target).topics
+    plan_of_all = restore.plan(filled, target)
+    (plan,) = plan_of_all.topics
     make(broker, target)
     spans, stored = plan.partitions[FILLED].spans, stored_of(plan, FILLED)
     log = str(tmp_path / "partition-0.jsonl")
     task = PartitionTask(target, FILLED, spans, stored, "of-a-test", log, 1_000)
-    monkeypatch.setattr(native_client, "NativeClient", Interrupted)
-    connection = {"bootstrap.servers": broker.bootstrap_servers}
-    done = native_client.produce_partition(task, connection)
+    monkeypatch.setattr(jobs, "RecordClient", Interrupted)
+    done = jobs.produced(Power(back_up.access), plan_of_all.cluster_id, task)
     assert PartitionRestored.from_json(done.to_json()).foreign
     assert f"{target}-0 is being written by somebody else" in done.error
     assert (done.records, read_log(task.log_path)) == (0, Told())

@@ -17,9 +17,11 @@ from services.lab.cluster import Cluster
 from services.lab.produce import Pattern
 from services.lab.produce import produce as produce_many
 from services.pipeline.report import Progress
-from services.pipeline.restore import native_client
+from services.pipeline.restore import jobs
 from services.pipeline.restore.planned import stored_of
+from services.pipeline.restore.progress import ClusterProgress
 from services.pipeline.restore.task import PartitionTask
+from services.session import Power
 from services.topic_backup.manifest import TopicIdentity
 from services.topic_backup.record import Record, TimestampType
 from services.topic_backup.topic_writer import TopicWriter
@@ -173,7 +175,8 @@ def test_b6_how_far_an_earlier_attempt_came_is_read_once_it_is_fenced(
     produce(broker, topic, numbered(8))
     back_up.topic(topic)
     target = f"{topic}-back"
-    (plan,) = restore.plan(topic, target).topics
+    plan_of_all = restore.plan(topic, target)
+    (plan,) = plan_of_all.topics
     make(broker, target)
     spans, stored = plan.partitions[0].spans, stored_of(plan, 0)
     log = str(tmp_path / "partition-0.jsonl")
@@ -187,15 +190,15 @@ def test_b6_how_far_an_earlier_attempt_came_is_read_once_it_is_fenced(
     earlier.send_offsets_to_transaction(reached, member.consumer_group_metadata(), SECONDS)
     member.close()
 
-    class ThenCommitted(native_client.NativeProgress):
+    class ThenCommitted(ClusterProgress):
         def reached(self) -> int | None:
             found = super().reached()
             with suppress(KafkaException):
                 earlier.commit_transaction(SECONDS)
             return found
 
-    monkeypatch.setattr(native_client, "NativeProgress", ThenCommitted)
-    done = native_client.produce_partition(task, {"bootstrap.servers": broker.bootstrap_servers})
+    monkeypatch.setattr(jobs, "ClusterProgress", ThenCommitted)
+    done = jobs.produced(Power(back_up.access), plan_of_all.cluster_id, task)
     assert done.error == ""
     assert without_offsets(broker, target) == without_offsets(broker, topic)
 
@@ -247,22 +250,23 @@ def test_b8_append_times_are_kept_and_the_setting_is_put_back(
     assert own["message.timestamp.type"] == "LogAppendTime"
 
 
-def test_b9_java_keeps_what_librdkafka_would_change_and_the_rest_is_declared(
+def test_b9_everything_is_kept_but_who_stamped_a_record_and_that_is_declared(
     broker: Cluster, back_up: BackUp, restore: Restore, topic: str
 ) -> None:
     create = TimestampType.CREATE
     plain = Record(0, create, 5, b"k", None, ((b"", b""), (b"a", None)))
-    nul = ((b"a\x00b", b"x"), (b"a\x00b", None))
+    odd = ((b"a\x00b", b"x"), (b"\xff\xfe", None))
     kept = [
         plain,
         plain._replace(timestamp=0),
-        plain._replace(headers=nul),
-        plain._replace(timestamp=0, key=None, value=b"", headers=nul),
-        plain._replace(timestamp=-5),
+        plain._replace(headers=odd),
+        plain._replace(timestamp=0, key=None, value=b"", headers=odd),
+        plain._replace(timestamp=-5, headers=odd),
+        plain._replace(timestamp=-1),
     ]
     changed = [
         Record(0, TimestampType.NONE, None, None, b"v"),
-        plain._replace(timestamp=-1, headers=nul),
+        plain._replace(timestamp_type=TimestampType.LOG_APPEND, timestamp=7),
     ]
     records = [*kept, *changed, *([plain] * 30), *kept]
     # A commit's marker begins a segment of its own, and records of 1970 are past any retention.
@@ -273,12 +277,12 @@ def test_b9_java_keeps_what_librdkafka_would_change_and_the_rest_is_declared(
         writer.commit()
     done = restore(restore.plan(topic, f"{topic}-back"), records_a_transaction=10)
     assert (done.error, done.verified, done.differences) == ("", True, {})
-    assert done.declared == {"no timestamp": 1, "header key": 1}
+    assert done.declared == {"no timestamp": 1, "log append time": 1}
     assert done.records == len(records)
     back_up.topic(f"{topic}-back")
     copied = back_up.records(f"{topic}-back")
     expected = [*kept, changed[0]._replace(timestamp_type=create, timestamp=-1)]
-    expected += [changed[1]._replace(headers=((b"a", b"x"), (b"a", None)))]
+    expected += [changed[1]._replace(timestamp_type=create)]
     expected += [*([plain] * 30), *kept]
     assert [one._replace(offset=0) for one in copied] == expected
 

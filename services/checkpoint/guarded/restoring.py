@@ -94,7 +94,6 @@ class Restoring:
         stack: ExitStack,
     ) -> Sequence[TopicRestored]:
         from services.checkpoint.spark.restore import restore
-        from services.connection.security import confluent_config
         from services.pipeline.restore.restore import RestoreRun
         from services.pipeline.running import BackupSettings, Meter, Run
         from services.pipeline.session import Spark
@@ -107,7 +106,7 @@ class Restoring:
         place = BackupSettings(open_store(plan.copies[0].store.address))
         meter = Meter(lambda progress: tell(Underway(_told(progress))))
         run = Run(client, spark, self.access, place, meter)
-        work = RestoreRun(run, topics, journal, dict(confluent_config(self.access.settings)))
+        work = RestoreRun(run, topics, journal, cluster_id)
         return restore(work, markers, plan, self.asked.control_topic)
 
     def _state(self, cluster_id: str) -> Path:

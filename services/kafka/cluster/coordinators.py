@@ -1,4 +1,4 @@
-"""Which broker keeps a consumer group's offsets."""
+"""Which broker keeps a consumer group's offsets, or a producer's transactions."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.kafka.wire.sender import ANY_BROKER, Sender
 
-GROUP = 0
+GROUP, TRANSACTION = 0, 1
+"""CoordinatorType (FindCoordinatorRequest.java)."""
+_KINDS = {GROUP: "group", TRANSACTION: "transactional id"}
 
 
-def find_coordinator(sender: Sender, group: str, deadline: Deadline) -> int:
-    """The broker that coordinates *group*.
+def find_coordinator(sender: Sender, key: str, deadline: Deadline, kind: int = GROUP) -> int:
+    """The broker that coordinates *key*, which is a group unless *kind* says otherwise.
 
     Raises:
-        NotAuthorized: DESCRIBE on the group is missing.
+        NotAuthorized: DESCRIBE on it is missing.
         Unreachable: no coordinator was found before *deadline*.
     """
-    return until(deadline, lambda: _ask(sender, group, deadline))
+    return until(deadline, lambda: _ask(sender, key, deadline, kind))
 
 
-def _ask(sender: Sender, group: str, deadline: Deadline) -> int:
+def _ask(sender: Sender, key: str, deadline: Deadline, kind: int) -> int:
     from kafka.protocol.metadata import FindCoordinatorRequest, FindCoordinatorResponse
 
-    request = FindCoordinatorRequest(key_type=GROUP, key=group, coordinator_keys=[group])
+    request = FindCoordinatorRequest(key_type=kind, key=key, coordinator_keys=[key])
     answer = sender.call(ANY_BROKER, request, FindCoordinatorResponse, deadline)
     told = answer.coordinators[0] if answer.coordinators else answer
     if told.error_code and retriable(told.error_code):
+        why = describe_error(told.error_code)
         raise TimedOut(
-            f"group {group} has no coordinator ({describe_error(told.error_code)}): try again",
-            "no coordinator",
+            f"{_KINDS[kind]} {key} has no coordinator ({why}): try again", "no coordinator"
         )
     if told.error_code:
-        raise cluster_error(told.error_code, f"finding group {group}", f"DESCRIBE on group {group}")
+        named = f"{_KINDS[kind]} {key}"
+        raise cluster_error(told.error_code, f"finding {named}", f"DESCRIBE on {named}")
     return int(told.node_id)

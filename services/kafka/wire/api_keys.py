@@ -15,6 +15,11 @@ SASL_HANDSHAKE = 17
 API_VERSIONS = 18
 CREATE_TOPICS = 19
 DELETE_TOPICS = 20
+INIT_PRODUCER_ID = 22
+ADD_PARTITIONS_TO_TXN = 24
+ADD_OFFSETS_TO_TXN = 25
+END_TXN = 26
+TXN_OFFSET_COMMIT = 28
 DESCRIBE_CONFIGS = 32
 DESCRIBE_LOG_DIRS = 35
 SASL_AUTHENTICATE = 36
@@ -67,6 +72,18 @@ COMMAND_TOPIC = frozenset({CREATE_TOPICS, DELETE_TOPICS})
 
 CHECKPOINTS = frozenset({PRODUCE, CREATE_TOPICS})
 """What taking a checkpoint sends besides reads: markers, and the topic that ids are kept in."""
+
+RECORDS = frozenset(
+    {
+        PRODUCE,
+        INIT_PRODUCER_ID,
+        ADD_PARTITIONS_TO_TXN,
+        ADD_OFFSETS_TO_TXN,
+        END_TXN,
+        TXN_OFFSET_COMMIT,
+    }
+)
+"""What a task of a restore sends besides reads: records, in transactions."""
 
 HOLDING = CHECKPOINTS | {INCREMENTAL_ALTER_CONFIGS}
 """What taking one sends besides that while it holds the retention of its topics back."""

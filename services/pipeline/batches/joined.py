@@ -52,7 +52,7 @@ def joined(columns: RecordColumns) -> tuple[memoryview, Longs]:
     begins, ends = (
         _with_headers(columns, rows_at) if len(columns.headers) else _plain(columns, rows_at)
     )
-    return _taken(columns.data + numbers, begins, ends, int(bounds[-1])), bounds
+    return taken(columns.data + numbers, begins, ends, int(bounds[-1])), bounds
 
 
 def _sizes(columns: RecordColumns) -> Longs:
@@ -131,7 +131,7 @@ def _put(pieces: Longs, at: Longs, *columns: Longs) -> None:
         pieces[at + number] = column
 
 
-def _taken(data: bytes, begins: Longs, ends: Longs, size: int) -> memoryview:
+def taken(data: bytes, begins: Longs, ends: Longs, size: int) -> memoryview:
     """The bytes ``[begin, end)`` of *data* for each piece, one behind the other.
 
     To Arrow they are every second text of a column whose texts begin and end just there. The

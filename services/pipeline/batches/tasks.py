@@ -110,7 +110,7 @@ def run_tasks(
     from pyspark.errors import PySparkException
 
     job = TaskJob(packed(run.access.settings), cluster_id, work, patience)
-    context = run.session().sparkContext
+    context = run.context()
     answers: Sequence[Answer]
     try:
         tasks = task_count(len(ranges), str(context.master), context.defaultParallelism)

@@ -7,18 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from services.errors import BreakglassError, OutcomeUnknown, PipelineError
+from services.errors import BreakglassError, OutcomeUnknown
 from services.kafka.cluster.coordinators import find_coordinator
 from services.kafka.topic_client import TopicClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
-from services.pipeline.reading import collected
 from services.pipeline.repeating import repeating
 from services.pipeline.restore.foreign import Foreign, foreign_records, told
 from services.pipeline.restore.group_choice import require_no_members
 from services.pipeline.restore.groups import GroupRestore
-from services.pipeline.restore.java_client import produce_by_java
-from services.pipeline.restore.native_client import RESTORED, worker
+from services.pipeline.restore.jobs import failures, produce_by_tasks
 from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import OffsetMap
 from services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
@@ -26,7 +24,7 @@ from services.pipeline.restore.proof import declared_in, prove
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.steps import RECORDS
 from services.pipeline.restore.target import Target
-from services.pipeline.restore.task import ForeignRecords, PartitionRestored, PartitionTask
+from services.pipeline.restore.task import ForeignRecords, PartitionTask
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import TopicSource
@@ -34,7 +32,7 @@ from services.recovery.execution.record import Record
 
 ASK_SECONDS = 60.0
 WATCH_SECONDS = 0.5
-RECORDS_A_TRANSACTION = 20_000
+RECORDS_A_TRANSACTION = 500_000
 
 
 @dataclass(slots=True)
@@ -84,8 +82,8 @@ class RestoreRun:
     run: Run
     topics: TopicClient
     journal: Record
-    clients: Mapping[str, Any]
-    """Configuration of confluent-kafka, for the tasks."""
+    cluster_id: str
+    """Of the cluster that the plan was made for: tasks write to no other one."""
     records_a_transaction: int = RECORDS_A_TRANSACTION
     transactional: bool = True
     verify: bool = True
@@ -226,37 +224,17 @@ class _Topic:
         ]
 
     def _produce(self, tasks: Sequence[PartitionTask]) -> None:
-        """Produce *tasks*: by tasks of Spark, and where those stop by Java, in turns."""
-        done = {one.partition: PartitionRestored(one.partition) for one in tasks}
-        left = list(tasks)
+        """Produce *tasks*, and say how far it is meanwhile."""
+        doing = f"restoring topic {self._plan.target}"
         with repeating(lambda: self._watch(tasks), WATCH_SECONDS):
-            while left:
-                answers = {one.partition: one for one in self._by_spark(left)}
-                for number, answer in answers.items():
-                    done[number].add(answer)
-                left = [one for one in left if answers[one.partition].stopped_at is not None]
-                for task in left:
-                    done[task.partition].add(self._by_java(task))
-                left = [one for one in left if done[one.partition].stopped_at is not None]
-        for restored in done.values():
+            done = produce_by_tasks(self._work.run, self._work.cluster_id, tasks, doing)
+        for restored in done:
             self._report.records += restored.records
             self._report.bytes += restored.bytes
         self._work.run.meter.count(self._plan.target, self._plan.records, self._report.bytes)
-        failed = sorted(
-            (one for one in done.values() if one.error), key=lambda one: not one.foreign
-        )
-        if failed:
-            raise (ForeignRecords if failed[0].foreign else PipelineError)(failed[0].error)
-
-    def _by_spark(self, tasks: Sequence[PartitionTask]) -> list[PartitionRestored]:
-        numbers = self._work.run.session().range(0, len(tasks), 1, len(tasks))
-        doing = f"restoring topic {self._plan.target}"
-        answers = collected(numbers, worker(tasks, self._work.clients), RESTORED, doing)
-        return [PartitionRestored.from_json(one) for one in answers]
-
-    def _by_java(self, task: PartitionTask) -> PartitionRestored:
-        work = self._work
-        return produce_by_java(work.run.session(), task, work.run.jvm_connection(), work.clients)
+        failure = failures(done)
+        if failure is not None:
+            raise failure
 
     def _maps(self, tasks: Sequence[PartitionTask], now: TopicSource) -> dict[int, OffsetMap]:
         """The way from old to new offsets, also of partitions that have no records."""

@@ -81,19 +81,10 @@ class PartitionRestored:
     records: int = 0
     """Produced by this attempt."""
     bytes: int = 0
-    stopped_at: int | None = None
-    """The stored offset of a record that this producer cannot keep; None: it came to the end."""
     error: str = ""
     """Why it cannot go on, where trying again is of no use."""
     foreign: bool = False
     """The error is that somebody else has written into the topic."""
-
-    def add(self, other: PartitionRestored) -> None:
-        """Go on with what *other* did behind it."""
-        self.records += other.records
-        self.bytes += other.bytes
-        self.stopped_at, self.error = other.stopped_at, other.error
-        self.foreign = other.foreign
 
     def to_json(self) -> str:
         """As it comes back from a task."""

@@ -93,7 +93,7 @@ class Taking:
             self.power.topics(self.cluster_id) as topics,
             self.power.markers(self.cluster_id) as markers,
         ):
-            work = RestoreRun(self.run(bank), topics, journal, bank.connection)
+            work = RestoreRun(self.run(bank), topics, journal, plan.plan.cluster_id)
             done = restore(work, markers, plan, bank.control)
         assert [(one.error, one.verified) for one in done] == [("", True)]
         return bank.restored(topic)

@@ -37,7 +37,7 @@ from tests.pipeline.kills import (
 )
 from tests.pipeline.producing import SECONDS, make, numbered, producer, put, shapes
 from tests.pipeline.spark_cluster import SparkCluster
-from tests.pipeline.watching import python_workers
+from tests.pipeline.watching import writers_in
 from tests.waiting import wait_until
 
 KILL_SECONDS = 600.0
@@ -129,15 +129,16 @@ def test_a_second_attempt_of_a_task_leaves_one_copy(
     """One task is stopped, its copy elsewhere ends the job, then the first one goes on."""
     (tmp_path / "spark-defaults.conf").write_text(SPECULATION)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    make_slow(scene.broker)
+    root = scene.folder / "speculated"
     stopped: list[psutil.Process] = []
 
     def stop_one() -> bool:
-        for one in python_workers()[: 1 - len(stopped)]:
+        for one in writers_in(root / TOPICS[0])[: 1 - len(stopped)]:
             one.suspend()
             stopped.append(one)
         return bool(stopped)
 
-    root = scene.folder / "speculated"
     words = ["run", "--topics", TOPICS[0], "--to", str(root), "--json"]
     with scene.started(words) as process:
         wait_until(stop_one, "a task to be stopped", COMMAND_SECONDS)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.security import confluent_config
 from services.connection.settings import ConnectionSettings
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.journal import Journal
@@ -64,7 +63,6 @@ class User:
 
     def restore(self, topic: str, target: str, *, resume: bool = False) -> TopicRestored:
         access, store = ReadAccess(self.settings), LocalStore(self.folder)
-        native = confluent_config(self.settings)
         with access.reading() as client:
             options = RestoreOptions(renamed={topic: target}, resume=resume)
             plan = make_plan(client, held_topics(store, [topic]), options, self.folder / "state")
@@ -73,7 +71,7 @@ class User:
                 Journal.open(plan.cluster_id, self.folder / "state") as journal,
                 Power(access).topics(plan.cluster_id) as topics,
             ):
-                (done,) = restore(RestoreRun(run, topics, journal, dict(native)), plan)
+                (done,) = restore(RestoreRun(run, topics, journal, plan.cluster_id), plan)
         return done
 
 

@@ -17,7 +17,7 @@ EVERY = mutants()
 PROPERTY = re.compile(r"^- \*\*(.+?)\.\*\* |^## (.+)$", re.MULTILINE)
 """A property that docs/safety.md states: the words in bold of an item, or a heading."""
 QUICK = (
-    "b09_librdkafka",
+    "b09_stamps",
     "h02_a_restored",
     "r04_no_canary",
     "safety_others_may_read",

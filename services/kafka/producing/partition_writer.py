@@ -1,0 +1,95 @@
+"""Record batches sent to the leader of one partition, each until it is in all in-sync replicas.
+
+A batch that was not answered is sent again as it is: by the producer's sequence the leader knows
+it, and tells where it lies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from services.errors import TimedOut, TopicRecreated, Unreachable
+from services.kafka.producing.refusals import refusal
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.model import PartitionState, TopicPartition
+
+ALL_IN_SYNC = -1
+TIMEOUT_MS = 30_000
+"""How long a leader waits for the other replicas."""
+ANSWER_SECONDS = 35.0
+VERSION = 11
+"""The last version of before KIP-890's second part; it names topics."""
+
+
+class PartitionWriter:
+    """Writes to one partition, one batch at a time; constructed only in armed sessions."""
+
+    def __init__(
+        self, client: ReadClient, partition: TopicPartition, transactional_id: str | None
+    ) -> None:
+        self._client = client
+        self._partition = partition
+        self._transactional_id = transactional_id
+        self._leader: int | None = None
+
+    def write(self, batch: bytes, deadline: Deadline) -> int:
+        """Send *batch*; the offset of its first record.
+
+        Raises:
+            Unreachable: no leader took it before *deadline*.
+            TopicRecreated: the topic is gone.
+            BatchTooLarge: it is larger than brokers take.
+            NotAuthorized, CannotProduce: it is refused.
+        """
+        return until(deadline, lambda: self._once(batch, deadline))
+
+    def _once(self, batch: bytes, deadline: Deadline) -> int:
+        if self._leader is None:
+            self._leader = self._lead(deadline)
+        try:
+            return self._send(self._leader, batch, deadline.sooner(ANSWER_SECONDS))
+        except Unreachable:
+            self._leader = None
+            raise
+
+    def _send(self, leader: int, batch: bytes, deadline: Deadline) -> int:
+        from kafka.protocol.producer import ProduceResponse
+
+        request = _request(self._partition, self._transactional_id, batch)
+        answer = self._client.sender.call(
+            leader, request, ProduceResponse, deadline, max_version=VERSION
+        )
+        told = answer.responses[0].partition_responses[0]
+        if told.error_code:
+            raise refusal(told.error_code, str(self._partition), told.error_message)
+        return int(told.base_offset)
+
+    def _lead(self, deadline: Deadline) -> int:
+        self._client.describe(deadline)
+        leader = self._state(deadline).leader
+        if leader is None:
+            raise TimedOut(f"{self._partition} has no leader: try again.", "no leader")
+        return leader
+
+    def _state(self, deadline: Deadline) -> PartitionState:
+        for state in self._client.partitions([self._partition.topic], deadline):
+            if state.partition == self._partition:
+                return state
+        raise TopicRecreated(
+            f"{self._partition} does not take records: it was deleted meanwhile, restore it anew"
+        )
+
+
+def _request(partition: TopicPartition, transactional_id: str | None, batch: bytes) -> Any:
+    from kafka.protocol.producer import ProduceRequest
+
+    topic = ProduceRequest.TopicProduceData
+    data = topic.PartitionProduceData(index=partition.partition, records=batch)
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=ALL_IN_SYNC,
+        timeout_ms=TIMEOUT_MS,
+        topic_data=[topic(name=partition.topic, partition_data=[data])],
+    )

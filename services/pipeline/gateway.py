@@ -1,0 +1,148 @@
+"""Spark's JVM on this machine, which Python talks to: started directly.
+
+Spark's own scripts first run a second JVM that puts this one's command together, and PySpark looks
+for the answer ten times a second. Where the environment sets how Spark is to be started, the
+scripts are used.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from services.errors import PipelineError
+from services.pipeline.java import NICENESS
+from services.rights import open_new
+
+MAIN = "org.apache.spark.api.python.PythonGatewayServer"
+OPENED = (
+    "java.base/java.io",
+    "java.base/java.lang",
+    "java.base/java.lang.invoke",
+    "java.base/java.lang.reflect",
+    "java.base/java.net",
+    "java.base/java.nio",
+    "java.base/java.util",
+    "java.base/java.util.concurrent",
+    "java.base/java.util.concurrent.atomic",
+    "java.base/jdk.internal.ref",
+    "java.base/sun.nio.ch",
+    "java.base/sun.nio.cs",
+    "java.base/sun.security.action",
+    "java.base/sun.util.calendar",
+    "java.security.jgss/sun.security.krb5",
+)
+OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in OPENED),
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+)
+"""What Spark's launcher gives each JVM of Spark (JavaModuleOptions.java, Spark 4.2)."""
+SCRIPTED = (
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+    "SPARK_SUBMIT_OPTS",
+    "SPARK_DRIVER_MEMORY",
+    "PYSPARK_SUBMIT_ARGS",
+    "PYSPARK_GATEWAY_PORT",
+)
+"""Variables that only Spark's scripts, or a JVM that is there already, follow."""
+ANNOUNCED_IN = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+LONGEST_SECONDS = 120.0
+LOOK_SECONDS = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the JVM is started."""
+
+    java: Path
+    class_path: str
+    memory: str
+    """As of spark.driver.memory."""
+    options: Sequence[str]
+    environment: Mapping[str, str]
+    errors: Path
+    """File that the JVM and Python workers write to what they have to say beside the log."""
+
+    def command(self) -> list[str]:
+        """The command line of the JVM."""
+        options = (f"-Xmx{self.memory}", *self.options, *OPTIONS)
+        return [str(self.java), "-cp", self.class_path, *options, MAIN]
+
+
+def scripted(environ: Mapping[str, str]) -> bool:
+    """Whether *environ* says how Spark is to be started."""
+    return any(environ.get(name) for name in SCRIPTED)
+
+
+class Gateway:
+    """The JVM. It ends when this process does: its stdin ends then."""
+
+    def __init__(self, launch: Launch) -> None:
+        """Start it; what else there is to do can be done meanwhile."""
+        self._folder = TemporaryDirectory(prefix="breakglass-spark-", ignore_cleanup_errors=True)
+        self._announced = Path(self._folder.name) / "announced"
+        environment = {**os.environ, **launch.environment, ANNOUNCED_IN: str(self._announced)}
+        with ExitStack() as stack:
+            errors = stack.enter_context(open(launch.errors, "wb", opener=open_new))
+            self.process = subprocess.Popen(
+                launch.command(),
+                stdin=subprocess.PIPE,
+                stdout=errors,
+                stderr=errors,
+                env=environment,
+                # Ctrl-C is for the command to act on, not for the JVM. Behind others it makes a
+                # session of its own, which the leader of a group cannot.
+                process_group=0 if launch.environment.get(NICENESS, "0") == "0" else None,
+            )
+
+    def environment(self) -> dict[str, str]:
+        """What lets PySpark use it, as soon as it listens; holds a secret.
+
+        Raises:
+            PipelineError: it ended, or does not begin to listen.
+        """
+        try:
+            port, secret = self._heard()
+        finally:
+            self._folder.cleanup()
+        return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+
+    def kill(self) -> None:
+        """End it at once."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self._folder.cleanup()
+
+    def _heard(self) -> tuple[int, str]:
+        """The port and the secret, as PythonGatewayServer.scala writes them."""
+        give_up = time.monotonic() + LONGEST_SECONDS
+        while not self._announced.exists():
+            code = self.process.poll()
+            if code is not None:
+                self.kill()
+                raise PipelineError(
+                    f"Spark's JVM ended with {code} as it started: see Spark's log, and check that "
+                    "`java -version` works."
+                )
+            if time.monotonic() > give_up:
+                self.kill()
+                raise PipelineError("Spark's JVM does not start in time: run it again.")
+            time.sleep(LOOK_SECONDS)
+        data = self._announced.read_bytes()
+        port, length = struct.unpack_from(">ii", data)
+        return port, data[8 : 8 + length].decode()

@@ -1,0 +1,139 @@
+"""The producer of one partition's restore: stored records as batches, sent in transactions.
+
+While a batch is sent, the next one is made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+import numpy as np
+
+from services.errors import BatchTooLarge
+from services.kafka.producing.partition_writer import PartitionWriter
+from services.kafka.producing.transaction import (
+    ProducerIdentity,
+    TransactionClient,
+    idempotent_producer,
+)
+from services.kafka.read_client import ReadClient
+from services.kafka.wire.deadline import Deadline
+from services.model import TopicPartition
+from services.pipeline.batches.varints import Longs
+from services.pipeline.restore.task import PartitionTask
+from services.pipeline.segment_files import Run
+from services.pipeline.sending.record_batch import Producer, batch_rows, record_batch
+from services.pipeline.sending.stored_columns import StoredColumns, stored_columns
+
+SECONDS = 120.0
+"""A transaction, and each step of it, takes no longer."""
+BATCH_BYTES = 1_000_000
+"""Just under the max.message.bytes that topics have by default; smaller where a topic has less."""
+WAITING = 2
+"""Batches that are made ahead, at most."""
+SEQUENCES = 2**31
+
+Sent = tuple[StoredColumns, int]
+"""Records that go into one batch, and the sequence of the first one."""
+
+
+class RecordClient:
+    """Writes stored records under the task's transactional id, or without transactions."""
+
+    def __init__(self, client: ReadClient, task: PartitionTask) -> None:
+        """Fence whoever was at the partition before, and decide their transaction."""
+        self._task = task
+        self._partition = TopicPartition(task.topic, task.partition)
+        sender = client.sender
+        self._transactions: TransactionClient | None = None
+        if task.transactional:
+            transactions = TransactionClient(
+                sender, task.transactional_id, task.where, int(SECONDS * 1000)
+            )
+            self._transactions = transactions
+            known = transactions.fence(Deadline.after(SECONDS))
+        else:
+            known = idempotent_producer(sender, task.where, Deadline.after(SECONDS))
+        self._producer = _producer(known, transactional=task.transactional)
+        id = task.transactional_id if task.transactional else None
+        self._writer = PartitionWriter(client, self._partition, id)
+        self._sequence = 0
+        self._most_bytes = BATCH_BYTES
+        self._thread = ThreadPoolExecutor(1, "records")
+        self._under_way: deque[Future[list[Longs]]] = deque()
+        self._placed: list[Longs] = []
+        self._deadline = Deadline.after(SECONDS)
+
+    def __enter__(self) -> RecordClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    def begin(self) -> None:
+        """Begin a transaction."""
+        self._deadline = Deadline.after(SECONDS)
+        if self._transactions is not None:
+            self._transactions.add(self._partition, self._deadline)
+
+    def send(self, run: Run) -> Longs:
+        """Send the records of *run*; returns the timestamp types that they were stored with.
+
+        Raises:
+            MalformedInput: bytes that are no records.
+            BreakglassError: as `PartitionWriter.write`, of batches before.
+        """
+        columns = stored_columns(run)
+        for start, end in batch_rows(columns, self._most_bytes):
+            some, sequence = columns.rows(start, end), self._sequence
+            self._sequence = (sequence + len(some)) % SEQUENCES
+            batch = record_batch(some, self._producer, sequence)
+            self._under_way.append(self._thread.submit(self._sent, some, sequence, batch))
+            while len(self._under_way) > WAITING:
+                self._placed += self._under_way.popleft().result()
+        return columns.types
+
+    def flush(self) -> Longs:
+        """Wait for all records of the transaction; their new offsets. Raises as `send`."""
+        while self._under_way:
+            self._placed += self._under_way.popleft().result()
+        placed, self._placed = self._placed, []
+        return np.concatenate(placed) if placed else np.zeros(0, np.int64)
+
+    def commit(self, next_offset: int) -> None:
+        """Commit, with how far the restore is; without transactions, nothing."""
+        if self._transactions is not None:
+            self._transactions.commit_offset(
+                self._task.group, self._partition, next_offset, self._deadline
+            )
+            self._transactions.end(Deadline.after(SECONDS), commit=True)
+
+    def _sent(self, records: StoredColumns, sequence: int, batch: bytes) -> list[Longs]:
+        """The offsets of *records*, which are sent as *batch* or, if that is too large, as two."""
+        try:
+            first = self._writer.write(batch, self._deadline)
+        except BatchTooLarge:
+            if len(records) == 1:
+                raise
+            self._most_bytes = min(self._most_bytes, max(1, len(batch) // 2))
+            return self._halved(records, sequence)
+        return [np.arange(first, first + len(records))]
+
+    def _halved(self, records: StoredColumns, sequence: int) -> list[Longs]:
+        half = len(records) // 2
+        placed: list[Longs] = []
+        for start, end in ((0, half), (half, len(records))):
+            some, first = records.rows(start, end), (sequence + start) % SEQUENCES
+            placed += self._sent(some, first, record_batch(some, self._producer, first))
+        return placed
+
+
+def _producer(known: ProducerIdentity, *, transactional: bool) -> Producer:
+    return Producer(known.id, known.epoch, transactional)

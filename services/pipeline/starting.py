@@ -1,0 +1,263 @@
+"""How Spark is started: its JVM directly where all of Spark is on this machine, else by scripts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_path
+
+from services.errors import PipelineError
+from services.extras import missing
+from services.pipeline.class_archive import ClassArchive, class_archive
+from services.pipeline.driver_log import errors_file, logging_option
+from services.pipeline.gateway import Gateway, Launch, scripted
+from services.pipeline.jars import kafka_jars
+from services.pipeline.java import NICENESS, find_java, java_home
+from services.rights import open_new
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+
+LOOPBACK = "127.0.0.1"
+STDERR = 2
+"""The file descriptor, which every process started here inherits."""
+
+SETTINGS: Mapping[str, str] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # The batch reader of the second API costs a quarter less.
+    "spark.sql.sources.useV1SourceList": "",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
+    "spark.python.unix.domain.socket.enabled": "true",
+    # What tasks are given has secrets in it: as a broadcast it would be written to a file.
+    "spark.broadcast.UDFCompressionThreshold": "1g",
+    "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
+    # Nobody looks at what is over: a thousand plans would stay in memory, of a run without an end.
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
+    "spark.ui.retainedTasks": "100",
+    "spark.sql.ui.retainedExecutions": "10",
+    # What each batch of a stream has polled last would stay in memory for five minutes.
+    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
+    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
+}
+LEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""No record passes the driver's JVM: compiling once, and one thread for garbage, are enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Where Spark is to run, and how."""
+
+    master: str
+    settings: Mapping[str, str]
+    """Spark's own, which win."""
+    log: Path
+    niceness: int
+    """Of the JVM and of Python workers on this machine."""
+
+    @property
+    def local(self) -> bool:
+        """Whether all of Spark is on this machine, if not in one JVM."""
+        return self.master.startswith("local")
+
+    @property
+    def one_jvm(self) -> bool:
+        """Whether all of Spark is one JVM of this machine."""
+        return self.master == "local" or self.master.startswith("local[")
+
+    def environment(self, java: Path) -> dict[str, str]:
+        """What the JVM and the Python workers are to find in their environment."""
+        found = {"PYSPARK_PYTHON": sys.executable, NICENESS: str(self.niceness)}
+        found["JAVA_HOME"] = str(java)
+        return {**found, "SPARK_LOCAL_IP": LOOPBACK} if self.local else found
+
+
+def start(wanted: Wanted, begun: Callable[[Gateway], None]) -> SparkContext:
+    """Start Spark; *begun* is told of a JVM that can be ended before it listens.
+
+    Raises:
+        MissingExtra: the extra ``pipeline`` is not installed.
+        PipelineError: Java or the jars are missing, or Spark does not start.
+    """
+    for package in ("pyspark", "pyarrow"):
+        if find_spec(package) is None:
+            raise missing("pipeline", package)
+    java, jars = find_java(), list(map(str, kafka_jars()))
+    environment = wanted.environment(java_home(java))
+    directly = wanted.one_jvm and not scripted(os.environ) and not _jvm_there()
+    class_path = _class_path(jars)
+    archive = _class_archive(java, class_path, "directly" if directly else "by scripts")
+    options = (*LEAN, *archive.options, logging_option(wanted.log))
+    with _environment(environment):
+        if not directly:
+            return _by_scripts(wanted, jars, archive, options)
+        launch = Launch(
+            java_home(java) / "bin" / "java",
+            class_path,
+            wanted.settings.get("spark.driver.memory", "1g"),
+            options,
+            environment,
+            errors_file(wanted.log),
+        )
+        return _directly(wanted, launch, archive, begun)
+
+
+def _directly(
+    wanted: Wanted, launch: Launch, archive: ClassArchive, begun: Callable[[Gateway], None]
+) -> SparkContext:
+    gateway = Gateway(launch)
+    begun(gateway)
+    # Importing PySpark takes as long as the JVM takes to listen.
+    conf = _conf(wanted, {})
+    with _environment(gateway.environment()):
+        context = _context(wanted, conf)
+    # PySpark keeps it as long as the process lives; so is it with a JVM that PySpark starts.
+    context._gateway.proc = gateway.process  # type: ignore[union-attr]
+    _note(archive, context)
+    return context
+
+
+def _by_scripts(
+    wanted: Wanted, jars: Sequence[str], archive: ClassArchive, options: Sequence[str]
+) -> SparkContext:
+    given = {"spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options)}
+    if wanted.one_jvm:
+        given["spark.driver.extraClassPath"] = os.pathsep.join(jars)
+    else:
+        given["spark.jars"] = ",".join(jars)
+    conf = _conf(wanted, given)
+    with _stderr_to(errors_file(wanted.log)), _interrupts_as_before():
+        context = _context(wanted, conf)
+    _note(archive, context)
+    return context
+
+
+def _conf(wanted: Wanted, given: Mapping[str, str]) -> SparkConf:
+    """All settings; Breakglass is known to be where Python finds it on this machine alone.
+
+    Workers elsewhere may be sent it, but their daemon is not.
+    """
+    from pyspark import SparkConf
+
+    settings = {**SETTINGS, **given}
+    if wanted.one_jvm:
+        settings["spark.python.daemon.module"] = "services.pipeline.daemon"
+    conf = SparkConf().setMaster(wanted.master).setAppName("breakglass")
+    return conf.setAll(list({**settings, **wanted.settings}.items()))
+
+
+def _context(wanted: Wanted, conf: SparkConf) -> SparkContext:
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkException
+
+    _without_pandas()
+    try:
+        return SparkContext.getOrCreate(conf)
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+        raise PipelineError(
+            f"Spark does not start on {wanted.master} ({error}): check that address, and that "
+            "`java -version` works."
+        ) from error
+
+
+def _without_pandas() -> None:
+    """Let calls of the JVM do without the one converter that imports pandas, for NumPy's arrays."""
+    from py4j import protocol
+    from pyspark.sql.types import NumpyArrayConverter
+
+    kept = [one for one in protocol.INPUT_CONVERTER if not isinstance(one, NumpyArrayConverter)]
+    protocol.INPUT_CONVERTER[:] = kept
+
+
+def _jvm_there() -> bool:
+    """Whether PySpark has a JVM from before, which it uses again."""
+    if "pyspark" not in sys.modules:
+        return False
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
+
+
+def forget_jvm() -> None:
+    """Let PySpark start another JVM the next time: the one it has is gone."""
+    from pyspark import SparkContext
+
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+
+
+def _class_path(jars: Sequence[str]) -> str:
+    """As Spark's launcher puts it together."""
+    spark = find_spec("pyspark")
+    assert spark is not None
+    assert spark.origin is not None
+    home = Path(spark.origin).parent
+    return os.pathsep.join([*jars, str(home / "conf"), str(home / "jars" / "*")])
+
+
+def _class_archive(java: Path, *depends: str) -> ClassArchive:
+    """For Spark's classes of this installation, with what else they depend on."""
+    return class_archive(
+        java, (version("pyspark"), *depends), user_cache_path("breakglass") / "spark"
+    )
+
+
+def _note(archive: ClassArchive, context: SparkContext) -> None:
+    jvm = context._jvm
+    if jvm is not None:
+        archive.note(str(jvm.System.getProperty("java.class.path")))
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Let what is started meanwhile find *wanted* in its environment."""
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Let what is started meanwhile keep *path* as its stderr."""
+    sys.stderr.flush()
+    ours = os.dup(STDERR)
+    try:
+        with open(path, "wb", opener=open_new) as file:
+            os.dup2(file.fileno(), STDERR)
+        yield
+    finally:
+        os.dup2(ours, STDERR)
+        os.close(ours)
+
+
+@contextmanager
+def _interrupts_as_before() -> Iterator[None]:
+    """Take Spark's own handler of Ctrl-C away: what it means is for the command to say."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

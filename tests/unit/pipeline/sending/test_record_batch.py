@@ -1,0 +1,120 @@
+"""Stored records become record batches, byte for byte what a reader of records finds in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.errors import MalformedInput
+from services.pipeline.batches.varints import PADDING, Numbers
+from services.pipeline.segment_files import Run
+from services.pipeline.sending.numbers import sizes_of, written
+from services.pipeline.sending.record_batch import Producer, batch_rows, record_batch
+from services.pipeline.sending.stored_columns import stored_columns
+from services.topic_backup.batch_header import BATCH_HEADER
+from services.topic_backup.batches import Batch, decode_batches
+from services.topic_backup.record import Record, TimestampType, encode
+
+PRODUCER = Producer(id=2**40, epoch=7, transactional=True)
+LONGS = st.integers(-(2**63), 2**63 - 1)
+TEXTS = st.binary(max_size=300)
+HEADERS = st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=4).map(tuple)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    kind = draw(st.sampled_from(TimestampType))
+    timestamp = draw(LONGS | st.sampled_from([-1, 0, 1_700_000_000_000])) if kind.stamped else None
+    key, value = draw(st.none() | TEXTS), draw(st.none() | TEXTS)
+    return Record(0, kind, timestamp, key, value, draw(HEADERS))
+
+
+def run(some: Sequence[Record]) -> Run:
+    """The *some* as they are stored, at rising offsets with gaps."""
+    encoded = [encode(one._replace(offset=3 * number)) for number, one in enumerate(some)]
+    bounds = np.cumsum([0, *map(len, encoded)])
+    return Run(3 * np.arange(len(some)), bounds, np.frombuffer(b"".join(encoded), np.uint8))
+
+
+def batches(some: Sequence[Record], most_bytes: int) -> list[tuple[Batch, int]]:
+    """The *some* in batches, each with how many bytes it has."""
+    columns, sent, sequence = stored_columns(run(some)), [], 100
+    for start, end in batch_rows(columns, most_bytes):
+        content = record_batch(columns.rows(start, end), PRODUCER, sequence)
+        (batch,) = decode_batches(content, "a test")
+        assert batch.header.base_sequence == sequence
+        sequence += end - start
+        sent.append((batch, len(content)))
+    return sent
+
+
+def as_sent(record: Record) -> tuple[object, ...]:
+    timestamp = -1 if record.timestamp is None else record.timestamp
+    return timestamp, record.key, record.value, record.headers
+
+
+@given(st.lists(records(), min_size=1, max_size=30), st.integers(100, 3_000))
+def test_every_field_of_every_record_is_found_again(some: list[Record], most_bytes: int) -> None:
+    sent = batches(some, most_bytes)
+    found = [record for batch, _ in sent for record in batch.records]
+    assert list(map(as_sent, found)) == list(map(as_sent, some))
+
+
+@given(st.lists(records(), min_size=1, max_size=30), st.integers(100, 3_000))
+def test_no_batch_but_of_a_single_record_is_larger_than_it_may_be(
+    some: list[Record], most_bytes: int
+) -> None:
+    assert all(
+        size <= most_bytes or len(one.records) == 1 for one, size in batches(some, most_bytes)
+    )
+
+
+def test_the_header_names_the_producer_and_the_latest_timestamp() -> None:
+    plain = Record(0, TimestampType.CREATE, 50, b"k", b"v")
+    ((batch, _),) = batches([plain, plain._replace(timestamp=90), plain], 1_000)
+    header = batch.header
+    assert (header.producer_id, header.producer_epoch, header.transactional) == (2**40, 7, True)
+    assert (header.base_timestamp, header.max_timestamp) == (50, 90)
+    assert (header.base_offset, header.last_offset, header.control) == (0, 2, False)
+
+
+def test_timestamps_too_far_apart_for_a_delta_go_into_batches_of_their_own() -> None:
+    plain = Record(0, TimestampType.CREATE, 2**62, b"k", b"v")
+    sent = batches([plain, plain, plain._replace(timestamp=-(2**62) - 5), plain], 1_000)
+    assert [len(batch.records) for batch, _ in sent] == [2, 1, 1]
+
+
+def test_as_many_records_as_fit_go_into_a_batch() -> None:
+    some = [Record(0, TimestampType.CREATE, 5, b"k" * 10, b"v" * 58)] * 100
+    most = BATCH_HEADER.size + 10 * 108
+    assert [len(batch.records) for batch, _ in batches(some, most)] == [10] * 10
+
+
+@given(st.lists(LONGS, min_size=1))
+def test_numbers_are_read_back_as_they_were_written(numbers: list[int]) -> None:
+    wanted = np.array([one >> 8 for one in numbers], np.int64)
+    content, bounds = written(wanted)
+    padded = np.append(content, np.zeros(PADDING, np.uint8))
+    values, after = Numbers(padded).longs(bounds[:-1])
+    assert (values.tolist(), after.tolist()) == (wanted.tolist(), bounds[1:].tolist())
+    assert sizes_of(wanted).tolist() == np.diff(bounds).tolist()
+
+
+@pytest.mark.parametrize("at", [8, 20, 26, 32, 36])
+def test_a_length_that_leaves_its_record_is_damage(at: int) -> None:
+    good = run([Record(0, TimestampType.CREATE, 5, b"kk", b"vv", ((b"h", b"x"),))] * 2)
+    data = good.data.copy()
+    data[at] = 0x7F
+    with pytest.raises(MalformedInput, match="at offset 0 is damaged"):
+        stored_columns(Run(good.offsets, good.bounds, data))
+
+
+def test_bytes_left_of_a_record_are_damage() -> None:
+    good = run([Record(0, TimestampType.CREATE, 5, b"kk", b"vv")] * 2)
+    longer = Run(good.offsets, good.bounds + np.array([0, 0, 1]), np.append(good.data, np.uint8(0)))
+    with pytest.raises(MalformedInput, match="at offset 3 is damaged"):
+        stored_columns(longer)
