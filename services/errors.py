@@ -24,7 +24,6 @@
     │   ├── LogTruncated                             records that were read are gone from the log
     │   ├── TopicRecreated                           another topic has the name by now, or none has
     │   └── MalformedMessage                         bytes that are not the message they should be
-    │       └── OlderMessageFormat                   records as Kafka wrote them before 0.11
     ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
     │   ├── ConnectFailed
     │   │   └── SessionClosing                       not retriable
@@ -151,10 +150,6 @@ class TopicRecreated(ClusterError):
 
 class MalformedMessage(ClusterError):
     """Bytes from the network that are not the message they should be."""
-
-
-class OlderMessageFormat(MalformedMessage):
-    """Records in message format 0 or 1, which logs from before Kafka 0.11 still hold."""
 
 
 class Unreachable(BreakglassError):

@@ -1,4 +1,4 @@
-"""What a task answers, one text at a time as a batch of one row, and what it is given.
+"""What a task answers, one text at a time as a batch of one row, and the answers of a whole job.
 
 By buffers: whatever converts a Python or NumPy value to or from Arrow imports pandas where that is
 installed, which takes longer than many a task.
@@ -6,13 +6,16 @@ installed, which takes longer than many a task.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from services.pipeline.job_errors import job_error
+
 if TYPE_CHECKING:
     import pyarrow as pa
-    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame
 
 
 def answer(column: str, text: str) -> pa.RecordBatch:
@@ -25,13 +28,24 @@ def answer(column: str, text: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.Array.from_buffers(pa.string(), 1, buffers)], [column])
 
 
-def sizes(column: pa.StringArray) -> NDArray[np.int32]:
-    """Bytes of each text of a *column* without nulls."""
-    _, places, _ = column.buffers()
-    return np.diff(np.frombuffer(places, np.int32)[column.offset : column.offset + len(column) + 1])
+Worker = Callable[[Iterator[Any]], Iterator[Any]]
+"""What is done with the batches of rows of a task."""
 
 
-def ints(column: pa.Int32Array) -> NDArray[np.int32]:
-    """The numbers of a *column* without nulls, where they lie."""
-    _, data = column.buffers()
-    return np.frombuffer(data, np.int32)[column.offset : column.offset + len(column)]
+def collected(rows: DataFrame, worker: Worker, column: str, doing: str) -> list[str]:
+    """What *worker* makes of *rows*: the text *column* of what it yields.
+
+    Of attempts that failed nothing is returned.
+
+    Raises:
+        StorageError: a worker could not read or write a file.
+        PipelineError: anything else that ended the job.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        answers = rows.mapInArrow(worker, f"{column} string").collect()
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        raise job_error(str(error), doing) from error
+    return [str(answer[column]) for answer in answers]

@@ -21,8 +21,7 @@ from services.divergence.pairing import compare
 from services.divergence.runs import Run, runs
 from services.divergence.source import Extent, Reading
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.answers import answer
-from services.pipeline.reading import collected
+from services.pipeline.answers import answer, collected
 
 if TYPE_CHECKING:
     import pyarrow as pa

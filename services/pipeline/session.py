@@ -39,10 +39,6 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # The batch reader of the second API costs a quarter less.
-    "spark.sql.sources.useV1SourceList": "",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
     "spark.python.unix.domain.socket.enabled": "true",
     # What tasks are given has secrets in it: as a broadcast it would be written to a file.
     "spark.broadcast.UDFCompressionThreshold": "1g",
@@ -52,9 +48,6 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
     "spark.sql.ui.retainedExecutions": "10",
-    # What each batch of a stream has polled last would stay in memory for five minutes.
-    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
-    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
 }
 LEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """No record passes the driver's JVM: compiling once, and one thread for garbage, are enough."""

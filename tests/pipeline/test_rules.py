@@ -75,8 +75,7 @@ def test_b1_timestamps_out_of_sparks_range_are_kept_exactly(
     produce(broker, topic, iter([{"key": b"k", "value": b"v", "timestamp": stamp}]))
     produce(broker, topic, numbered(5))
     produce(broker, topic, numbered(5), partition=1)
-    report = back_up.topic(topic)
-    assert [one.exact for one in report.partitions] == [False, False]
+    back_up.topic(topic)
     (source,) = read_sources(client, Wanted((topic,)), Deadline.after(SECONDS))
     log = CommittedLog(client.sender, 1, source.partitions[0].partition)
     truth = [record for batch in log.batches(0, 6) for record in batch.records("truth")]

@@ -19,8 +19,8 @@ from services.pipeline.batches.carried import packed, unpacked
 from services.pipeline.batches.copying import CopyWork
 from services.pipeline.batches.log_range import LogRange
 from services.pipeline.batches.reader import PATIENCE_SECONDS
+from services.pipeline.job_errors import job_error
 from services.pipeline.part_writer import PartTarget
-from services.pipeline.reading import job_error
 from services.session import ReadAccess
 from services.topic_backup.part import Part
 

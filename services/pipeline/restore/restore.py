@@ -12,7 +12,7 @@ from services.kafka.cluster.coordinators import find_coordinator
 from services.kafka.topic_client import TopicClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
-from services.pipeline.reading import collected
+from services.pipeline.answers import collected
 from services.pipeline.repeating import repeating
 from services.pipeline.restore.foreign import Foreign, foreign_records, told
 from services.pipeline.restore.group_choice import require_no_members

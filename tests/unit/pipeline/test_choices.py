@@ -14,8 +14,8 @@ from services.connection.settings import ConnectionSettings, SecurityProtocol
 from services.connection.tls import TlsSettings
 from services.errors import DiskFull, PipelineError, StorageError, UsageError
 from services.pipeline.generations import Generation, following, latest
+from services.pipeline.job_errors import job_error
 from services.pipeline.kafka_options import java_properties
-from services.pipeline.reading import DataLost, TimestampTooWide, job_error
 from services.pipeline.restore.settings import OPEN, afterwards, during, expired_at_once
 from services.pipeline.source import Wanted
 from services.topic_backup.store.store import LocalStore
@@ -94,21 +94,6 @@ def test_secrets_and_certificates_reach_java_without_a_file() -> None:
     assert found["ssl.keystore.key"] == "KEY"
     assert found["ssl.key.password"] == "keypass"
     assert found["ssl.endpoint.identification.algorithm"] == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("... Record at topic t partition 7 offset 3 has timestamp value 9 that overflows when "
-         "converting to Spark's microsecond", TimestampTooWide),
-        ("[KAFKA_DATA_LOSS.X] Some data may have been lost", DataLost),
-    ],
-)  # fmt: skip
-def test_what_sparks_failures_mean(text: str, kind: type[Exception]) -> None:
-    error = job_error(text, "copying")
-    assert isinstance(error, kind)
-    if isinstance(error, TimestampTooWide):
-        assert error.partition == 7
 
 
 def test_a_full_disk_of_a_worker_is_a_storage_error() -> None:
