@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from services.topic_backup.compression import Compression
+from services.topic_backup.compression import Compression, with_right_checksum
 from services.topic_backup.record import Record
 from tests.unit.topic_backup.batch_bytes import LOG_APPEND, compress
 
@@ -36,8 +36,8 @@ def wrapped(
     base = records[0].offset if magic == 1 else 0
     within = [record._replace(offset=record.offset - base) for record in records]
     packed = compress(compression, message_set(within, magic))
-    if magic == 0 and compression is Compression.LZ4:
-        packed = broken(packed)
+    if compression is Compression.LZ4:
+        packed = independent(packed) if magic == 1 else broken(independent(packed))
     attributes = int(compression) | (0 if append_ms is None else LOG_APPEND)
     stamp = max(record.timestamp or 0 for record in records) if append_ms is None else append_ms
     return sealed(records[-1].offset, magic, attributes, stamp, None, packed)
@@ -58,6 +58,11 @@ def with_crc(offset: int, content: bytes) -> bytes:
 
 def field(content: bytes | None) -> bytes:
     return struct.pack(">i", -1) if content is None else struct.pack(">i", len(content)) + content
+
+
+def independent(frame: bytes) -> bytes:
+    """The LZ4 *frame*, of one block, as one whose blocks need no others: Kafka reads no other."""
+    return with_right_checksum(frame[:4] + bytes([frame[4] | 0x20]) + frame[5:])
 
 
 def broken(frame: bytes) -> bytes:
