@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -167,6 +168,14 @@ def test_the_checksum_of_lz4_may_be_wrong_in_format_0_alone(size: int) -> None:
     assert records_of(sealed(0, 0, 3, 0, None, broken(frame)))[0].value == record.value
     with pytest.raises(MalformedMessage, match="cannot be decompressed"):
         records_of(sealed(0, 1, 3, 0, None, broken(frame)))
+
+
+def test_the_head_of_an_lz4_frame_may_say_how_large_its_content_is() -> None:
+    content = message_set(run(0, 3), 0)
+    frame = compress(Compression.LZ4, content)
+    sized = frame[:4] + bytes([frame[4] | 0x08, frame[5]]) + struct.pack("<q", len(content))
+    data = sealed(2, 0, int(Compression.LZ4), 0, None, sized + b"\0" + frame[7:])
+    assert records_of(data) == unstamped(run(0, 3))
 
 
 @pytest.mark.parametrize("at", range(12, len(message_set(run(0, 1), 1))))
