@@ -30,6 +30,7 @@ from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
 from services.session import ReadAccess
 from tests.lab.checkpoint.bank import OPENING, Account, Bank, deposit, nothing, order
+from tests.waiting import within
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
@@ -120,7 +121,8 @@ class Branch:
         """Write transactions over two partitions by a producer that is no participant."""
         from confluent_kafka import Producer
 
-        settings = {"transactional.id": f"plain-{self.topic}", "transaction.timeout.ms": 6_000}
+        patience = {"transaction.timeout.ms": int(1000 * within(6))}
+        settings = {"transactional.id": f"plain-{self.topic}", **patience}
         producer = Producer({**self.connection, **settings}, logger=LOG)
         producer.init_transactions(SECONDS)
         for _ in range(count):

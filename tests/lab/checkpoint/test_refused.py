@@ -48,18 +48,20 @@ def why_failed(taking: Taking, id: int = 1) -> str:
 
 
 @contextmanager
-def torn(bank: Branch) -> Iterator[None]:
-    """Somebody writes transactions without headers all the while."""
+def torn(bank: Branch) -> Iterator[list[int]]:
+    """Somebody writes transactions without headers all the while; each time, how many it were."""
     stop = Event()
+    written: list[int] = []
 
     def write() -> None:
         while not stop.is_set():
             bank.put_torn(3)
+            written.append(3)
 
     writer = Thread(target=write, daemon=True)
     writer.start()
     try:
-        yield
+        yield written
     finally:
         stop.set()
         writer.join(SECONDS)
@@ -69,10 +71,13 @@ def torn(bank: Branch) -> Iterator[None]:
 def test_h10_transactions_without_headers_are_refused(
     bank: Branch, taking: Taking, level: Level
 ) -> None:
-    with bank.working(1), torn(bank), taking.parts(bank, level) as (coordinator, finisher):
+    parts = taking.parts(bank, level)
+    with bank.working(1), torn(bank) as written, parts as (coordinator, finisher):
         bank.order(10)
         assert coordinator.take() == 1
-        wait_until(lambda: _grown(bank, _behind(taking)), "foreign records")
+        before = len(written)
+        wait_until(lambda: len(written) > before + 1, "foreign transactions")
+        wait_until(lambda: _grown(bank, _behind(taking)), "records behind them")
         with pytest.raises(BreakglassError, match="unverifiable"):
             finisher.finish(1)
     assert "says nothing of what led to it" in why_failed(taking)
