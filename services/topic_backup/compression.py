@@ -23,7 +23,7 @@ XERIAL_HEADER = struct.Struct(
 BLOCK_LENGTH = struct.Struct(">i")
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 LZ4_WITH_SIZE = 0x08
-"""In the first byte behind the magic: the size of the content follows the second one."""
+"""In the first byte after the magic: the size of the content follows the second byte."""
 LZ4_SIZE_BYTES = 8
 
 FIRST_GUESS = 16
