@@ -93,7 +93,7 @@ def serve(bootstrap: str) -> None:
     """Start a session, say that it is there, and do the jobs that stdin names until it ends."""
     settings = connection_settings(ConnectionOptions(bootstrap_server=bootstrap), {})
     with Spark() as spark, ReadAccess(settings).reading() as client:
-        spark.session()
+        spark.context()
         _tell({})
         worker = Worker(settings, client, spark)
         for line in sys.stdin:

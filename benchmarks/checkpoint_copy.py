@@ -49,7 +49,7 @@ def main(options: Options) -> bool:
         given = ConnectionOptions(bootstrap_server=topic.cluster.bootstrap_servers)
         access = ReadAccess(connection_settings(given))
         with access.reading() as client, Spark() as spark:
-            spark.session()
+            spark.context()
             copies = _Copies(topic, access, client, spark)
             turns = [
                 (copies.backup(number), copies.checkpoint(number))

@@ -196,5 +196,5 @@ def _copying(cluster: Cluster, folder: Path) -> Iterator[_Copying]:
     given = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
     access = ReadAccess(connection_settings(given))
     with access.reading() as client, Spark(niceness=BEHIND_OTHERS) as spark:
-        spark.session()
+        spark.context()
         yield _Copying(cluster, access, client, spark, folder)

@@ -212,7 +212,6 @@ def _partition(one: PartitionReport) -> dict[str, Any]:
         "bytes": one.bytes,
         "gaps": one.missing,
         "held_back": one.held_back,
-        "without_spark": one.exact,
     }
 
 

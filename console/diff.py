@@ -172,7 +172,7 @@ def _on_spark(
     sides = Sides(left, right, connection.access() if asked else None, key)
     extent = Extent(differing.start, differing.end)
     with Spark(master) as spark:
-        return count_on_spark(spark.session(), sides, extent, 1 + size // PART_BYTES)
+        return count_on_spark(spark.context(), sides, extent, 1 + size // PART_BYTES)
 
 
 def _exit_code(totals: Totals) -> int:

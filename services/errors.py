@@ -26,7 +26,6 @@
     │   ├── CannotProduce                            a broker refuses records for good
     │   │   └── BatchTooLarge                        they are more bytes than it takes at once
     │   └── MalformedMessage                         bytes that are not the message they should be
-    │       └── OlderMessageFormat                   records as Kafka wrote them before 0.11
     ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
     │   ├── ConnectFailed
     │   │   └── SessionClosing                       not retriable
@@ -161,10 +160,6 @@ class BatchTooLarge(CannotProduce):
 
 class MalformedMessage(ClusterError):
     """Bytes from the network that are not the message they should be."""
-
-
-class OlderMessageFormat(MalformedMessage):
-    """Records in message format 0 or 1, which logs from before Kafka 0.11 still hold."""
 
 
 class Unreachable(BreakglassError):

@@ -1,7 +1,7 @@
 """A leader's log as it lies there, batch by batch, with what became of each transaction.
 
-Read without Spark: to say why offsets are missing from a committed read, and to copy records
-that Spark cannot hold.
+Read without Spark: to say why offsets are missing from a committed read, and to copy what is too
+little for a job. Of any message format.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.kafka.wire.sender import Sender
 from services.model import TopicPartition
-from services.topic_backup.batch_header import BatchHeader, read_headers
+from services.topic_backup.batch_header import MAGIC, BatchHeader, read_headers
 from services.topic_backup.batches import ControlType, decode_batch
+from services.topic_backup.older_messages import message_header, message_records
 from services.topic_backup.record import Record
 
 CONSUMER = -1
@@ -44,6 +45,8 @@ class CommittedBatch:
         """What a committed read delivers of it."""
         if self.aborted or self.header.control:
             return ()
+        if self.header.magic < MAGIC:
+            return message_records(self.data, self.header, where)
         return decode_batch(self.data, self.header, where).records
 
 
@@ -70,12 +73,12 @@ class CommittedLog:
             EvidenceChanged: the log begins after *start* by now.
             TimedOut: its stable end is before *end* by now, and stays there.
             ClusterError, Unreachable: the leader does not answer with records.
-            MalformedMessage: bytes that are no batches of message format 2.
+            MalformedMessage: bytes that are no batches.
         """
         position, size = start, self.chunk_bytes
         while position < end:
             data, aborted = self._fetch(position, size)
-            fetched = read_headers(data, self.where)
+            fetched = read_headers(data, self.where, message_header)
             told = judged(data, fetched.headers, aborted, self.where)
             wanted = [one for one in told if one.header.next_offset > position]
             yield from (one for one in wanted if one.header.base_offset < end)

@@ -7,24 +7,20 @@ where they differ is it looked at record by record.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from services.pipeline.answers import answer
-from services.pipeline.part_writer import Chunk, chunk_of
+from services.pipeline.part_writer import Chunk
 from services.pipeline.restore.values import restored_bytes
 from services.pipeline.segment_files import Bytes, Longs, Run
 from services.pipeline.stored import StoredSegment, runs_between
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from services.pipeline.restore.offset_map import OffsetMap
 
-FOUND = "found"
 OFFSET_BYTES, KIND_BYTES = 8, 4
 LOG_APPEND = np.array([0, 0, 0, 1], np.uint8)
 LISTED = 100
@@ -62,34 +58,6 @@ class Differences:
     def from_json(cls, text: str) -> Self:
         """What `to_json` made."""
         return cls(**json.loads(text))
-
-
-def compare(
-    batches: Iterator[pa.RecordBatch],
-    stored: Mapping[int, Sequence[StoredSegment]],
-    maps: Mapping[int, OffsetMap] | None = None,
-    *,
-    alone: bool = True,
-) -> Iterator[pa.RecordBatch]:
-    """Compare the records of one task with those *stored*, by partition.
-
-    With *maps* the topic is a restored one: its offsets are taken back to the old ones first, and
-    what cannot be kept is no difference. Records of others in between are extra if the restore
-    should have been *alone*.
-    Columns as of `part_writer.write_parts`. Yields one row of `Differences` as JSON, or none for
-    a task without records.
-    """
-    comparison: Comparison | None = None
-    for batch in batches:
-        if len(batch):
-            chunk = chunk_of(batch)
-            if comparison is None:
-                number = chunk.partition
-                offsets = maps.get(number) if maps else None
-                comparison = Comparison(number, stored.get(number, ()), offsets, alone=alone)
-            comparison.take(chunk)
-    if comparison is not None:
-        yield answer(FOUND, comparison.found.to_json())
 
 
 class Comparison:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard
-
-import numpy as np
 
 from services.divergence.address import parse_address
 from services.divergence.align import Kind, Pair
@@ -21,17 +19,15 @@ from services.divergence.pairing import compare
 from services.divergence.runs import Run, runs
 from services.divergence.source import Extent, Reading
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.answers import answer
-from services.pipeline.reading import collected
+from services.pipeline.batches.carried import packed, unpacked
+from services.pipeline.spark_job import answers
+from services.session import ReadAccess
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
-    from services.session import ReadAccess
     from services.topic_backup.store.key import Key
 
-COLUMN = "counted"
 LEAST_ADDRESSES = 1_000
 """Of one part: opening both sources again has to be worth it."""
 DESCRIBE_SECONDS = 30.0
@@ -71,27 +67,36 @@ class Part:
     ends_unread: bool = False
 
 
-def count_on_spark(session: SparkSession, sides: Sides, extent: Extent, parts: int) -> Totals:
+def count_on_spark(context: SparkContext, sides: Sides, extent: Extent, parts: int) -> Totals:
     """The totals of *extent*, the same as one core would count.
 
     Raises:
         PipelineError, StorageError: a task failed.
     """
-    cuts = divided(extent, parts)
-
-    def worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with ExitStack() as stack:
-            comparison = sides.opened(stack)
-            for batch in batches:
-                _, data = batch.column("id").buffers()
-                for number in np.frombuffer(data, np.int64)[: len(batch)]:
-                    counted = count_part(comparison, cuts[int(number)])
-                    yield answer(COLUMN, _told(int(number), counted))
-
-    rows = session.range(0, len(cuts), 1, len(cuts))
-    told = sorted(map(json.loads, collected(rows, worker, COLUMN, "counting differences")),
-                  key=lambda one: one["number"])  # fmt: skip
+    cuts = list(enumerate(divided(extent, parts)))
+    access = sides.access
+    job = CountJob(replace(sides, access=None), packed(access.settings) if access else None)
+    texts = answers(context, cuts, len(cuts), job, "counting differences")
+    told = sorted(map(json.loads, texts), key=lambda one: one["number"])
     return merged(map(_part, told), extent)
+
+
+@dataclass(frozen=True, slots=True)
+class CountJob:
+    """What each task of a job knows beside the addresses that it counts."""
+
+    sides: Sides
+    connection: bytes | None = field(repr=False)
+    """As `packed` makes it; None where neither side asks brokers."""
+
+    def __call__(self, cuts: Iterable[tuple[int, Extent]]) -> Iterator[str]:
+        """What one task does."""
+        asked = self.connection
+        access = None if asked is None else ReadAccess(unpacked(asked))
+        with ExitStack() as stack:
+            comparison = replace(self.sides, access=access).opened(stack)
+            for number, extent in cuts:
+                yield _told(number, count_part(comparison, extent))
 
 
 def divided(extent: Extent, parts: int) -> list[Extent]:

@@ -1,4 +1,4 @@
-"""Copies a range without Spark: for records whose timestamps Spark cannot hold (B1).
+"""Copies records without Spark, decoded one by one: what is too little for a job.
 
 Every field is kept as the log has it. One core, in Python: slow, and only for what needs it.
 """
@@ -17,6 +17,8 @@ from services.topic_backup.part import Part
 from services.topic_backup.record import Record, encode
 
 RECORDS_A_CHUNK = 2_000
+UNSTAMPED = -1
+"""The timestamp, in a chunk, of a record without one."""
 
 
 def copy_exactly(log: CommittedLog, start: int, end: int, target: PartTarget) -> list[Part]:
@@ -38,22 +40,25 @@ def copy_chosen(log: CommittedLog, offsets: Collection[int], target: PartTarget)
     records = log.records(min(wanted), max(wanted) + 1)
     chosen = (one for one in records if one.offset in wanted)
     with storage_errors(target.folder.where()), PartTask(target, attempt=0) as task:
-        parts = [part for chunk in _chunks(log, chosen) for part in task.take(chunk)]
+        chunks = encoded_chunks(log.partition.partition, chosen)
+        parts = [part for chunk in chunks for part in task.take(chunk)]
         return [*parts, *task.finish()]
 
 
 def exact_chunks(log: CommittedLog, start: int, end: int) -> Iterator[Chunk]:
     """The committed records with offsets in ``[start, end)``, encoded."""
-    return _chunks(log, log.records(start, end))
+    return encoded_chunks(log.partition.partition, log.records(start, end))
 
 
-def _chunks(log: CommittedLog, left: Iterator[Record]) -> Iterator[Chunk]:
-    while some := list(islice(left, RECORDS_A_CHUNK)):
-        encoded = [encode(one) for one in some]
+def encoded_chunks(partition: int, records: Iterator[Record]) -> Iterator[Chunk]:
+    """The *records* of a partition, encoded."""
+    while some := list(islice(records, RECORDS_A_CHUNK)):
+        encoded = [encode(record) for record in some]
+        stamps = [UNSTAMPED if one.timestamp is None else one.timestamp for one in some]
         yield Chunk(
-            partition=log.partition.partition,
-            offsets=np.array([one.offset for one in some], np.int64),
-            timestamps=np.array([one.timestamp or 0 for one in some], np.int64),
+            partition=partition,
+            offsets=np.array([record.offset for record in some], np.int64),
+            timestamps=np.array(stamps, np.int64),
             bounds=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
             data=memoryview(b"".join(encoded)),
         )

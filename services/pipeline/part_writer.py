@@ -1,7 +1,7 @@
-"""What runs in a task: Arrow's buffers of encoded records become segments as they are.
+"""What runs in a task of a copy: encoded records become segments as they are.
 
-The data buffer of a column of records is a piece of a records file, and its offsets buffer is a
-piece of an index: neither is taken apart for each record.
+The bytes of many records are a piece of a records file, and the places where they begin a piece of
+an index: neither is taken apart for each record.
 """
 
 from __future__ import annotations
@@ -15,23 +15,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from services.pipeline.answers import answer, ints
 from services.pipeline.pace import Pace
 from services.topic_backup.folder import Folder
 from services.topic_backup.part import Part, part_names, run_part_names
-from services.topic_backup.record import HEAD
 from services.topic_backup.segment_reader import MAGIC
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     Longs = NDArray[np.int64]
 
-PART = "part"
-"""The one column of what a task answers: a part as JSON."""
 ENTRY_FIELDS = 3
-OFFSET_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,54 +75,6 @@ class PartTarget:
         if self.folder.original:
             return part_names(self.run, attempt, chunk.partition, number)
         return run_part_names(self.run, attempt, chunk.partition, int(chunk.offsets[0]))
-
-
-def write_parts(batches: Iterator[pa.RecordBatch], target: PartTarget) -> Iterator[pa.RecordBatch]:
-    """Write the records of one task; yields each part when it is whole and durable.
-
-    Columns: ``partition`` int, ``record`` binary or text; offsets rise within a partition.
-    """
-    with PartTask(target, _attempt()) as task:
-        for batch in batches:
-            if len(batch):
-                for part in task.take(chunk_of(batch)):
-                    yield answer(PART, part.to_json())
-        for part in task.finish():
-            yield answer(PART, part.to_json())
-
-
-def chunk_of(batch: pa.RecordBatch) -> Chunk:
-    """The batch without a copy. Raises ValueError for records of two partitions."""
-    partitions = ints(batch.column("partition"))
-    if partitions[0] != partitions[-1]:
-        raise ValueError("a task reads one partition")
-    records = batch.column("record")
-    _, positions, data = records.buffers()
-    places = np.frombuffer(positions, np.int32)[records.offset : records.offset + len(records) + 1]
-    whole = memoryview(data)[int(places[0]) : int(places[-1])]
-    bounds = places.astype(np.int64) - int(places[0])
-    return Chunk(int(partitions[0]), *heads(whole, bounds[:-1]), bounds, whole)
-
-
-def heads(data: memoryview, places: Longs) -> tuple[Longs, Longs]:
-    """Offsets and timestamps of the records that begin at *places* of *data*; -1 for none."""
-    offsets = _at(data, ">i8", places)
-    stamps = _at(data, ">i8", places + HEAD.size)
-    return offsets, np.where(_at(data, ">i4", places + OFFSET_BYTES) < 0, -1, stamps)
-
-
-def _at(data: memoryview, kind: str, places: Longs) -> Longs:
-    """Numbers that begin anywhere in *data*."""
-    width = np.dtype(kind).itemsize
-    everywhere = np.ndarray((len(data) - width + 1,), kind, data, strides=(1,))
-    return everywhere[places].astype(np.int64)
-
-
-def _attempt() -> int:
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    return int(context.taskAttemptId()) if context else 0
 
 
 class PartTask:

@@ -1,27 +1,19 @@
-"""Copies stretches of one topic into parts: by record batches, and by rows where that cannot be."""
+"""Copies stretches of one topic into parts, from where its logs begin by now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from services.errors import (
-    LogBeginsLater,
-    OlderMessageFormat,
-    UnsupportedByCluster,
-    UsageError,
-)
+from services.errors import LogBeginsLater, UsageError
 from services.kafka.wire.deadline import Deadline
-from services.model import TopicPartition
-from services.pipeline.batches.log_range import divided, range_of
+from services.pipeline.batches.log_range import Ranges, divided, range_of
 from services.pipeline.batches.tasks import copy_by_tasks
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.continuing import Stretch
 from services.pipeline.part_writer import PartTarget
-from services.pipeline.reading import DataLost, Ranges
 from services.pipeline.repeating import repeating
-from services.pipeline.row_copy import RowCopy
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import PartitionSource, TopicSource, Wanted, read_sources
@@ -47,17 +39,10 @@ class RangeCopy:
     identity: TopicIdentity
     """Of the topic."""
     assembler: Assembler
-    _rows: RowCopy | None = field(default=None, init=False)
-    """Set once the topic cannot be copied by batches."""
 
     @property
     def topic(self) -> str:
         return self.identity.topic
-
-    @property
-    def exact(self) -> set[TopicPartition]:
-        """Partitions of which something was read without Spark."""
-        return self._rows.exact if self._rows else set()
 
     def copy(self, job: Sequence[Stretch]) -> tuple[list[Stretch], list[Part]]:
         """The parts of *job*, which may begin later than asked where retention was faster.
@@ -70,7 +55,7 @@ class RangeCopy:
         for _ in range(ATTEMPTS):
             try:
                 return stretches, self._parts(stretches)
-            except (DataLost, LogBeginsLater):
+            except LogBeginsLater:
                 stretches = self._overtaken(stretches)
         return stretches, self._parts(stretches)
 
@@ -90,22 +75,12 @@ class RangeCopy:
         some = [one for one in job if one.offsets]
         if not some:
             return []
-        if self._rows is None:
-            # Only Kafka's own clients read what was written, or is served, before 2.3.
-            with suppress(OlderMessageFormat, UnsupportedByCluster):
-                return self._by_batches(some)
-        self._rows = self._rows or RowCopy(self.run, self.topic, self.target, self._watching)
-        with jvm_errors(f"reading topic {self.topic}"):
-            return self._rows.parts(some)
-
-    def _by_batches(self, job: Sequence[Stretch]) -> list[Part]:
-        """Copy by tasks that read batches from the leaders."""
         with jvm_errors(f"reading topic {self.topic}"):
             cores = self.run.cores()
-            whole = [range_of(self.identity, one.source, one.start, one.end) for one in job]
+            whole = [range_of(self.identity, one.source, one.start, one.end) for one in some]
             ranges = divided(whole, cores)
             target = self.target(min(cores, len(ranges)))
-            with self._watching(target, {one.number: (one.start, one.end) for one in job}):
+            with self._watching(target, {one.number: (one.start, one.end) for one in some}):
                 cluster_id = self.identity.cluster_id
                 found = copy_by_tasks(self.run, ranges, cluster_id, {self.topic: target})
         return found.get(self.topic, [])

@@ -38,8 +38,6 @@ class PartitionReport:
     """Offsets without a record, by reason."""
     held_back: int = 0
     """Offsets left out because a transaction before them is open."""
-    exact: bool = False
-    """Some of it was read without Spark: an older format, with timestamps out of its range."""
 
 
 @dataclass(slots=True)

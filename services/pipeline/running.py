@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from services.kafka.read_client import ReadClient
 from services.pipeline.generations import NewGeneration
-from services.pipeline.kafka_options import java_properties
 from services.pipeline.pace import Budget
 from services.pipeline.report import Progress
 from services.pipeline.session import Spark
@@ -19,7 +18,6 @@ from services.topic_backup.store.store import Store
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
     from services.session import ReadAccess
 
@@ -91,12 +89,7 @@ class Run:
     budget: Budget | None = None
     """Of jobs that keep to a rate together, one after the other."""
     side_by_side: int | None = None
-    """Among so many runs its jobs share the cores; each has a session, and settings, of its own.
-    None: nothing runs beside it."""
-
-    def jvm_connection(self) -> Mapping[str, str]:
-        """Kafka's own keys, for the clients within the JVM."""
-        return java_properties(self.access.settings)
+    """Among so many runs its jobs share the cores. None: nothing runs beside it."""
 
     def cores(self) -> int:
         """How many tasks of its jobs run at a time."""
@@ -109,9 +102,3 @@ class Run:
         context = self.spark.context()
         self.meter.leave_out(self.spark.seconds_waited - before)
         return context
-
-    def session(self) -> SparkSession:
-        """What rows are read by."""
-        self.context()
-        session = self.spark.session()
-        return session if self.side_by_side is None else session.newSession()

@@ -1,4 +1,4 @@
-"""One Spark session for everything a command does: begun early, started once, ended with it."""
+"""Spark for everything a command does: begun early, started once, ended with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from services.pipeline.starting import Wanted, forget_jvm, start
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
 MASTER = "local[*,4]"
 """Every core of this machine, and four attempts of a task: `local[*]` would have one."""
@@ -81,23 +80,12 @@ class Spark:
         """What jobs are run by, the same for every thread.
 
         Raises:
-            PipelineError: Spark, Java or the jars are missing, or it does not start.
+            PipelineError: Spark or Java is missing, or it does not start.
         """
         began = time.monotonic()
         context = self._started()
         self.seconds_waited += time.monotonic() - began
         return context
-
-    def session(self) -> SparkSession:
-        """What rows are read by, the same for every thread. Raises as `context`."""
-        from pyspark.sql import SparkSession
-
-        self.context()
-        began = time.monotonic()
-        with self._starting:
-            session = SparkSession.builder.getOrCreate()
-            self.seconds_waited += time.monotonic() - began
-            return session
 
     def _started(self) -> SparkContext:
         with self._starting:
@@ -132,7 +120,6 @@ class Spark:
             return
         if self._context is None and self._gateway is not None:
             self._gateway.kill()
-        # Jars may be on their way: what comes after them ends by itself.
         self._beginning.join(PARTING_SECONDS)
         if self._context is None and self._gateway is not None:
             forget_jvm()

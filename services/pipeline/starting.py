@@ -21,7 +21,6 @@ from services.extras import missing
 from services.pipeline.class_archive import ClassArchive, class_archive
 from services.pipeline.driver_log import errors_file, logging_option
 from services.pipeline.gateway import Gateway, Launch, scripted
-from services.pipeline.jars import kafka_jars
 from services.pipeline.java import NICENESS, find_java, java_home
 from services.rights import open_new
 
@@ -35,11 +34,6 @@ STDERR = 2
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-    # The batch reader of the second API costs a quarter less.
-    "spark.sql.sources.useV1SourceList": "",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(4 * 1024 * 1024),
     "spark.python.unix.domain.socket.enabled": "true",
     # What tasks are given has secrets in it: as a broadcast it would be written to a file.
     "spark.broadcast.UDFCompressionThreshold": "1g",
@@ -48,10 +42,6 @@ SETTINGS: Mapping[str, str] = {
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
-    "spark.sql.ui.retainedExecutions": "10",
-    # What each batch of a stream has polled last would stay in memory for five minutes.
-    "spark.kafka.consumer.fetchedData.cache.timeout": "10s",
-    "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "5s",
 }
 LEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """No record passes the driver's JVM: compiling once, and one thread for garbage, are enough."""
@@ -90,20 +80,20 @@ def start(wanted: Wanted, begun: Callable[[Gateway], None]) -> SparkContext:
 
     Raises:
         MissingExtra: the extra ``pipeline`` is not installed.
-        PipelineError: Java or the jars are missing, or Spark does not start.
+        PipelineError: Java is missing, or Spark does not start.
     """
     for package in ("pyspark", "pyarrow"):
         if find_spec(package) is None:
             raise missing("pipeline", package)
-    java, jars = find_java(), list(map(str, kafka_jars()))
+    java = find_java()
     environment = wanted.environment(java_home(java))
     directly = wanted.one_jvm and not scripted(os.environ) and not _jvm_there()
-    class_path = _class_path(jars)
+    class_path = _class_path()
     archive = _class_archive(java, class_path, "directly" if directly else "by scripts")
     options = (*LEAN, *archive.options, logging_option(wanted.log))
     with _environment(environment):
         if not directly:
-            return _by_scripts(wanted, jars, archive, options)
+            return _by_scripts(wanted, archive, options)
         launch = Launch(
             java_home(java) / "bin" / "java",
             class_path,
@@ -130,15 +120,9 @@ def _directly(
     return context
 
 
-def _by_scripts(
-    wanted: Wanted, jars: Sequence[str], archive: ClassArchive, options: Sequence[str]
-) -> SparkContext:
-    given = {"spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in options)}
-    if wanted.one_jvm:
-        given["spark.driver.extraClassPath"] = os.pathsep.join(jars)
-    else:
-        given["spark.jars"] = ",".join(jars)
-    conf = _conf(wanted, given)
+def _by_scripts(wanted: Wanted, archive: ClassArchive, options: Sequence[str]) -> SparkContext:
+    quoted = " ".join(f'"{option}"' for option in options)
+    conf = _conf(wanted, {"spark.driver.extraJavaOptions": quoted})
     with _stderr_to(errors_file(wanted.log)), _interrupts_as_before():
         context = _context(wanted, conf)
     _note(archive, context)
@@ -199,13 +183,13 @@ def forget_jvm() -> None:
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
 
 
-def _class_path(jars: Sequence[str]) -> str:
+def _class_path() -> str:
     """As Spark's launcher puts it together."""
     spark = find_spec("pyspark")
     assert spark is not None
     assert spark.origin is not None
     home = Path(spark.origin).parent
-    return os.pathsep.join([*jars, str(home / "conf"), str(home / "jars" / "*")])
+    return os.pathsep.join([str(home / "conf"), str(home / "jars" / "*")])
 
 
 def _class_archive(java: Path, *depends: str) -> ClassArchive:

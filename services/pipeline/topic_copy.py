@@ -123,7 +123,6 @@ class TopicCopy:
     def _report(self, copied: Copied) -> None:
         report: PartitionReport = self._reports[copied.stretch.source.partition]
         report.end = copied.stretch.end
-        report.exact = report.partition in self._ranges.exact
         report.records += sum(one.part.count for one in copied.segments)
         report.bytes += sum(one.part.records_bytes for one in copied.segments)
         for missing in (*(one.before for one in copied.segments), copied.behind):

@@ -25,9 +25,10 @@ Source: DefaultRecordBatch.java.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from services.errors import MalformedMessage, OlderMessageFormat
+from services.errors import MalformedMessage
 from services.topic_backup.record import TimestampType
 
 BATCH_HEADER = struct.Struct(
@@ -84,6 +85,8 @@ class BatchHeader:
     """Byte of the fetched bytes where it begins."""
     size: int
     """Bytes, header included."""
+    magic: int = MAGIC
+    """The message format."""
 
     @property
     def next_offset(self) -> int:
@@ -108,38 +111,46 @@ class Fetched:
     """Bytes at the end that are no whole batch."""
 
 
-def read_headers(data: bytes, where: str) -> Fetched:
+OlderHeader = Callable[[bytes, int, int, str], BatchHeader]
+"""Reads a message of format 0 or 1: of which bytes, where it begins, its size, how to name it."""
+SMALLEST_MESSAGE = 26
+"""Bytes of a message of format 0 without key and value."""
+
+
+def read_headers(data: bytes, where: str, older: OlderHeader | None = None) -> Fetched:
     """The headers of the batches in *data*, without looking into them.
 
     Brokers cut the last batch off where the size limit falls: that is no error. *where* names
-    broker and partition for messages.
+    broker and partition for messages. Messages of format 0 and 1 are left to *older*.
 
     Raises:
-        OlderMessageFormat: a batch of message format 0 or 1.
-        MalformedMessage: a batch of no format that there is, or lengths that cannot be.
+        MalformedMessage: a batch of another message format than 2 (without *older*), or of none
+            that there is; lengths that cannot be.
     """
     headers: list[BatchHeader] = []
     position = 0
     while position + LENGTH_END <= len(data):
-        size = _batch_size(data, position, where)
+        size = _batch_size(data, position, where, older=older is not None)
         if position + size > len(data):
             return Fetched(tuple(headers), size, len(data) - position)
-        headers.append(_header(data, position, size, where))
+        read = older if older and data[position + MAGIC_AT] < MAGIC else _header
+        headers.append(read(data, position, size, where))
         position += size
     return Fetched(tuple(headers), None, len(data) - position)
 
 
-def _batch_size(data: bytes, position: int, where: str) -> int:
+def _batch_size(data: bytes, position: int, where: str, *, older: bool) -> int:
     _, length = struct.unpack_from(">qi", data, position)
     size = LENGTH_END + int(length)
-    if position + MAGIC_AT < len(data) and data[position + MAGIC_AT] != MAGIC:
-        magic = data[position + MAGIC_AT]
-        kind = OlderMessageFormat if magic < MAGIC else MalformedMessage
-        raise kind(
+    # Without its magic a batch is cut, and may be of any format.
+    magic = data[position + MAGIC_AT] if position + MAGIC_AT < len(data) else 0 if older else MAGIC
+    if magic > MAGIC or (magic < MAGIC and not older):
+        raise MalformedMessage(
             f"{where}: byte {position} of the fetched bytes begins a batch of message format "
-            f"{magic}, only 2 can be read; copy that log directory instead."
+            f"{magic}, only {'0 to 2' if older else '2'} can be read; copy that log directory "
+            "instead."
         )
-    if size < BATCH_HEADER.size:
+    if size < (BATCH_HEADER.size if magic == MAGIC else SMALLEST_MESSAGE):
         raise MalformedMessage(
             f"{where}: byte {position} of the fetched bytes claims a batch of {size} bytes; "
             "check that log segment on the broker."

@@ -1,7 +1,8 @@
 """The codecs of record batches, with a bound on what may come out of them.
 
 Snappy comes as Java producers frame it (xerial: a header, then blocks with their lengths) or as
-one raw block; LZ4 and Zstandard as frames. Source: CompressionType.java and the codecs beside it.
+one raw block; LZ4 and Zstandard as frames. Before Kafka 0.10 the checksum in the head of LZ4's
+frames was wrong (KAFKA-3160). Source: CompressionType.java and the codecs beside it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ XERIAL_HEADER = struct.Struct(
     "i"  # CompatibleVersion
 )
 BLOCK_LENGTH = struct.Struct(">i")
+LZ4_MAGIC = b"\x04\x22\x4d\x18"
+LZ4_WITH_SIZE = 0x08
+"""In the first byte after the magic: the size of the content follows the second byte."""
+LZ4_SIZE_BYTES = 8
 
 FIRST_GUESS = 16
 """How many times larger the output is taken to be, before it is tried with more."""
@@ -115,3 +120,40 @@ def _snappy_block(block: bytes, limit: int) -> bytes:
     output = bytearray(size)
     written = cramjam.snappy.decompress_raw_into(block, output)
     return bytes(memoryview(output)[:written])
+
+
+def with_right_checksum(frame: bytes) -> bytes:
+    """The LZ4 *frame* with the checksum of its head as the codec wants it.
+
+    What is no frame is left as it is, for the codec to refuse.
+    """
+    begin = len(LZ4_MAGIC)
+    if not frame.startswith(LZ4_MAGIC) or len(frame) <= begin + 2 + LZ4_SIZE_BYTES:
+        return frame
+    end = begin + 2 + (LZ4_SIZE_BYTES if frame[begin] & LZ4_WITH_SIZE else 0)
+    checksum = _xxh32(frame[begin:end]) >> 8 & 0xFF
+    return b"".join((frame[:end], bytes([checksum]), frame[end + 1 :]))
+
+
+_PRIMES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1)
+_WORD_BYTES = 4
+
+
+def _xxh32(content: bytes) -> int:
+    """XXH32 of fewer than 16 bytes, with the seed 0."""
+    first, second, third, fourth, fifth = _PRIMES
+    words = len(content) // _WORD_BYTES
+    value = fifth + len(content)
+    for word in struct.unpack_from(f"<{words}I", content):
+        value = _rotated(value + word * third, 17) * fourth
+    for byte in content[words * _WORD_BYTES :]:
+        value = _rotated(value + byte * fifth, 11) * first
+    for shift, factor in ((15, second), (13, third), (16, 1)):
+        value &= 0xFFFFFFFF
+        value = (value ^ (value >> shift)) * factor
+    return value & 0xFFFFFFFF
+
+
+def _rotated(value: int, by: int) -> int:
+    value &= 0xFFFFFFFF
+    return (value << by | value >> (32 - by)) & 0xFFFFFFFF

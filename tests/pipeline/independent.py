@@ -10,12 +10,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
+from confluent_kafka import (
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    TIMESTAMP_NOT_AVAILABLE,
+)
 
 from services.lab.cluster import Cluster
 from tests.pipeline.producing import committed_messages
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
+UNSTAMPED = -1
+KINDS = {
+    TIMESTAMP_NOT_AVAILABLE: UNSTAMPED,
+    TIMESTAMP_CREATE_TIME: 0,
+    TIMESTAMP_LOG_APPEND_TIME: 1,
+}
+"""What the format calls each kind of timestamp."""
 
 
 class Content(NamedTuple):
@@ -35,8 +46,8 @@ def delivered(cluster: Cluster, topic: str, partition: int) -> list[tuple[int, C
         kind, stamp = message.timestamp()
         headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
         content = Content(
-            1 if kind == TIMESTAMP_LOG_APPEND_TIME else 0,
-            stamp,
+            KINDS[kind],
+            UNSTAMPED if kind == TIMESTAMP_NOT_AVAILABLE else stamp,
             message.key(),
             message.value(),
             tuple((name.encode(), value) for name, value in headers),
@@ -82,7 +93,7 @@ def _parsed(data: bytes, path: Path) -> Iterator[tuple[int, Content]]:
     cursor = _Cursor(data, 1)
     while cursor.at < len(data):
         offset, kind = cursor.take(">qi")
-        (stamp,) = cursor.take(">q")
+        (stamp,) = (UNSTAMPED,) if kind == UNSTAMPED else cursor.take(">q")
         key, value = cursor.content(), cursor.content()
         (count,) = cursor.take(">i")
         headers = tuple((cast(bytes, cursor.content()), cursor.content()) for _ in range(count))

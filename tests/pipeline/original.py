@@ -13,7 +13,7 @@ from pathlib import Path
 
 from services.lab.cluster import Cluster
 from services.lab.distribution import Distribution, distribution
-from services.pipeline.jars import fetched
+from tests.pipeline.jars import fetched
 from tests.unit.topic_backup.golden import GOLDEN
 from tests.waiting import wait_until
 

@@ -88,7 +88,7 @@ class Following:
 @contextmanager
 def following(back_up: BackUp, pattern: str, every: float = SELDOM) -> Iterator[Following]:
     """Follow the topics that fit *pattern*; the first run is done."""
-    back_up.spark.session()
+    back_up.spark.context()
     followed = Following(back_up)
     thread = threading.Thread(target=followed.run, args=(pattern, every))
     thread.start()

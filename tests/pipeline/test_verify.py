@@ -6,32 +6,44 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from services.errors import OlderMessageFormat
 from services.lab.cluster import Cluster
-from services.pipeline import topic_comparison
+from services.pipeline import verify
+from services.pipeline.batches.log_range import Ranges
+from services.pipeline.committed_log import CommittedLog
+from services.pipeline.comparing import Comparison, Differences
+from services.pipeline.exact import exact_chunks
 from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.topic_comparison import Sides
 from services.pipeline.verify import ContentVerified, verify_content
 from services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import BackUp, unheard
 from tests.pipeline.producing import LOG, SECONDS, make, numbered, produce, shapes
 
 
-def refused(*_: object) -> None:
-    """As of a log that record batches are not read for."""
-    raise OlderMessageFormat("message format 1")
+def compared_exactly(run: Run, sides: Sides, ranges: Ranges) -> list[Differences]:
+    """As `compare_topic`, but decoded record by record in this process."""
+    found = []
+    for number, (start, end) in ranges.items():
+        source = sides.sources[number]
+        comparison = Comparison(number, sides.stored[number])
+        log = CommittedLog(run.client.sender, source.leader, source.partition)
+        for chunk in exact_chunks(log, start, end):
+            comparison.take(chunk)
+        found.append(comparison.found)
+    return found
 
 
 def verified(back_up: BackUp, topic: str, against: str | None = None) -> ContentVerified:
-    """What comparing by record batches finds, and no other than comparing by rows does."""
+    """What comparing in tasks finds, and no other than comparing record by record does."""
     settings = BackupSettings(LocalStore(back_up.root))
     folder, manifest = back_up.folder(topic), back_up.manifest(topic)
     meter = Meter(unheard)
     run = Run(back_up.client, back_up.spark, back_up.access, settings, meter)
     found = verify_content(run, folder, manifest, against or topic)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(topic_comparison, "_by_batches", refused)
-        by_rows = verify_content(run, folder, manifest, against or topic)
-    assert by_rows.partitions == found.partitions
+        patched.setattr(verify, "compare_topic", compared_exactly)
+        exactly = verify_content(run, folder, manifest, against or topic)
+    assert exactly.partitions == found.partitions
     return found
 
 

@@ -17,19 +17,12 @@ from services.checkpoint.kafka.lineages import Lineages, Sought, read_here
 from services.checkpoint.kafka.log_ends import Ends, Logs
 from services.checkpoint.kafka.scanning import require_stamp
 from services.checkpoint.protocol.lineage import Lineage, Origin
-from services.errors import (
-    LogBeginsLater,
-    OlderMessageFormat,
-    Refused,
-    TimedOut,
-    UnsupportedByCluster,
-)
+from services.errors import LogBeginsLater, Refused, TimedOut
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.batches.converting import FetchedBatches, records_of
-from services.pipeline.batches.log_range import LogRange, divided, fetches_in, range_of
+from services.pipeline.batches.log_range import LogRange, Ranges, divided, fetches_in, range_of
 from services.pipeline.batches.tasks import run_tasks
-from services.pipeline.reading import Ranges
 from services.pipeline.running import Run
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import Wanted, read_sources
@@ -59,8 +52,8 @@ class SparkLineages:
     ) -> Lineages:
         spans = _spans(starts, ends)
         if sum(end - start for start, end in spans.values()) > self.small:
-            # What tasks cannot read is read without Spark; what is gone is named by that.
-            with suppress(LogBeginsLater, OlderMessageFormat, UnsupportedByCluster):
+            # What is gone is named by reading without Spark.
+            with suppress(LogBeginsLater):
                 return self._job(topic, spans, sought)
         return read_here(logs, starts, ends, sought)
 

@@ -1,7 +1,8 @@
 """The answer to a Fetch of one partition, read so that its records are copied once. Pure.
 
 kafka-python's decoder copies what follows in an answer for every tagged field; records are most
-of an answer. Both layouts are FetchResponse.json's: without tagged fields, and from v12 on with.
+of an answer. The layouts are FetchResponse.json's from v4 on: without tagged fields, and from v12
+on with.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-FIRST_VERSION = 11
+FIRST_VERSION = 4
+"""Kafka 0.11's: before it no broker knows of transactions."""
+LOG_START_VERSION = 5
+SESSION_VERSION = 7
+FOLLOWER_VERSION = 11
 FLEXIBLE_VERSION = 12
 """From there on lengths are varints, and tagged fields follow each structure."""
 TOPIC_ID_VERSION = 13
@@ -18,17 +23,15 @@ TOPIC_ID_VERSION = 13
 DIVERGING_EPOCH = 0
 """The tag of the epoch where the log left the one that was read before."""
 
-_TOP = struct.Struct(
-    ">i"  # ThrottleTimeMs => int32
-    "h"  # ErrorCode      => int16
-    "i"  # SessionId      => int32
+_SESSION = struct.Struct(
+    ">h"  # ErrorCode => int16
+    "i"  # SessionId => int32
 )
 _PARTITION = struct.Struct(
     ">i"  # PartitionIndex   => int32
     "h"  # ErrorCode        => int16
     "q"  # HighWatermark    => int64
     "q"  # LastStableOffset => int64
-    "q"  # LogStartOffset   => int64
 )
 _ABORTED = struct.Struct(
     ">q"  # ProducerId  => int64
@@ -38,6 +41,7 @@ _EPOCH_END = struct.Struct(
     ">i"  # Epoch     => int32
     "q"  # EndOffset => int64
 )
+_LONG = struct.Struct(">q")
 _INT = struct.Struct(">i")
 _SHORT = struct.Struct(">h")
 _TOPIC_ID_BYTES = 16
@@ -52,6 +56,7 @@ class FetchAnswer:
     """Of the answer or of the partition."""
     last_stable_offset: int
     log_start: int
+    """-1 before v5, which does not say."""
     aborted: tuple[tuple[int, int], ...]
     """First offset and producer id of each aborted transaction."""
     diverged: tuple[int, int] | None
@@ -85,15 +90,18 @@ class _Decoder:
         self._at = 0
 
     def answer(self) -> FetchAnswer:
-        throttle, error, _ = self._take(_TOP)
+        (throttle,) = self._take(_INT)
+        error, _ = self._take(_SESSION) if self._version >= SESSION_VERSION else (0, 0)
         if not self._count():
             return FetchAnswer(throttle, error, -1, -1, (), None, b"", empty=True)
         self._pass(_TOPIC_ID_BYTES if self._version >= TOPIC_ID_VERSION else self._short_size())
         if not self._count():
             return FetchAnswer(throttle, error, -1, -1, (), None, b"", empty=True)
-        _, own_error, _, stable, start = self._take(_PARTITION)
+        _, own_error, _, stable = self._take(_PARTITION)
+        (start,) = self._take(_LONG) if self._version >= LOG_START_VERSION else (-1,)
         aborted = tuple(self._aborted() for _ in range(self._count()))
-        self._take(_INT)  # PreferredReadReplica
+        if self._version >= FOLLOWER_VERSION:
+            self._take(_INT)  # PreferredReadReplica
         records = bytes(self._slice(self._count()))
         diverged = self._diverged() if self._flexible else None
         return FetchAnswer(throttle, error or own_error, stable, start, aborted, diverged, records)

@@ -1,16 +1,13 @@
 """The bytes of a fetch as encoded records, by columns where that can be, else record by record.
 
-The decoder of single records is what counts: what the columns cannot hold, and what is damaged,
-is left to it.
+The decoder of single records is what counts: what the columns cannot hold, what is of an older
+message format, and what is damaged, is left to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
-
-import numpy as np
 
 from services.errors import MalformedMessage
 from services.pipeline.batches.columns import columns_of
@@ -20,11 +17,11 @@ from services.pipeline.batches.joined import joined
 from services.pipeline.batches.table import read_table
 from services.pipeline.batches.varints import NotByColumns
 from services.pipeline.committed_log import judged
+from services.pipeline.exact import encoded_chunks
 from services.pipeline.part_writer import Chunk
 from services.topic_backup.batch_header import read_headers
-from services.topic_backup.record import Record, encode
-
-RECORDS_A_CHUNK = 2_000
+from services.topic_backup.older_messages import message_header
+from services.topic_backup.record import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +40,7 @@ def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
     """The committed records of *fetched* with offsets in ``[start, end)``, encoded.
 
     Raises:
-        MalformedMessage: bytes that are no batches of message format 2.
+        MalformedMessage: bytes that are no batches.
     """
     done = start
     try:
@@ -69,25 +66,16 @@ def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk
 
 def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
     """The same as `chunks_of`, decoded record by record."""
-    records = records_of(fetched, start, end)
-    while some := list(islice(records, RECORDS_A_CHUNK)):
-        encoded = [encode(record) for record in some]
-        yield Chunk(
-            fetched.partition,
-            np.array([record.offset for record in some], np.int64),
-            np.array([record.timestamp or 0 for record in some], np.int64),
-            np.cumsum([0, *map(len, encoded)], dtype=np.int64),
-            memoryview(b"".join(encoded)),
-        )
+    return encoded_chunks(fetched.partition, records_of(fetched, start, end))
 
 
 def records_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Record]:
     """The committed records of *fetched* with offsets in ``[start, end)``, decoded one by one.
 
     Raises:
-        MalformedMessage: bytes that are no batches of message format 2.
+        MalformedMessage: bytes that are no batches.
     """
-    headers = read_headers(fetched.data, fetched.where).headers
+    headers = read_headers(fetched.data, fetched.where, message_header).headers
     for batch in judged(fetched.data, headers, fetched.aborted, fetched.where):
         header = batch.header
         if header.next_offset > start and header.base_offset < end:

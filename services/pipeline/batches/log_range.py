@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,6 +22,8 @@ from services.pipeline.source import PartitionSource
 from services.topic_backup.manifest import TopicIdentity
 
 NO_TOPIC_ID = UUID(int=0)
+Ranges = Mapping[int, tuple[int, int]]
+"""Offsets ``[start, end)`` by partition; never empty ones."""
 OFFSETS_A_TASK = 200_000
 """A range is divided between cores if each gets so many."""
 

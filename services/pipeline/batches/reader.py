@@ -86,7 +86,7 @@ class BatchReader:
             TopicRecreated: the topic is gone, or another one has its name.
             TimedOut, Unreachable: its leader cannot be read for some time.
             ClusterError: it refuses to be read.
-            UnsupportedByCluster: brokers older than Kafka 2.3.
+            UnsupportedByCluster: brokers older than Kafka 0.11.
         """
         with ThreadPoolExecutor(1, "fetch") as ahead:
             coming = ahead.submit(self._fetch, start, NO_EPOCH, self.chunk_bytes)
@@ -153,7 +153,7 @@ class BatchReader:
         version = min(newest, offered[1] if offered else 0)
         if version < FIRST_VERSION:
             raise UnsupportedByCluster(
-                f"b{self.leader} offers Fetch up to version {version}: this needs Kafka 2.3"
+                f"b{self.leader} offers Fetch up to version {version}: this needs Kafka 0.11"
             )
         return version
 

@@ -17,9 +17,11 @@ from services.topic_backup.batch_header import (
     LENGTH_END,
     LOG_APPEND_MASK,
     MAGIC,
+    SMALLEST_MESSAGE,
     TRANSACTIONAL_MASK,
     read_headers,
 )
+from services.topic_backup.older_messages import message_header
 
 HEADER = np.dtype(
     [
@@ -98,7 +100,7 @@ def read_table(data: bytes) -> BatchTable:
     """The whole batches of *data*; one whose end the broker cut off is left out.
 
     Raises:
-        NotByColumns: a batch of another message format, or a header that cannot be.
+        NotByColumns: a batch of another message format than 2, or a header that cannot be.
     """
     positions = np.array(_positions(data), np.int64)
     everywhere: Bytes = np.frombuffer(data, np.uint8)
@@ -109,12 +111,12 @@ def read_table(data: bytes) -> BatchTable:
     return table
 
 
-def _positions(data: bytes) -> list[int]:
+def _positions(data: bytes, smallest: int = BATCH_HEADER.size) -> list[int]:
     """Where the whole batches begin. Raises NotByColumns for a length that cannot be."""
     found, at, size = [], 0, len(data)
     while at + LENGTH_END <= size:
         end = _end(data, at)
-        if end - at < BATCH_HEADER.size:
+        if end - at < smallest:
             raise NotByColumns
         if end > size:
             break
@@ -143,18 +145,19 @@ class LastBatch:
 
 
 def last_batch(data: bytes, where: str) -> LastBatch:
-    """How far the whole batches of *data* reach.
+    """How far the whole batches of *data* reach, of whatever message format.
 
     Raises:
-        MalformedMessage: a batch of another format, or lengths that cannot be.
+        MalformedMessage: a batch of no message format, or lengths that cannot be.
     """
     try:
-        positions = _positions(data)
+        positions = _positions(data, SMALLEST_MESSAGE)
     except NotByColumns:
-        positions = [one.position for one in read_headers(data, where).headers]
+        positions = [one.position for one in read_headers(data, where, message_header).headers]
     if not positions:
         return LastBatch(0, -1, len(data))
-    (last,) = read_headers(data[positions[-1] : _end(data, positions[-1])], where).headers
+    ending = data[positions[-1] : _end(data, positions[-1])]
+    (last,) = read_headers(ending, where, message_header).headers
     return LastBatch(last.next_offset, last.leader_epoch, len(data) - last.size - positions[-1])
 
 

@@ -20,7 +20,7 @@ from services.pipeline.batches.copying import CopyWork
 from services.pipeline.batches.log_range import LogRange
 from services.pipeline.batches.reader import PATIENCE_SECONDS
 from services.pipeline.part_writer import PartTarget
-from services.pipeline.reading import job_error
+from services.pipeline.spark_job import answers
 from services.session import ReadAccess
 from services.topic_backup.part import Part
 
@@ -106,19 +106,11 @@ def run_tasks(
         ClusterError, WrongCluster, AuthenticationFailed: what a task has met and answered.
         StorageError, PipelineError: what a task has failed with again and again, or Spark has.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     job = TaskJob(packed(run.access.settings), cluster_id, work, patience)
     context = run.context()
-    answers: Sequence[Answer]
-    try:
-        tasks = task_count(len(ranges), str(context.master), context.defaultParallelism)
-        answers = context.parallelize(ranges, tasks).mapPartitions(job).collect()
-    except (PySparkException, Py4JError, ConnectionError) as error:
-        topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))
-        raise job_error(str(error), f"reading topic {topics}") from error
-    return list(_answered(answers))
+    tasks = task_count(len(ranges), str(context.master), context.defaultParallelism)
+    topics = ", ".join(sorted({wanted.partition.topic for wanted in ranges}))
+    return list(_answered(answers(context, ranges, tasks, job, f"reading topic {topics}")))
 
 
 def task_count(ranges: int, master: str, cores: int) -> int:
@@ -151,8 +143,8 @@ def copy_by_tasks(
     return found
 
 
-def _answered(answers: Iterable[Answer]) -> Iterator[tuple[str, str]]:
-    for answer in answers:
+def _answered(found: Iterable[Answer]) -> Iterator[tuple[str, str]]:
+    for answer in found:
         if isinstance(answer, BreakglassError):
             raise answer
         yield answer

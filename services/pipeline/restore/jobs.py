@@ -16,7 +16,6 @@ from services.errors import (
 )
 from services.kafka.read_client import ReadClient
 from services.pipeline.batches.carried import packed, unpacked
-from services.pipeline.reading import job_error
 from services.pipeline.restore.producing import Producing
 from services.pipeline.restore.progress import ClusterProgress
 from services.pipeline.restore.record_client import RecordClient
@@ -26,6 +25,7 @@ from services.pipeline.restore.task import (
     PartitionRestored,
     PartitionTask,
 )
+from services.pipeline.spark_job import answers
 from services.session import Power, ReadAccess
 
 if TYPE_CHECKING:
@@ -82,14 +82,8 @@ def produce_by_tasks(
     Raises:
         PipelineError: a task has failed again and again, or Spark has.
     """
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     job = RestoreJob(packed(run.access.settings), cluster_id)
-    try:
-        told = run.context().parallelize(tasks, len(tasks)).mapPartitions(job).collect()
-    except (PySparkException, Py4JError, ConnectionError) as error:
-        raise job_error(str(error), doing) from error
+    told = answers(run.context(), tasks, len(tasks), job, doing)
     return [PartitionRestored.from_json(text) for text in told]
 
 

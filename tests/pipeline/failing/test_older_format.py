@@ -1,4 +1,4 @@
-"""A log from before Kafka 0.11, whose message format only Kafka's own clients still read."""
+"""A log from before Kafka 0.11 is backed up, verified and compared as any other."""
 
 from __future__ import annotations
 
@@ -6,22 +6,36 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.lab.cluster import Cluster
+from services.pipeline.running import BackupSettings, Meter, Run
 from services.pipeline.session import Spark
+from services.pipeline.verify import verify_content
 from services.session import ReadAccess
+from services.topic_backup.compression import Compression
+from services.topic_backup.store.store import LocalStore
 from services.topic_backup.verification import verify_files
-from tests.pipeline.backups import BackUp
+from tests.pipeline.backups import BackUp, unheard
 from tests.pipeline.independent import delivered, stored
 from tests.pipeline.producing import make, numbered, produce
+from tests.unit.topic_backup.older_bytes import message_set, wrapped
+from tests.unit.topic_backup.shapes import run
 
 pytestmark = pytest.mark.slow
 
-RECORDS = 30
-"""In format 1, which records in format 2 follow."""
-NOW_MS = 1_700_000_000_000
+RECORDS = 50
+"""In formats 0 and 1, which records in format 2 follow."""
+OLDER = b"".join(
+    (
+        wrapped(run(0, 10), 0, Compression.LZ4),
+        message_set(run(10, 15), 0),
+        wrapped(run(15, 20), 0, Compression.SNAPPY),
+        message_set(run(20, 30), 1),
+        wrapped(run(30, 40), 1, Compression.GZIP, append_ms=1_600_000_000_000),
+        wrapped(run(40, RECORDS), 1, Compression.LZ4),
+    )
+)
 
 
 @pytest.fixture
@@ -29,15 +43,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """A broker of this test's own, for its log is written over."""
     with Cluster.up(tmp_path / "lab", brokers=1, tethered=True) as made:
         yield made
-
-
-def format_1() -> bytes:
-    """Messages as Kafka 0.10 wrote them."""
-    builder = LegacyRecordBatchBuilder(magic=1, compression_type=0, batch_size=1_000_000)
-    for offset in range(RECORDS):
-        key, value = b"k%d" % offset, b"before 0.11, number %d" % offset
-        builder.append(offset, timestamp=NOW_MS + offset, key=key, value=value)
-    return bytes(builder.build())
 
 
 def write_over(cluster: Cluster, topic: str) -> None:
@@ -48,7 +53,7 @@ def write_over(cluster: Cluster, topic: str) -> None:
     assert folder is not None
     for path in folder.glob("0*.*"):
         path.unlink()
-    (folder / f"{0:020}.log").write_bytes(format_1())
+    (folder / f"{0:020}.log").write_bytes(OLDER)
     for log_dir in node.layout.log_dirs:
         for name in (".kafka_cleanshutdown", "recovery-point-offset-checkpoint"):
             (log_dir / name).unlink(missing_ok=True)
@@ -57,7 +62,7 @@ def write_over(cluster: Cluster, topic: str) -> None:
     cluster.wait_partition(topic, 0, lambda one: one.leader == 1, "b1 to lead")
 
 
-def test_records_in_an_older_message_format_are_backed_up_through_kafkas_own_clients(
+def test_records_in_older_message_formats_are_backed_up_and_verified(
     cluster: Cluster, spark: Spark, topic: str, tmp_path: Path
 ) -> None:
     make(cluster, topic)
@@ -70,5 +75,10 @@ def test_records_in_an_older_message_format_are_backed_up_through_kafkas_own_cli
         assert report.partitions[0].records == RECORDS + 5
         produce(cluster, topic, numbered(5))
         assert back_up.topic(topic).partitions[0].records == 5
+        settings = BackupSettings(LocalStore(back_up.root))
+        verification = Run(client, spark, back_up.access, settings, Meter(unheard))
+        folder, manifest = back_up.folder(topic), back_up.manifest(topic)
+        found = verify_content(verification, folder, manifest, topic)
+        assert (found.identical, found.equal) == (True, RECORDS + 10)
     assert stored(back_up.root / topic, 0) == delivered(cluster, topic, 0)
     assert verify_files(back_up.folder(topic)).whole

@@ -1,4 +1,4 @@
-"""Which topics, which generation, which settings, which keys for Java."""
+"""Which topics, which generation, which settings, what failures mean."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from services.connection.endpoint import Endpoint
-from services.connection.keystore import ClientCertificate
-from services.connection.sasl import PasswordLogin, SaslSettings
-from services.connection.secret import Secret
-from services.connection.settings import ConnectionSettings, SecurityProtocol
-from services.connection.tls import TlsSettings
 from services.errors import DiskFull, PipelineError, StorageError, UsageError
 from services.pipeline.generations import Generation, following, latest
-from services.pipeline.kafka_options import java_properties
-from services.pipeline.reading import DataLost, TimestampTooWide, job_error
 from services.pipeline.restore.settings import OPEN, afterwards, during, expired_at_once
 from services.pipeline.source import Wanted
+from services.pipeline.spark_job import job_error
 from services.topic_backup.store.store import LocalStore
 from services.topic_backup.summary import SegmentSummary
-
-HERE = (Endpoint("localhost", 9092),)
 
 
 def test_topics_are_chosen_by_name_and_by_pattern() -> None:
@@ -74,41 +65,6 @@ def test_records_too_old_or_too_many_expire_at_once(settings: dict[str, str], ex
     """From the oldest on: what lies behind a segment that stays, stays."""
     segments = [segment(at) for at in (10, 500, 900, 100)]
     assert expired_at_once(settings, segments, 1000) == expired
-
-
-def test_secrets_and_certificates_reach_java_without_a_file() -> None:
-    login = PasswordLogin('us"er', Secret("pass\\word"))
-    certificate = ClientCertificate("CHAIN", Secret("KEY"), Secret("keypass"))
-    settings = ConnectionSettings(
-        HERE,
-        SecurityProtocol.SASL_SSL,
-        TlsSettings("TRUST", certificate, check_hostname=False),
-        SaslSettings("SCRAM-SHA-512", login),
-    )
-    found = java_properties(settings)
-    assert found["sasl.jaas.config"] == (
-        "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        'username="us\\"er" password="pass\\\\word";'
-    )
-    assert found["ssl.truststore.certificates"] == "TRUST"
-    assert found["ssl.keystore.key"] == "KEY"
-    assert found["ssl.key.password"] == "keypass"
-    assert found["ssl.endpoint.identification.algorithm"] == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("... Record at topic t partition 7 offset 3 has timestamp value 9 that overflows when "
-         "converting to Spark's microsecond", TimestampTooWide),
-        ("[KAFKA_DATA_LOSS.X] Some data may have been lost", DataLost),
-    ],
-)  # fmt: skip
-def test_what_sparks_failures_mean(text: str, kind: type[Exception]) -> None:
-    error = job_error(text, "copying")
-    assert isinstance(error, kind)
-    if isinstance(error, TimestampTooWide):
-        assert error.partition == 7
 
 
 def test_a_full_disk_of_a_worker_is_a_storage_error() -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from services.pipeline.class_archive import ABANDONED_SECONDS, ClassArchive, class_archive
-from services.pipeline.jars import kafka_jars
 from services.pipeline.java import find_java
 
-CLASS_PATH = str(kafka_jars()[0])
+SPARK = find_spec("pyspark")
+assert SPARK is not None
+assert SPARK.origin is not None
+CLASS_PATH = str(next((Path(SPARK.origin).parent / "jars").glob("*.jar")))
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from uuid import UUID
 from kafka.protocol.consumer import FetchResponse
 
 from services.model import PartitionState, TopicPartition
+from services.topic_backup.batch_header import MAGIC, MAGIC_AT
 from tests.fake_metadata import TOPIC_ID
 from tests.unit.topic_backup.batch_bytes import batch
 from tests.unit.topic_backup.shapes import run
@@ -56,7 +57,8 @@ class FakeLog:
 
 
 def _last(data: bytes) -> int:
-    return int.from_bytes(data[:8]) + int.from_bytes(data[23:27])
+    base = int.from_bytes(data[:8])
+    return base + int.from_bytes(data[23:27]) if data[MAGIC_AT] == MAGIC else base
 
 
 TENS = tuple(batch(run(first, first + 10), epoch=5) for first in range(0, 50, 10))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import struct
 from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from hypothesis import example, given
@@ -26,6 +27,7 @@ from tests.unit.topic_backup.batch_bytes import (
     encoded,
     sealed,
 )
+from tests.unit.topic_backup.older_bytes import message_set, wrapped
 from tests.unit.topic_backup.shapes import contents, plain, run
 
 ON_BROKER = "b2, orders-3"
@@ -244,12 +246,39 @@ class TestLeftToTheDecoderOfSingleRecords:
         with pytest.raises(MalformedMessage, match=ON_BROKER):
             converted(bytes(data))
 
-    @pytest.mark.parametrize("magic", [0, 1, 3])
-    def test_other_message_formats_are_named(self, magic: int) -> None:
+    @pytest.mark.parametrize("magic", [3, 127, 255])
+    def test_message_formats_that_there_are_not_are_named(self, magic: int) -> None:
         data = bytearray(batch(run(0, 3)))
         data[16] = magic
-        with pytest.raises(MalformedMessage, match=f"message format {magic}, only 2"):
+        with pytest.raises(MalformedMessage, match=f"message format {magic}, only 0 to 2"):
             converted(bytes(data))
+
+    @codecs
+    def test_older_messages_between_batches_are_kept(self, codec: Compression) -> None:
+        within = min(codec, Compression.LZ4)
+        older = message_set if codec is Compression.NONE else partial(wrapped, compression=within)
+        data = batch(run(0, 3)) + older(run(3, 6), magic=1) + batch(run(6, 9), compression=codec)
+        assert converted(data) == b"".join(map(encode, run(0, 9)))
+
+    def test_a_transaction_around_older_messages_is_told_apart_from_them(self) -> None:
+        """As of a topic whose message format was set back for some time."""
+        owner = {"flags": TRANSACTIONAL, "producer": (7, 0, 0)}
+        data = b"".join(
+            [
+                batch(run(0, 2), **owner),  # type: ignore[arg-type]
+                message_set(run(2, 4), 1),
+                batch(run(4, 6), **owner),  # type: ignore[arg-type]
+            ]
+        )
+        assert converted(data, aborted=[(0, 7)]) == b"".join(map(encode, run(2, 4)))
+
+    def test_records_without_a_timestamp_have_none(self) -> None:
+        (chunk,) = chunks_of(fetched(message_set(run(5, 7), 0)), *ALL)
+        expected = [
+            one._replace(timestamp_type=TimestampType.NONE, timestamp=None) for one in run(5, 7)
+        ]
+        assert bytes(chunk.data) == b"".join(map(encode, expected))
+        assert chunk.timestamps.tolist() == [-1, -1]
 
     def test_what_was_converted_before_a_damaged_batch_does_not_come_twice(
         self, monkeypatch: pytest.MonkeyPatch

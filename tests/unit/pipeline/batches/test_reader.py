@@ -24,6 +24,7 @@ from services.errors import (
 from services.kafka.read_client import ReadClient
 from services.pipeline.batches.converting import chunks_of
 from services.pipeline.batches.reader import PATIENCE_SECONDS, READ_COMMITTED, BatchReader
+from services.topic_backup.compression import Compression
 from tests.fake_broker import HangUp
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import TOPIC_ID
@@ -36,6 +37,7 @@ from tests.unit.pipeline.batches.fake_log import (
     led_by,
 )
 from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
+from tests.unit.topic_backup.older_bytes import message_set, wrapped
 from tests.unit.topic_backup.shapes import run
 
 OUT_OF_RANGE, NOT_LEADER, NOT_ALLOWED, STORAGE_ERROR, UNKNOWN_TOPIC_ID = 1, 6, 29, 56, 100
@@ -92,7 +94,7 @@ def test_a_topic_is_asked_for_by_its_id(cluster: FakeCluster, log: FakeLog, read
     assert request.message.isolation_level == READ_COMMITTED
 
 
-@pytest.mark.parametrize(("newest", "epoch"), [(12, 5), (11, -1)])
+@pytest.mark.parametrize(("newest", "epoch"), [(12, 5), (11, -1), (10, -1), (7, -1), (4, -1)])
 def test_older_brokers_are_asked_by_name(
     cluster: FakeCluster, log: FakeLog, read: Read, newest: int, epoch: int
 ) -> None:
@@ -112,9 +114,11 @@ def test_without_a_topic_id_a_topic_is_asked_for_by_name(
     assert request.version == 12
 
 
-def test_brokers_before_kafka_2_3_are_named(cluster: FakeCluster, log: FakeLog, read: Read) -> None:
-    cluster.brokers[1].serve(FetchRequest, log.answer, (4, 10))
-    with pytest.raises(UnsupportedByCluster, match=r"b1 offers Fetch up to version 10.*Kafka 2\.3"):
+def test_brokers_before_kafka_0_11_are_named(
+    cluster: FakeCluster, log: FakeLog, read: Read
+) -> None:
+    cluster.brokers[1].serve(FetchRequest, log.answer, (0, 3))
+    with pytest.raises(UnsupportedByCluster, match=r"b1 offers Fetch up to version 3.*Kafka 0\.11"):
         read(0, 10)
 
 
@@ -286,9 +290,24 @@ def test_what_is_not_allowed_names_the_right(log: FakeLog, read: Read) -> None:
 
 
 def test_bytes_that_are_no_batches_are_an_error(log: FakeLog, read: Read) -> None:
-    log.batches = [TENS[0][:16] + b"\x01" + TENS[0][17:]]
-    with pytest.raises(MalformedMessage, match="message format 1, only 2"):
+    log.batches = [TENS[0][:16] + b"\x03" + TENS[0][17:]]
+    with pytest.raises(MalformedMessage, match="message format 3, only 0 to 2"):
         read(0, 10)
+
+
+@pytest.mark.parametrize("chunk_bytes", [10, 400, 2**20])
+def test_older_messages_and_batches_are_read_one_after_the_other(
+    log: FakeLog, read: Read, chunk_bytes: int
+) -> None:
+    older = [message_set(run(offset, offset + 1), 1) for offset in range(10, 14)]
+    log.batches = [
+        wrapped(run(0, 10), 0, Compression.LZ4),
+        *older,
+        wrapped(run(14, 20), 1, Compression.GZIP),
+        *TENS[2:],
+    ]
+    assert read(3, 45, chunk_bytes=chunk_bytes) == list(range(3, 45))
+    assert {epoch for at, epoch, _ in log.asked if at <= 20} == {-1}
 
 
 def test_a_log_whose_rest_was_compacted_away_is_at_its_end(log: FakeLog, read: Read) -> None:

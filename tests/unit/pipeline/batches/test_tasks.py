@@ -12,8 +12,8 @@ from services.connection.sasl import PasswordLogin, SaslSettings
 from services.connection.secret import Secret
 from services.connection.settings import ConnectionSettings
 from services.errors import (
+    MalformedMessage,
     NotAuthorized,
-    OlderMessageFormat,
     StorageError,
     TimedOut,
     WrongCluster,
@@ -58,7 +58,7 @@ def test_parts_come_with_their_topic(cluster: FakeCluster, log: FakeLog, tmp_pat
     ("first", "kind"),
     [
         pytest.param({"error_code": NOT_ALLOWED}, NotAuthorized, id="not allowed"),
-        pytest.param({"records": bytes(16) + b"\1" + bytes(90)}, OlderMessageFormat, id="old"),
+        pytest.param({"records": bytes(16) + b"\3" + bytes(90)}, MalformedMessage, id="format"),
     ],
 )
 def test_what_trying_again_does_not_change_is_answered(

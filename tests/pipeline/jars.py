@@ -1,0 +1,18 @@
+"""Jars of Maven Central by their coordinates, kept in the user's cache, without what they need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from services.maven.context import maven_context
+
+
+def fetched(*coordinates: str) -> tuple[Path, ...]:
+    """The jars of these *coordinates*, from the cache, or fetched now where one is missing."""
+    context = maven_context()
+    found = []
+    for one in coordinates:
+        group, artifact, version = one.split(":")
+        component = context.project(group, artifact).at_version(version)
+        found.append(Path(component.artifact().resolve()))
+    return tuple(found)
