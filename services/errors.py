@@ -24,7 +24,6 @@
     │   ├── LogTruncated                             records that were read are gone from the log
     │   ├── TopicRecreated                           another topic has the name by now, or none has
     │   ├── CannotProduce                            a broker refuses records for good
-    │   │   └── BatchTooLarge                        they are more bytes than it takes at once
     │   └── MalformedMessage                         bytes that are not the message they should be
     ├── Unreachable                         exit 1   a broker could not be spoken to; retriable
     │   ├── ConnectFailed
@@ -152,10 +151,6 @@ class TopicRecreated(ClusterError):
 
 class CannotProduce(ClusterError):
     """A broker refuses records, or the transaction that they belong to."""
-
-
-class BatchTooLarge(CannotProduce):
-    """A record batch is larger than the topic's max.message.bytes."""
 
 
 class MalformedMessage(ClusterError):

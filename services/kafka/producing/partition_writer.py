@@ -40,7 +40,6 @@ class PartitionWriter:
         Raises:
             Unreachable: no leader took it before *deadline*.
             TopicRecreated: the topic is gone.
-            BatchTooLarge: it is larger than brokers take.
             NotAuthorized, CannotProduce: it is refused.
         """
         return until(deadline, lambda: self._once(batch, deadline))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from services.errors import (
-    BatchTooLarge,
     BreakglassError,
     CannotProduce,
     ClusterError,
@@ -34,9 +33,8 @@ TRANSIENT = frozenset({
     100, # UNKNOWN_TOPIC_ID
 })  # fmt: skip
 """What another broker, or the same one a moment later, answers otherwise."""
-TOO_LARGE = frozenset({10, 18})
-"""MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE."""
 STEPS: Mapping[int, str] = {
+    10: "raise message.max.bytes of the brokers",
     29: "grant WRITE on it",
     30: "grant READ on groups that begin with breakglass-restore-",
     31: "grant IDEMPOTENT_WRITE on the cluster",
@@ -52,10 +50,6 @@ def refusal(code: int, where: str, message: str | None = None) -> BreakglassErro
     told = describe_error(code, message)
     if code in TRANSIENT:
         return TimedOut(f"{where} does not take records now ({told}): try again.", told)
-    if code in TOO_LARGE:
-        return BatchTooLarge(
-            f"{where} does not take records ({told}): raise message.max.bytes of the brokers."
-        )
     step = STEPS.get(code)
     if step is None:
         return ClusterError(f"{where} does not take records ({told}): try again.")

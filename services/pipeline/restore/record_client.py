@@ -11,7 +11,6 @@ from types import TracebackType
 
 import numpy as np
 
-from services.errors import BatchTooLarge
 from services.kafka.producing.partition_writer import PartitionWriter
 from services.kafka.producing.transaction import (
     ProducerIdentity,
@@ -25,18 +24,15 @@ from services.pipeline.batches.varints import Longs
 from services.pipeline.restore.task import PartitionTask
 from services.pipeline.segment_files import Run
 from services.pipeline.sending.record_batch import Producer, batch_rows, record_batch
-from services.pipeline.sending.stored_columns import StoredColumns, stored_columns
+from services.pipeline.sending.stored_columns import stored_columns
 
 SECONDS = 120.0
 """A transaction, and each step of it, takes no longer."""
 BATCH_BYTES = 1_000_000
-"""Just under the max.message.bytes that topics have by default; smaller where a topic has less."""
+"""Just under the max.message.bytes that topics have by default; a restore raises it meanwhile."""
 WAITING = 2
 """Batches that are made ahead, at most."""
 SEQUENCES = 2**31
-
-Sent = tuple[StoredColumns, int]
-"""Records that go into one batch, and the sequence of the first one."""
 
 
 class RecordClient:
@@ -60,9 +56,8 @@ class RecordClient:
         id = task.transactional_id if task.transactional else None
         self._writer = PartitionWriter(client, self._partition, id)
         self._sequence = 0
-        self._most_bytes = BATCH_BYTES
         self._thread = ThreadPoolExecutor(1, "records")
-        self._under_way: deque[Future[list[Longs]]] = deque()
+        self._under_way: deque[Future[Longs]] = deque()
         self._placed: list[Longs] = []
         self._deadline = Deadline.after(SECONDS)
 
@@ -91,19 +86,18 @@ class RecordClient:
             BreakglassError: as `PartitionWriter.write`, of batches before.
         """
         columns = stored_columns(run)
-        for start, end in batch_rows(columns, self._most_bytes):
-            some, sequence = columns.rows(start, end), self._sequence
-            self._sequence = (sequence + len(some)) % SEQUENCES
-            batch = record_batch(some, self._producer, sequence)
-            self._under_way.append(self._thread.submit(self._sent, some, sequence, batch))
+        for start, end in batch_rows(columns, BATCH_BYTES):
+            batch = record_batch(columns.rows(start, end), self._producer, self._sequence)
+            self._sequence = (self._sequence + end - start) % SEQUENCES
+            self._under_way.append(self._thread.submit(self._sent, batch, end - start))
             while len(self._under_way) > WAITING:
-                self._placed += self._under_way.popleft().result()
+                self._placed.append(self._under_way.popleft().result())
         return columns.types
 
     def flush(self) -> Longs:
         """Wait for all records of the transaction; their new offsets. Raises as `send`."""
         while self._under_way:
-            self._placed += self._under_way.popleft().result()
+            self._placed.append(self._under_way.popleft().result())
         placed, self._placed = self._placed, []
         return np.concatenate(placed) if placed else np.zeros(0, np.int64)
 
@@ -115,24 +109,10 @@ class RecordClient:
             )
             self._transactions.end(Deadline.after(SECONDS), commit=True)
 
-    def _sent(self, records: StoredColumns, sequence: int, batch: bytes) -> list[Longs]:
-        """The offsets of *records*, which are sent as *batch* or, if that is too large, as two."""
-        try:
-            first = self._writer.write(batch, self._deadline)
-        except BatchTooLarge:
-            if len(records) == 1:
-                raise
-            self._most_bytes = min(self._most_bytes, max(1, len(batch) // 2))
-            return self._halved(records, sequence)
-        return [np.arange(first, first + len(records))]
-
-    def _halved(self, records: StoredColumns, sequence: int) -> list[Longs]:
-        half = len(records) // 2
-        placed: list[Longs] = []
-        for start, end in ((0, half), (half, len(records))):
-            some, first = records.rows(start, end), (sequence + start) % SEQUENCES
-            placed += self._sent(some, first, record_batch(some, self._producer, first))
-        return placed
+    def _sent(self, batch: bytes, count: int) -> Longs:
+        """The offsets of so many records, which are sent as *batch*."""
+        first = self._writer.write(batch, self._deadline)
+        return np.arange(first, first + count)
 
 
 def _producer(known: ProducerIdentity, *, transactional: bool) -> Producer:

@@ -18,8 +18,7 @@ OPEN: Mapping[str, str] = {
 }
 """Nothing is removed, and every timestamp and size is taken, while records are put back (B7, B8).
 
-A record may be larger than the topic allows by now, and librdkafka makes batches up to its own
-limit whatever the topic's is.
+A record may be larger than the topic allows by now.
 """
 REMOVED_IN_4 = ("message.format.version", "message.timestamp.difference.max.ms")
 """Settings of older clusters that a newer one refuses."""
