@@ -21,7 +21,7 @@ from services.topic_backup.verification import verify_files
 RECORDS, RECORD_BYTES = 2_000_000, 1000
 RUNS = 3
 CORES = (1, 2)
-CONTENT, FILES = 1.0, 1.6
+CONTENT, FILES = 1.5, 1.6
 
 
 def main(options: Options) -> bool:

@@ -12,11 +12,7 @@ from types import TracebackType
 import numpy as np
 
 from services.kafka.producing.partition_writer import PartitionWriter
-from services.kafka.producing.transaction import (
-    ProducerIdentity,
-    TransactionClient,
-    idempotent_producer,
-)
+from services.kafka.producing.transaction import TransactionClient, idempotent_producer
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
@@ -52,7 +48,7 @@ class RecordClient:
             known = transactions.fence(Deadline.after(SECONDS))
         else:
             known = idempotent_producer(sender, task.where, Deadline.after(SECONDS))
-        self._producer = _producer(known, transactional=task.transactional)
+        self._producer = Producer(known.id, known.epoch, task.transactional)
         id = task.transactional_id if task.transactional else None
         self._writer = PartitionWriter(client, self._partition, id)
         self._sequence = 0
@@ -113,7 +109,3 @@ class RecordClient:
         """The offsets of so many records, which are sent as *batch*."""
         first = self._writer.write(batch, self._deadline)
         return np.arange(first, first + count)
-
-
-def _producer(known: ProducerIdentity, *, transactional: bool) -> Producer:
-    return Producer(known.id, known.epoch, transactional)
