@@ -31,11 +31,21 @@ print(json.dumps(found))
 LEFT = """
 import psutil, time
 from services.pipeline.session import Spark
+
+def started():
+    for one in psutil.Process().children():
+        try:
+            if "-cp" in one.cmdline():
+                return True
+        except psutil.Error:
+            pass  # `java -version`, which has ended by now
+    return False
+
 with Spark() as spark:
     spark.begin()
-    while not any("-cp" in one.cmdline() for one in psutil.Process().children()):
+    while not started():
         time.sleep(0.01)
-assert not any(one.name() == "java" for one in psutil.Process().children()), "its JVM is left"
+assert not started(), "its JVM is left"
 with Spark() as spark:
     assert spark.context().parallelize(range(10), 2).sum() == 45
 """
