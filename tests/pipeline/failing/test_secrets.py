@@ -75,7 +75,9 @@ def stopped_midway(process: subprocess.Popen[str], folder: Path) -> Iterator[lis
 
     wait_until(writing, "the backup to write", DEADLINE_SECONDS, every=0.002)
     whole = psutil.Process(process.pid)
-    processes = [whole, *whole.children(recursive=True)]
+    # Of Spark's scripts a shell may be left that has ended, and that nobody waits for.
+    below = [one for one in whole.children(recursive=True) if one.status() != psutil.STATUS_ZOMBIE]
+    processes = [whole, *below]
     for one in processes:
         one.suspend()
     try:
