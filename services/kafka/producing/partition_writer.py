@@ -44,9 +44,22 @@ class PartitionWriter:
         """
         return until(deadline, lambda: self._once(batch, deadline))
 
+    def find_leader(self, deadline: Deadline) -> None:
+        """Ask who leads the partition.
+
+        Raises:
+            Unreachable: nobody leads it, or no broker answers.
+            TopicRecreated: the topic is gone.
+        """
+        self._client.describe(deadline)
+        self._leader = self._state(deadline).leader
+        if self._leader is None:
+            raise TimedOut(f"{self._partition} has no leader: try again.", "no leader")
+
     def _once(self, batch: bytes, deadline: Deadline) -> int:
         if self._leader is None:
-            self._leader = self._lead(deadline)
+            self.find_leader(deadline)
+        assert self._leader is not None
         try:
             return self._send(self._leader, batch, deadline.sooner(ANSWER_SECONDS))
         except Unreachable:
@@ -64,13 +77,6 @@ class PartitionWriter:
         if told.error_code:
             raise refusal(told.error_code, str(self._partition), told.error_message)
         return int(told.base_offset)
-
-    def _lead(self, deadline: Deadline) -> int:
-        self._client.describe(deadline)
-        leader = self._state(deadline).leader
-        if leader is None:
-            raise TimedOut(f"{self._partition} has no leader: try again.", "no leader")
-        return leader
 
     def _state(self, deadline: Deadline) -> PartitionState:
         for state in self._client.partitions([self._partition.topic], deadline):

@@ -11,10 +11,12 @@ from types import TracebackType
 
 import numpy as np
 
+from services.errors import Unreachable
 from services.kafka.producing.partition_writer import PartitionWriter
 from services.kafka.producing.transaction import TransactionClient, idempotent_producer
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
 from services.model import TopicPartition
 from services.pipeline.batches.varints import Longs
 from services.pipeline.restore.task import PartitionTask
@@ -24,6 +26,8 @@ from services.pipeline.sending.stored_columns import stored_columns
 
 SECONDS = 120.0
 """A transaction, and each step of it, takes no longer."""
+PATIENCE_SECONDS = 10.0
+"""A coordinator that does not know the partition after so long may have forgotten it."""
 BATCH_BYTES = 1_000_000
 """Just under the max.message.bytes that topics have by default; a restore raises it meanwhile."""
 WAITING = 2
@@ -69,10 +73,15 @@ class RecordClient:
         self._thread.shutdown(cancel_futures=True)
 
     def begin(self) -> None:
-        """Begin a transaction."""
+        """Begin a transaction.
+
+        Raises:
+            Unreachable: its coordinator, or the partition's leader, is not to be had.
+            TopicRecreated: the topic is gone.
+        """
         self._deadline = Deadline.after(SECONDS)
-        if self._transactions is not None:
-            self._transactions.add(self._partition, self._deadline)
+        if (transactions := self._transactions) is not None:
+            until(self._deadline, lambda: self._add_to(transactions))
 
     def send(self, run: Run) -> Longs:
         """Send the records of *run*; returns the timestamp types that they were stored with.
@@ -104,6 +113,14 @@ class RecordClient:
                 self._task.group, self._partition, next_offset, self._deadline
             )
             self._transactions.end(Deadline.after(SECONDS), commit=True)
+
+    def _add_to(self, transactions: TransactionClient) -> None:
+        """Begin a transaction of the partition; a coordinator never says that its topic is gone."""
+        try:
+            transactions.add(self._partition, self._deadline.sooner(PATIENCE_SECONDS))
+        except Unreachable:
+            self._writer.find_leader(self._deadline)
+            raise
 
     def _sent(self, batch: bytes, count: int) -> Longs:
         """The offsets of so many records, which are sent as *batch*."""
