@@ -11,6 +11,7 @@ import http.client
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ LOOPBACK = "127.0.0.1"
 SECONDS = 60.0
 BUCKET = "backups"
 HOP_BY_HOP = {"connection", "date", "server", "transfer-encoding"}
+MOST_REFUSALS = 2
 UNAVAILABLE = b"<Error><Code>ServiceUnavailable</Code><Message>Try again.</Message></Error>"
 
 
@@ -35,7 +37,9 @@ class S3:
     port: int
     server_port: int
     every: int = 0
-    """Each so manieth request is answered with 503; 0: none."""
+    """Each so manieth request is answered with 503; 0: none. No request is so more than twice:
+    which of several clients meets the next 503 is chance, and they give up in the end.
+    """
     after: int | None = None
     """Once so many objects were put, nothing is answered any more."""
     requests: int = field(default=0, init=False)
@@ -43,6 +47,8 @@ class S3:
     puts: int = field(default=0, init=False)
     records_read: int = field(default=0, init=False)
     """Bytes of records files that clients were given."""
+    _refusals: Counter[str] = field(default_factory=Counter, init=False)
+    """How often each request was refused, by the id that it keeps when it is sent again."""
     _mutex: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     @property
@@ -60,14 +66,16 @@ class S3:
         finally:
             self.every, self.after = 0, None
 
-    def verdict(self, method: str) -> str:
-        """What becomes of the next request: it passes, is refused, or is not answered."""
+    def verdict(self, method: str, request: str) -> str:
+        """What becomes of the next one sent: it passes, is refused, or is not answered."""
         with self._mutex:
             self.requests += 1
             self.puts += method == "PUT"
             if self.after is not None and self.puts > self.after:
                 return "down"
-            if self.every and self.requests % self.every == 0:
+            refused = self.every and self.requests % self.every == 0
+            if refused and self._refusals[request] < MOST_REFUSALS:
+                self._refusals[request] += 1
                 self.refused += 1
                 return "refused"
             return "passes"
@@ -147,7 +155,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        verdict = self.s3.verdict(self.command)
+        verdict = self.s3.verdict(self.command, self.headers["amz-sdk-invocation-id"])
         if verdict == "down":
             self.close_connection = True
             return
