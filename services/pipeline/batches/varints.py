@@ -39,7 +39,7 @@ class NotByColumns(Exception):
 
 
 def _table() -> tuple[Longs, Longs]:
-    """Each number of one byte or two, and its size, by the two bytes that it begins; else size 0."""
+    """Each number of one byte or two, and its size, by the first two bytes there; else size 0."""
     low, high = np.divmod(np.arange(2**16), 2**8)[::-1]
     one, two = low < CONTINUES, high < CONTINUES
     raw = np.where(one, low, (low & 0x7F) | (high << 7))
