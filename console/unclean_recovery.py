@@ -324,11 +324,10 @@ class _Call:
 
 
 def _priced(found: Triage, choice: Choice) -> list[Priced]:
-    from services.recovery.guarded.priced import priced
+    from services.recovery.guarded.priced import priced_as_judged
 
-    by_partition = {one.partition: one for one in found.assessments}
-    found_for = [(by_partition[one.partition], one) for one in choice.targets]
-    return [priced(judged.evidence, target, judged.gone) for judged, target in found_for]
+    judged = {one.partition: one for one in found.assessments}
+    return [priced_as_judged(judged[target.partition], target) for target in choice.targets]
 
 
 def main() -> int:

@@ -10,8 +10,8 @@ from screens.widgets.line_table import Cell, LineColumn
 from services.incident.election_words import Sighting
 from services.journal import UnreadableJournal
 from services.journal_view import UNKNOWN
+from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE
 from services.recovery.judgement.precedence import recovery_order
-from services.recovery.resume import PARTLY_FAILED, SUCCEEDED, UNDONE
 from services.recovery.timeline.account import Account, Brief, State, words_of
 from services.recovery.timeline.ending import NOTHING_SENT, Ending
 from services.recovery.timeline.text import UNTROUBLED

@@ -67,12 +67,15 @@ class ReadClient:
         topics: Sequence[str] = (),
         only: Collection[TopicPartition] = (),
         memory: SnapshotMemory | None = None,
+        *,
+        with_settings: bool = True,
     ) -> ClusterSnapshot:
         """The cluster now: brokers, quorum, partitions of *topics* (all by default).
 
         Where *only* some of these partitions matter, others may be left out.
-        Settings are read for topics with offline partitions. What the controller must
-        answer (quorum, reassignments) is asked beside the rest and is Unknown without it.
+        Settings are read for topics with offline partitions, unless the caller needs none. What
+        the controller must answer (quorum, reassignments) is asked beside the rest and is Unknown
+        without it.
         With the *memory* of earlier snapshots of the same topics, what is told as before is
         taken from there: the very same `partitions` if none of them changed.
 
@@ -86,7 +89,8 @@ class ReadClient:
             quorum = controller.submit(describe_quorum, self.sender, deadline)
             moving = controller.submit(read_reassignments, self.sender, deadline)
             partitions = read_partitions(self.sender, deadline, topics, only, held.pages)
-            settings = self._settings(partitions, deadline.sooner(STEP_SECONDS), held)
+            limit = deadline.sooner(STEP_SECONDS)
+            settings = self._settings(partitions, limit, held) if with_settings else {}
             return ClusterSnapshot(
                 description=description,
                 quorum=quorum.result(),
@@ -100,6 +104,15 @@ class ReadClient:
     ) -> tuple[PartitionState, ...]:
         """The partitions of *topics* as the brokers' metadata has them now; *only* as above."""
         return read_partitions(self.sender, deadline, topics, only)
+
+    def partitions_and_moves(
+        self, topics: Sequence[str], deadline: Deadline, only: Collection[TopicPartition] = ()
+    ) -> tuple[PartitionState, ...]:
+        """The same with the reassignments under way, which the controller is asked for beside."""
+        with ThreadPoolExecutor(1, "controller") as controller:
+            moving = controller.submit(read_reassignments, self.sender, deadline)
+            partitions = self.partitions(topics, deadline, only)
+            return _with_reassignments((partitions, moving.result()))
 
     def settings(self, topics: Sequence[str], deadline: Deadline) -> dict[str, TopicSettings]:
         """The election-relevant settings of *topics*."""

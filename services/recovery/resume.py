@@ -19,7 +19,7 @@ from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.course import Course
 from services.recovery.execution.ladder import climb
-from services.recovery.execution.record import Record
+from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE, Record
 from services.recovery.execution.restore_order import restore_orders
 from services.recovery.execution.target import Outcome, Result, Target, order_left
 from services.recovery.execution.undo_order import undo_orders
@@ -34,10 +34,6 @@ from services.recovery.remains import (
     unless_dearer,
 )
 from services.recovery.triage import SNAPSHOT_SECONDS, judge
-
-SUCCEEDED = "succeeded"
-PARTLY_FAILED = "partly failed"
-UNDONE = "undone"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -47,10 +47,17 @@ class Observer:
         Raises:
             Unreachable: no broker answers.
         """
-        topics = sorted({one.partition.topic for one in targets})
-        wanted = {one.partition for one in targets}
-        read = self.client.partitions(topics, deadline, wanted)
-        return {one.partition: one for one in read if one.partition in wanted}
+        topics, wanted = _asked_for(targets)
+        return _of(wanted, self.client.partitions(topics, deadline, wanted))
+
+    def states_and_moves(self, targets: Sequence[Target], deadline: Deadline) -> States:
+        """The same with the reassignments under way, as the controller knows them now.
+
+        Raises:
+            Unreachable: no broker answers.
+        """
+        topics, wanted = _asked_for(targets)
+        return _of(wanted, self.client.partitions_and_moves(topics, deadline, wanted))
 
     def confirm(
         self, targets: Sequence[Target], deadline: Deadline, *, until_designee_leads: bool = False
@@ -123,10 +130,14 @@ class Observer:
 
     def _ask_leaders(self, elected: Sequence[Target], states: States) -> dict[TopicPartition, str]:
         """What each designee says of itself: empty for "I lead", else why it is not known."""
-        answers: dict[TopicPartition, str] = {}
-        for broker, asked in by_designee(elected).items():
-            answers.update(self._ask_leader(broker, asked, states))
-        return answers
+        designees = by_designee(elected)
+        if not designees:
+            return {}
+        with ThreadPoolExecutor(len(designees), "leaders") as asking:
+            told = asking.map(
+                lambda broker: self._ask_leader(broker, designees[broker], states), designees
+            )
+            return {one: silence for answers in told for one, silence in answers.items()}
 
     def _ask_leader(
         self, broker: int, asked: list[TopicPartition], states: States
@@ -171,6 +182,16 @@ def by_designee(targets: Sequence[Target]) -> dict[int, list[TopicPartition]]:
     for one in sorted(targets, key=lambda one: one.designee):
         grouped.setdefault(one.designee, []).append(one.partition)
     return grouped
+
+
+def _asked_for(targets: Sequence[Target]) -> tuple[list[str], set[TopicPartition]]:
+    """The topics and partitions of *targets*."""
+    wanted = {one.partition for one in targets}
+    return sorted({one.topic for one in wanted}), wanted
+
+
+def _of(wanted: Collection[TopicPartition], read: Iterable[PartitionState]) -> States:
+    return {one.partition: one for one in read if one.partition in wanted}
 
 
 def _unclean(settings: TopicSettings | None) -> bool | Unknown | None:

@@ -9,6 +9,11 @@ from services.journal_view import Details, Items
 from services.model import TopicPartition
 from services.recovery.execution.target import Target
 
+SUCCEEDED = "succeeded"
+PARTLY_FAILED = "partly failed"
+UNDONE = "undone"
+"""How a journal says that its execution ended."""
+
 
 class Record(Protocol):
     """The journal, as far as an execution needs it: each line is on disk when this returns."""

@@ -64,9 +64,7 @@ def _restore(
 ) -> frozenset[TopicPartition]:
     """The partitions whose order was accepted back."""
     try:
-        only = {one.partition for one in targets}
-        snapshot = observer.client.snapshot(deadline, sorted({one.topic for one in only}), only)
-        states = {one.partition: one for one in snapshot.partitions}
+        states = observer.states_and_moves(targets, deadline)
         ours = [one for one in targets if still_ours(one, states.get(one.partition))]
         if not ours:
             return frozenset()

@@ -172,9 +172,11 @@ class Execution:
         only = {one.partition for one in targets}
         topics = sorted({one.topic for one in only})
         deadline, half = Deadline.after(self.limits.read), self.limits.read / 2
+        client = self.observer.client
         # The broker asked first may hang: half of the time is left for another one.
         snapshot = until(
-            deadline, lambda: self.observer.client.snapshot(deadline.sooner(half), topics, only)
+            deadline,
+            lambda: client.snapshot(deadline.sooner(half), topics, only, with_settings=False),
         )
         if snapshot.cluster_id != self.journal.cluster_id:
             raise WrongCluster(

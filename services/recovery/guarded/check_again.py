@@ -14,9 +14,10 @@ from services.kafka.wire.deadline import Deadline
 from services.model import ClusterSnapshot, TopicPartition
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.limits import Limits
+from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
 from services.recovery.execution.target import Outcome, Result, Rung
 from services.recovery.remains import Remains, confirmations, remains, settlements
-from services.recovery.resume import PARTLY_FAILED, SUCCEEDED, topics_of
+from services.recovery.resume import topics_of
 from services.recovery.timeline.ending import endings_of
 from services.recovery.triage import SNAPSHOT_SECONDS
 

@@ -11,6 +11,7 @@ from services.errors import StorageError
 from services.journal import Journal
 from services.kafka.election_client import ElectionClient
 from services.recovery.execution.limits import Limits
+from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.target import Outcome, Target
 from services.recovery.guarded.events import (
@@ -26,7 +27,6 @@ from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.rescuing import rescue_for, rescuer
 from services.recovery.guarded.single_flight import SingleFlight
 from services.recovery.recover import Recovery, Rescue
-from services.recovery.resume import PARTLY_FAILED, SUCCEEDED
 from services.session import Power
 
 

@@ -10,7 +10,9 @@ from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.record import described
 from services.recovery.execution.target import Target
-from services.recovery.judgement.loss import loss_of, unread_bound
+from services.recovery.judgement.assessment import Assessment
+from services.recovery.judgement.loss import Loss, loss_of, unread_bound
+from services.recovery.judgement.ranking import Ranking
 from services.recovery.judgement.replica_choice import own_consent
 from services.recovery.judgement.unheard import abandoned
 from services.words.contents import contents_text
@@ -31,19 +33,32 @@ class Priced:
         return self.target.partition
 
 
-def priced(evidence: PartitionEvidence, target: Target, gone: Collection[int] = ()) -> Priced:
+def priced(
+    evidence: PartitionEvidence,
+    target: Target,
+    gone: Collection[int] = (),
+    loss: Loss | None = None,
+    ranking: Ranking | None = None,
+) -> Priced:
     """*target* with its price, whom it abandons, and whether it needs a consent of its own.
 
-    Brokers of *gone* are not passed over: somebody declared that they never return.
+    Brokers of *gone* are not passed over: somebody declared that they never return. The *loss*
+    of electing the designee and the *ranking* save working them out again.
     """
-    loss = loss_of(evidence, target.designee)
+    loss = loss or loss_of(evidence, target.designee)
     stake = Stake(
         target.partition,
         Price(loss.total, loss.approximate),
-        own_consent(evidence, target.designee, gone),
+        own_consent(evidence, target.designee, gone, loss, ranking),
         tuple(sorted(abandoned(evidence, target.designee))),
     )
     return Priced(evidence, target, stake, tuple(sorted(gone)))
+
+
+def priced_as_judged(judged: Assessment, target: Target) -> Priced:
+    """The same on the evidence that was *judged*, with the loss and the ranking of then."""
+    loss = judged.loss_of(target.designee)
+    return priced(judged.evidence, target, judged.gone, loss, judged.ranking)
 
 
 def frozen(evidence: PartitionEvidence, designee: int, gone: Collection[int] = ()) -> Priced:

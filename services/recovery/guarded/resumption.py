@@ -11,6 +11,7 @@ from services.errors import EvidenceChanged
 from services.journal import Journal, UnreadableJournal, list_journals, read
 from services.journal_view import JournalView
 from services.kafka.election_client import ElectionClient
+from services.recovery.execution.record import SUCCEEDED, UNDONE
 from services.recovery.execution.routes import route_for
 from services.recovery.execution.target import Outcome
 from services.recovery.guarded.election import begun
@@ -21,7 +22,7 @@ from services.recovery.guarded.rescuing import rescue_for, rescuer
 from services.recovery.guarded.single_flight import SingleFlight
 from services.recovery.recover import Recovery
 from services.recovery.remains import Remains, consented
-from services.recovery.resume import SUCCEEDED, UNDONE, Resume, Survey
+from services.recovery.resume import Resume, Survey
 from services.session import Power
 
 

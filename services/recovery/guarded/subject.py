@@ -11,8 +11,9 @@ from services.consent import ConsentGroup, Price
 from services.kafka.wire.native_rpc import STOCK, NativeRpc
 from services.model import TopicPartition, Unknown
 from services.recovery.choice import Left
+from services.recovery.execution.prepare import target_of
 from services.recovery.execution.target import Target
-from services.recovery.guarded.priced import Priced, frozen, groups_of, priced
+from services.recovery.guarded.priced import Priced, groups_of, priced, priced_as_judged
 from services.recovery.guarded.rescue_size import RescueSize, rescue_size
 from services.recovery.judgement.assessment import Assessment, Verdict
 from services.recovery.judgement.loss import Unread, unread_bound
@@ -129,7 +130,8 @@ def _recommended(partition: TopicPartition, found: Assessment | None) -> Priced 
     refused = refusal(found.evidence, found.designee)
     if refused:
         return Left(partition, f"{found.verdict} {found.action}: {refused}")
-    return frozen(found.evidence, found.designee, found.gone)
+    target = target_of(found.evidence, found.designee, found.ranking)
+    return priced_as_judged(found, target)
 
 
 def subject_of_plan(appraisal: Appraisal, cluster_id: str, native: NativeRpc) -> Subject:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from services.model import PartitionEvidence, Reassignment, Unknown
 from services.recovery.judgement.case import named
 from services.recovery.judgement.eligibility import Standing, eligibility
-from services.recovery.judgement.loss import loss_of, unread_bound
+from services.recovery.judgement.loss import Loss, loss_of, unread_bound
 from services.recovery.judgement.precedence import internal
 from services.recovery.judgement.ranking import Ranking, holds_records, rank
 from services.recovery.judgement.readable import corruption
@@ -41,12 +41,19 @@ def choices(evidence: PartitionEvidence, ranking: Ranking | None = None) -> tupl
     return tuple([broker for broker in ranked.recommendable if not refusal(evidence, broker)])
 
 
-def own_consent(evidence: PartitionEvidence, broker: int, gone: Collection[int]) -> str:
+def own_consent(
+    evidence: PartitionEvidence,
+    broker: int,
+    gone: Collection[int],
+    loss: Loss | None = None,
+    ranking: Ranking | None = None,
+) -> str:
     """Why electing *broker* needs a consent for this partition alone; empty if it does not.
 
     Internal topics (R17), a loss or ranking that is unknown (R8, R16), a corrupt batch, committed
     records on another replica (R9), a broker that is passed over though nobody declared it *gone*,
     and unread logs of which nothing at all is known, or beside a log without records (R11).
+    The *loss* of electing it and the *ranking* save working them out again.
     """
     if internal(evidence.partition):
         return "it is an internal topic"
@@ -56,14 +63,14 @@ def own_consent(evidence: PartitionEvidence, broker: int, gone: Collection[int])
     replica = evidence.replica(broker)
     if replica is not None and replica.corrupt_at is not None:
         return corruption(replica)
-    loss = loss_of(evidence, broker)
+    loss = loss or loss_of(evidence, broker)
     if loss.committed_elsewhere is True:
         return "committed records of other replicas are lost"
     if isinstance(loss.total, Unknown):
         return f"the loss is unknown: {loss.total.reason}"
     if isinstance(loss.committed_elsewhere, Unknown):
         return f"unknown if committed records are lost: {loss.committed_elsewhere.reason}"
-    unproven = rank(evidence).unproven
+    unproven = (ranking or rank(evidence)).unproven
     if unproven:
         return unproven
     return _over_unread(evidence, broker, gone)

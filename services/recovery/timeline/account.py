@@ -11,9 +11,9 @@ from pathlib import Path
 
 from services.journal_view import JournalView, Kind
 from services.recovery.execution.preferred import STEP as PREFERRED
+from services.recovery.execution.record import SUCCEEDED, UNDONE
 from services.recovery.execution.target import Result
 from services.recovery.group_reset import STEP as COMMIT
-from services.recovery.resume import SUCCEEDED, UNDONE
 from services.recovery.timeline.ending import Ending, endings_of
 from services.recovery.timeline.stake import Stake, agreed_stake
 

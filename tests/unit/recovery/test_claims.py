@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.model import PartitionEvidence, Unknown
-from services.recovery.guarded.priced import frozen, groups_of, planned
+from services.recovery.execution.prepare import target_of
+from services.recovery.guarded.priced import frozen, groups_of, planned, priced_as_judged
 from services.recovery.judgement.assessment import Assessment, Verdict
 from services.recovery.judgement.heard_before import remembering
 from services.recovery.judgement.loss import loss_of
@@ -133,6 +134,17 @@ def test_what_is_written_down_names_whom_the_election_abandons(claim: Claimed) -
         cut = [one for one in claim.unread if claim.life.holds_beyond(one, designee)]
         assert set(cut) <= set(abandoned)
         assert line["unread_at_least"] == claim.found.unread.at_least
+
+
+@many
+@given(READ)
+def test_a_price_is_the_same_whether_or_not_what_was_judged_is_worked_out_again(
+    claim: Claimed,
+) -> None:
+    for designee in BROKERS:
+        target = target_of(claim.evidence, designee)
+        again = frozen(claim.evidence, designee, claim.found.gone)
+        assert priced_as_judged(claim.found, target) == again
 
 
 @given(read_once())

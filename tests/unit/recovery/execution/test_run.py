@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeQuorumRequest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+    ListPartitionReassignmentsRequest,
+)
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from services.journal import read
@@ -39,6 +47,18 @@ def fence(bench: Bench, broker: int) -> Any:
 def hang(bench: Bench, broker: int) -> None:
     """*broker* stops answering, and the controller does not notice."""
     bench.cluster.brokers[broker].hung = True
+
+
+def asked_so_far(bench: Bench) -> Counter[int]:
+    """How many requests of each api key have come to brokers."""
+    brokers = bench.cluster.brokers.values()
+    return Counter(one.api_key for broker in brokers for one in broker.received)
+
+
+def asks_leader(request: Any, wanted: Target) -> bool:
+    """Whether *request* is one of ListOffsets that only the leader of *wanted* answers."""
+    asked = {one.partition_index for topic in request.topics for one in topic.partitions}
+    return request.replica_id == -1 and wanted.partition.partition in asked
 
 
 class TestAllGoesWell:
@@ -76,6 +96,18 @@ class TestAllGoesWell:
         bench.run(bench.offline())
         first = bench.cluster.brokers[1].requests(REORDER)[0]
         assert first.topics[0].partitions[0].replicas == [1, 2, 3]
+
+    def test_a_look_reads_no_settings_and_the_look_before_the_order_is_put_back_no_brokers(
+        self, bench: Bench
+    ) -> None:
+        """Each answer that nobody needs is waited for three times in a large recovery."""
+        before = asked_so_far(bench)
+        bench.run(bench.offline())
+        asked = asked_so_far(bench) - before
+        assert asked[DescribeConfigsRequest.API_KEY] == 0
+        assert asked[DescribeClusterRequest.API_KEY] == 1, "of the look before the batch"
+        assert asked[DescribeQuorumRequest.API_KEY] == 1
+        assert asked[ListPartitionReassignmentsRequest.API_KEY] == 2, "of both looks (R12, R13)"
 
     def test_r04_batches_grow_and_each_is_confirmed_before_the_next(self, bench: Bench) -> None:
         assert set(bench.results(bench.offline(count=14))) == {Result.ELECTED}
@@ -331,6 +363,30 @@ class TestConfirmation:
         bench.cluster.brokers[1].serve(ListOffsetsRequest, late)
         assert bench.one([wanted]).result is Result.ELECTED
         assert len(refused) == 3
+
+    def test_designees_are_asked_together_so_that_none_waits_for_another(
+        self, bench: Bench
+    ) -> None:
+        """b1 says that it leads only once b2 was asked, too."""
+        canary, first, second = bench.offline(count=3)
+        second = replace(second, designee=2, order=(2, 1, 3), log_end=70, live=(1,))
+        b2_was_asked = threading.Event()
+
+        def late(request: Any) -> Any:
+            if asks_leader(request, first):
+                b2_was_asked.wait(within(0.3))
+                return answers[1](request) if b2_was_asked.is_set() else None
+            return answers[1](request)
+
+        def noting(request: Any) -> Any:
+            if asks_leader(request, second):
+                b2_was_asked.set()
+            return answers[2](request)
+
+        answers = {broker: bench.cluster.apis(broker)[ListOffsetsRequest] for broker in (1, 2)}
+        bench.cluster.brokers[1].serve(ListOffsetsRequest, late)
+        bench.cluster.brokers[2].serve(ListOffsetsRequest, noting)
+        assert set(bench.results([canary, first, second])) == {Result.ELECTED}
 
     def test_one_partition_without_leader_makes_no_other_unknown(self, bench: Bench) -> None:
         """It lets wait for a leader as long as may be; the designees have their say after that."""

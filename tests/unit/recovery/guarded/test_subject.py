@@ -9,6 +9,9 @@ from services.model import LogDir, PartitionEvidence, ReplicaLog, Unknown
 from services.recovery.guarded.priced import frozen
 from services.recovery.guarded.rescue_size import RescueSize, rescue_size
 from services.recovery.guarded.subject import Subject, subject_of
+from services.recovery.judgement.loss import loss_of
+from services.recovery.judgement.ranking import rank
+from services.recovery.judgement.replica_choice import own_consent
 from services.recovery.judgement.verdict import assess
 from tests.unit.recovery.plans import (
     BOMB,
@@ -68,6 +71,12 @@ def test_each_that_stands_alone_says_why() -> None:
         "orders-6 lose unknown",
         "orders-1 lose 0 and abandon b3",
     ]
+
+
+def test_r08_a_ranking_that_was_worked_out_before_says_what_is_unproven() -> None:
+    ranking = rank(UNPROVEN)
+    assert ranking.unproven
+    assert own_consent(SAFE, 2, (), loss_of(SAFE, 2), ranking) == ranking.unproven
 
 
 def test_a_start_that_would_spare_an_election_is_known() -> None:
