@@ -22,6 +22,7 @@ from textual.screen import Screen
 from textual.theme import Theme
 from typing_extensions import override
 
+from console import collecting
 from screens.ascii import AsciiFilter
 from screens.context import Context
 from screens.copying import copied
@@ -186,6 +187,7 @@ class BreakglassApp(App[None]):
     @on(ClusterRead)
     @on(ReadFailed)
     def _told(self, message: ClusterRead | ReadFailed) -> None:
+        collecting.resume()
         if not self._refresher.accept(message):
             return
         incident = self.context.known.incident

@@ -143,8 +143,10 @@ def run_console(
 
     Raises: BadConnectionSettings, MalformedInput, StorageError, UsageError.
     """
+    from console import collecting
     from console.memory import give_memory_back
 
+    collecting.put_off()
     give_memory_back()
     answer_keys_soon()
     look = decide_look(options or LookOptions(), default_folder())
