@@ -221,11 +221,12 @@ def _schemas(url: str | None) -> Schemas | None:
 
 def _metastores(folder: Path | None) -> Iterator[BackupSource]:
     """The folder of metastore backups, where there is one."""
-    from services.metastore.glance import MetastoreGlance
     from services.metastore.settings import default_folder as data_folder
 
     place = folder or data_folder()
     if place.is_dir():
+        from services.metastore.glance import MetastoreGlance
+
         yield MetastoreGlance(place)
 
 
