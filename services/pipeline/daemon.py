@@ -2,7 +2,7 @@
 
 Spark's own daemon imports nothing, so each worker spends a second and more of processor time on
 the same modules before its first record. Arrow and NumPy bear being forked; NumPy's threads,
-which nothing here needs, are left out, and so is pandas, which nothing here uses.
+which nothing here needs, are left out.
 """
 
 from __future__ import annotations

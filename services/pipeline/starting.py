@@ -31,6 +31,7 @@ LOOPBACK = "127.0.0.1"
 STDERR = 2
 """The file descriptor, which every process started here inherits."""
 
+MEBIBYTE = 2**20
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -38,6 +39,10 @@ SETTINGS: Mapping[str, str] = {
     # What tasks are given has secrets in it: as a broadcast it would be written to a file.
     "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
+    # Workers keep the memory of a fetch for the next one: a fresh page of the system
+    # costs as much as the copying of its bytes.
+    "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * MEBIBYTE),
+    "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 * MEBIBYTE),
     # Nobody looks at what is over: a thousand plans would stay in memory, of a run without an end.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",

@@ -92,12 +92,13 @@ def hold_followers(cluster: Cluster, leader: int, *followers: int) -> None:
 
     A fetch that is parked at the leader would carry the next record into the socket of a paused
     follower, which would append it when it is resumed. Ours, parked later and for longer, ends
-    after all of theirs.
+    after all of theirs; the second one, after those that a busy leader had not read yet.
     """
     for follower in followers:
         cluster.broker(follower).pause()
     led = next(state for state in cluster.partitions(via=leader) if state.leader == leader)
-    _park_fetch(cluster.broker(leader), led)
+    for _ in range(2):
+        _park_fetch(cluster.broker(leader), led)
 
 
 def make_patient(cluster: Cluster, seconds: int) -> None:

@@ -1,7 +1,8 @@
 """Kafka's zigzag numbers of variable length, read at many places of some bytes at once. Pure.
 
-A number is read from the eight bytes at its place, so numbers of more than 56 bits are left to
-the decoder that reads record by record.
+Where all of them have one byte or two, as lengths and differences mostly do, a table tells each
+number by its two bytes. Else each is read from the eight bytes at its place; numbers of more than
+eight bytes are left to the decoder that reads record by record.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ PADDING = 8
 INT_BYTES = 5
 """A number of 32 bits has no more."""
 
+CONTINUES = 0x80
+"""A byte from here on is not the last one of its number."""
 _CONTINUES = np.uint64(0x8080808080808080)
 _SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _JOINS = tuple(
@@ -35,14 +38,21 @@ class NotByColumns(Exception):
     """The bytes have to be decoded record by record: they are rare, wide or damaged."""
 
 
+def _table() -> tuple[Longs, Longs]:
+    """Each number of one byte or two, and its size, by the first two bytes there; else size 0."""
+    low, high = np.divmod(np.arange(2**16), 2**8)[::-1]
+    one, two = low < CONTINUES, high < CONTINUES
+    raw = np.where(one, low, (low & 0x7F) | (high << 7))
+    return _unfolded(raw), np.where(one, 1, np.where(two, 2, 0))
+
+
 class Numbers:
     """The numbers that begin in some bytes, of which the last `PADDING` ones are no content."""
 
     def __init__(self, content: Bytes) -> None:
-        self._bytes = content
-        self._words: NDArray[np.uint64] = np.ndarray(
-            (len(content) - PADDING + 1,), "<u8", content, strides=(1,)
-        )
+        count = len(content) - PADDING + 1
+        self._pairs: NDArray[np.uint16] = np.ndarray((count,), "<u2", content, strides=(1,))
+        self._words: NDArray[np.uint64] = np.ndarray((count,), "<u8", content, strides=(1,))
 
     def ints(self, places: Longs) -> tuple[Longs, Longs]:
         """The numbers of 32 bits at *places*, and where what follows them begins.
@@ -55,15 +65,30 @@ class Numbers:
             raise NotByColumns
         return values, after
 
+    def after_lengths(self, places: Longs) -> Longs:
+        """Where what has its length at *places* ends: no place is before the one it was told by.
+
+        Raises:
+            NotByColumns: a length is negative, or wider than 32 bits.
+        """
+        steps = _STEPS.take(self._pairs[places])
+        if steps.all():
+            return places + steps
+        lengths, after = self.ints(places)
+        if bool((lengths < 0).any()):
+            raise NotByColumns
+        return after + lengths
+
     def longs(self, places: Longs) -> tuple[Longs, Longs]:
         """The numbers of 64 bits at *places*, and where what follows them begins.
 
         Raises:
             NotByColumns: one of them takes more than eight bytes.
         """
-        first = self._bytes[places]
-        if not len(first) or int(first.max()) < 0x80:
-            return _unfolded(first.astype(np.int64)), places + 1
+        pairs = self._pairs[places].astype(np.int64)
+        sizes = _SIZES.take(pairs)
+        if sizes.all():
+            return _NUMBERS.take(pairs), places + sizes
         words = self._words[places]
         stops = ~words & _CONTINUES
         if not stops.all():
@@ -88,3 +113,8 @@ def _unfolded(raw: Longs) -> Longs:
 
 def _wide(values: Longs) -> bool:
     return int(values.max()) > 2**31 - 1 or int(values.min()) < -(2**31)
+
+
+_NUMBERS, _SIZES = _table()
+_STEPS = np.where((_SIZES > 0) & (_NUMBERS >= 0), _SIZES + _NUMBERS, 0)
+"""From a length of one byte or two to the end of what has it; else 0."""

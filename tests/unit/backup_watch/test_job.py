@@ -14,6 +14,7 @@ import pytest
 from services.backup_watch import job as jobs
 from services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
 from services.clock import now_ms
+from services.lag import Behind, CaughtUpAgain
 from services.pipeline.report import Progress
 from tests.waiting import wait_until
 
@@ -51,6 +52,22 @@ def test_a_job_is_seen_with_its_progress_and_is_gone_after_its_end(tmp_path: Pat
         assert (seen.life, seen.job.kind, seen.job.url) == (Life.RUNNING, "backup", "/b")
         assert (seen.job.pid, seen.job.bytes_a_second) == (os.getpid(), 2_500.0)
     assert read_jobs(now_ms(), tmp_path) == []
+    assert files(tmp_path) == []
+
+
+def test_that_a_job_is_behind_is_seen_at_once_and_not_after_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "BEAT_SECONDS", 3_600.0)
+    with announced("backup", "/b", tmp_path) as tell:
+        assert tell is not None
+        tell.lag(Behind(7, "no leader"))
+        (seen,) = read_jobs(now_ms(), tmp_path)
+        assert (seen.job.behind_since_ms, seen.job.behind) == (7, "no leader")
+        tell.lag(CaughtUpAgain(7, 8))
+        (seen,) = read_jobs(now_ms(), tmp_path)
+        assert (seen.job.behind_since_ms, seen.job.behind) == (0, "")
+    tell.lag(Behind(9, "too late"))
     assert files(tmp_path) == []
 
 

@@ -43,6 +43,26 @@ def test_numbers_of_32_bits_are_read(values: list[int]) -> None:
     assert (read.tolist(), after.tolist()) == (values, ends.tolist())
 
 
+def test_every_number_of_one_byte_or_two_is_read() -> None:
+    values = list(range(-(2**13), 2**13))
+    found, begins, ends = numbers(*map(written, values))
+    read, after = found.longs(begins.astype(np.int64))
+    assert (read.tolist(), after.tolist()) == (values, ends.tolist())
+
+
+@given(st.lists(st.integers(0, 63) | st.integers(0, 2**20)))
+def test_what_follows_a_length_is_passed_over(lengths: list[int]) -> None:
+    found, begins, ends = numbers(*map(written, lengths))
+    assert found.after_lengths(begins.astype(np.int64)).tolist() == (ends + lengths).tolist()
+
+
+@pytest.mark.parametrize("lengths", [(5, -1), (-1, 2**20)])
+def test_a_negative_length_is_left_to_others(lengths: tuple[int, int]) -> None:
+    found, begins, _ = numbers(*map(written, lengths))
+    with pytest.raises(NotByColumns):
+        found.after_lengths(begins.astype(np.int64))
+
+
 @pytest.mark.parametrize("value", [2**31, -(2**31) - 1, 2**40])
 def test_a_wider_number_is_none_of_32_bits(value: int) -> None:
     found, begins, _ = numbers(written(5), written(value))
