@@ -47,7 +47,7 @@ def memory() -> SnapshotMemory:
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The versions of the pages that were decoded."""
     pages: list[int] = []
-    decode = DescribeTopicPartitionsResponse.decode
+    decode: Any = DescribeTopicPartitionsResponse.decode
 
     def counted(*arguments: Any, version: int) -> Any:
         pages.append(version)
