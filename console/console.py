@@ -143,8 +143,10 @@ def run_console(
 
     Raises: BadConnectionSettings, MalformedInput, StorageError, UsageError.
     """
+    from console import collecting
     from console.memory import give_memory_back
 
+    collecting.put_off()
     give_memory_back()
     answer_keys_soon()
     look = decide_look(options or LookOptions(), default_folder())
@@ -219,11 +221,12 @@ def _schemas(url: str | None) -> Schemas | None:
 
 def _metastores(folder: Path | None) -> Iterator[BackupSource]:
     """The folder of metastore backups, where there is one."""
-    from services.metastore.glance import MetastoreGlance
     from services.metastore.settings import default_folder as data_folder
 
     place = folder or data_folder()
     if place.is_dir():
+        from services.metastore.glance import MetastoreGlance
+
         yield MetastoreGlance(place)
 
 

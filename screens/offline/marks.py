@@ -78,7 +78,11 @@ class Marks:
 
     def _marked(self, line: Listed) -> bool:
         """Whether all that *line* stands for is marked."""
-        return self._numbers_of(line) <= self._held(line)
+        held = self._held(line)
+        if isinstance(line, Group) and len(held) < len(line.rows):
+            # Most groups are drawn while none, or few, of their partitions are marked.
+            return False
+        return self._numbers_of(line) <= held
 
     def _held(self, line: Listed) -> frozenset[int]:
         """What is marked of its topic."""

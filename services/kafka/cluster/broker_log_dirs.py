@@ -42,7 +42,7 @@ def read_broker_log_dirs(
         Unreachable: the broker did not answer before *deadline*.
         NotAuthorized: DESCRIBE on CLUSTER is missing.
     """
-    from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
+    from services.kafka.wire.messages.reading import DescribeLogDirsRequest, DescribeLogDirsResponse
 
     request = DescribeLogDirsRequest(topics=[])
     answer = sender.call(

@@ -21,7 +21,7 @@ def read_broker_settings(
         Unreachable: the broker did not answer before *deadline*.
         NotAuthorized: DESCRIBE_CONFIGS on CLUSTER is missing.
     """
-    from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
+    from services.kafka.wire.messages.reading import DescribeConfigsRequest, DescribeConfigsResponse
 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(

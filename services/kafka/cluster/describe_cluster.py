@@ -29,7 +29,7 @@ def describe_cluster(sender: Sender, deadline: Deadline) -> ClusterDescription:
         Unreachable: no bootstrap server answers.
         ClusterError: the broker refused.
     """
-    from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
+    from services.kafka.wire.messages.reading import DescribeClusterRequest, DescribeClusterResponse
 
     offered = sender.offers(ANY_BROKER, DescribeClusterRequest.API_KEY, deadline)
     names_fenced = offered is not None and offered[1] >= 2
@@ -58,7 +58,7 @@ def describe_quorum(sender: Sender, deadline: Deadline) -> Quorum | Unknown:
     `Silent` when it does not answer: a broker goes on asking for a leader for a minute, while
     all it knows itself is answered at once (ForwardingManager.scala).
     """
-    from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
+    from services.kafka.wire.messages.reading import DescribeQuorumRequest, DescribeQuorumResponse
 
     request = DescribeQuorumRequest(
         topics=[

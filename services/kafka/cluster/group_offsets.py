@@ -57,7 +57,7 @@ def read_committed(
 
 
 def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> list[str]:
-    from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+    from services.kafka.wire.messages.reading import ListGroupsRequest, ListGroupsResponse
 
     request = ListGroupsRequest()
     answer = sender.call(coordinator, request, ListGroupsResponse, deadline, lane=LANE)

@@ -17,7 +17,7 @@ def live_groups(sender: Sender, coordinator: int, deadline: Deadline) -> frozens
         NotAuthorized, ClusterError: the broker refused.
         Unreachable: it did not answer.
     """
-    from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+    from services.kafka.wire.messages.reading import ListGroupsRequest, ListGroupsResponse
 
     answer = sender.call(coordinator, ListGroupsRequest(), ListGroupsResponse, deadline)
     if answer.error_code:

@@ -35,7 +35,7 @@ def read_listener(
 
 
 def _advertised(sender: Sender, broker: int, deadline: Deadline) -> str:
-    from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
+    from services.kafka.wire.messages.reading import DescribeConfigsRequest, DescribeConfigsResponse
 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(

@@ -92,7 +92,7 @@ def _pages(
     only: Collection[TopicPartition],
     pages: Pages,
 ) -> Iterator[Page]:
-    from kafka.protocol.admin import (
+    from services.kafka.wire.messages.reading import (
         DescribeTopicPartitionsRequest,
         DescribeTopicPartitionsResponse,
     )

@@ -16,7 +16,7 @@ def read_reassignments(
     sender: Sender, deadline: Deadline
 ) -> dict[TopicPartition, Reassignment] | Unknown:
     """Every reassignment under way, or why that is not known."""
-    from kafka.protocol.admin import (
+    from services.kafka.wire.messages.reading import (
         ListPartitionReassignmentsRequest,
         ListPartitionReassignmentsResponse,
     )

@@ -25,7 +25,7 @@ def read_topic_configs(
     Raises:
         Unreachable: no broker answered before *deadline*.
     """
-    from kafka.protocol.admin import DescribeConfigsRequest, DescribeConfigsResponse
+    from services.kafka.wire.messages.reading import DescribeConfigsRequest, DescribeConfigsResponse
 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(

@@ -26,7 +26,7 @@ SettingsAnswer = Unchanged[dict[str, TopicSettings]]
 
 def settings_answer() -> SettingsAnswer:
     """What the answers to the same question, asked again and again, are decoded with."""
-    from kafka.protocol.admin import DescribeConfigsResponse
+    from services.kafka.wire.messages.reading import DescribeConfigsResponse
 
     return Unchanged(
         DescribeConfigsResponse,
@@ -44,7 +44,7 @@ def read_topic_settings(
 
     *answer* is that of the same question asked before.
     """
-    from kafka.protocol.admin import DescribeConfigsRequest
+    from services.kafka.wire.messages.reading import DescribeConfigsRequest
 
     resource = DescribeConfigsRequest.DescribeConfigsResource
     request = DescribeConfigsRequest(

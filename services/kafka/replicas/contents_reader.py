@@ -99,7 +99,7 @@ class ContentsReader:
         self, readings: Sequence[LogReading], deadline: Deadline
     ) -> Mapping[TopicPartition, Any]:
         """What the broker answers, by partition; nothing while it throttles this user."""
-        from kafka.protocol.consumer import FetchResponse
+        from services.kafka.wire.messages.reading import FetchResponse
 
         answer = self._sender.call(
             self._broker,
@@ -197,7 +197,7 @@ def _together(left: deque[LogReading]) -> Iterator[LogReading]:
 
 
 def _request(readings: Sequence[LogReading]) -> Any:
-    from kafka.protocol.consumer import FetchRequest
+    from services.kafka.wire.messages.reading import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
     asked = {one.log.partition: one for one in readings}

@@ -63,7 +63,7 @@ def read_epoch_ends(
 def _ask(
     sender: Sender, broker: int, questions: Mapping[TopicPartition, int], deadline: Deadline
 ) -> dict[TopicPartition, EpochAnswer | Unknown]:
-    from kafka.protocol.consumer import FetchResponse
+    from services.kafka.wire.messages.reading import FetchResponse
 
     answer = sender.call(
         broker, _request(questions), FetchResponse, deadline, max_version=FETCH_VERSION
@@ -75,7 +75,7 @@ def _ask(
 
 
 def _request(questions: Mapping[TopicPartition, int]) -> Any:
-    from kafka.protocol.consumer import FetchRequest
+    from services.kafka.wire.messages.reading import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
     partition_class = topic_class.FetchPartition

@@ -91,7 +91,7 @@ def _request(
     leader_epochs: dict[TopicPartition, int],
     isolation_level: int,
 ) -> Any:
-    from kafka.protocol.consumer import ListOffsetsRequest
+    from services.kafka.wire.messages.reading import ListOffsetsRequest
 
     topic_class = ListOffsetsRequest.ListOffsetsTopic
     partition_class = topic_class.ListOffsetsPartition
@@ -120,7 +120,7 @@ def _request(
 def _ask(
     sender: Sender, broker: int, request: Any, deadline: Deadline
 ) -> dict[TopicPartition, ListedOffset | OffsetError]:
-    from kafka.protocol.consumer import ListOffsetsResponse
+    from services.kafka.wire.messages.reading import ListOffsetsResponse
 
     answer = sender.call(broker, request, ListOffsetsResponse, deadline, max_version=9)
     return {

@@ -23,7 +23,7 @@ def read_log_dirs(
         Unreachable: the broker did not answer before *deadline*.
         NotAuthorized: DESCRIBE on CLUSTER is missing.
     """
-    from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
+    from services.kafka.wire.messages.reading import DescribeLogDirsRequest, DescribeLogDirsResponse
 
     topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
 
@@ -52,7 +52,7 @@ def read_log_dirs(
 
 def offline_dirs(sender: Sender, broker: int, deadline: Deadline) -> tuple[str, ...] | Unknown:
     """The directories that *broker* has taken offline."""
-    from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
+    from services.kafka.wire.messages.reading import DescribeLogDirsRequest, DescribeLogDirsResponse
 
     request = DescribeLogDirsRequest(topics=[])
     answer = sender.call(broker, request, DescribeLogDirsResponse, deadline, max_version=4)

@@ -162,7 +162,7 @@ class ReplicaRecords:
         return until(deadline, lambda: self._ask(position, size, deadline))
 
     def _ask(self, position: int, size: int, deadline: Deadline) -> _Told:
-        from kafka.protocol.consumer import FetchResponse
+        from services.kafka.wire.messages.reading import FetchResponse
 
         self.go_on()
         request = _request(self.partition, position, size, committed=self.committed)
@@ -206,7 +206,7 @@ class ReplicaRecords:
 def _request(
     partition: TopicPartition, position: int, size: int, *, committed: bool = False
 ) -> Any:
-    from kafka.protocol.consumer import FetchRequest
+    from services.kafka.wire.messages.reading import FetchRequest
 
     topic_class = FetchRequest.FetchTopic
     wanted = topic_class.FetchPartition(

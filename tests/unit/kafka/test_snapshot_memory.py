@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DescribeTopicPartitionsResponse
 
 from services.kafka.cluster.snapshot_memory import SnapshotMemory
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
 from services.kafka.wire.unchanged import Unchanged
 from services.model import ClusterSnapshot, Reassignment, TopicPartition
 from tests.fake_cluster import FakeCluster, partitions_of
@@ -47,7 +47,7 @@ def memory() -> SnapshotMemory:
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The versions of the pages that were decoded."""
     pages: list[int] = []
-    decode = DescribeTopicPartitionsResponse.decode
+    decode: Any = DescribeTopicPartitionsResponse.decode
 
     def counted(*arguments: Any, version: int) -> Any:
         pages.append(version)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         def encode(
             self, version: int | None = None, header: bool = False, framed: bool = False
         ) -> bytes | bytearray: ...
+        @classmethod
+        def decode(cls, data: bytes | memoryview, version: int, header: bool = False) -> Any: ...
 
 else:
     from kafka.protocol.api_message import ApiMessage

@@ -1,0 +1,55 @@
+"""The messages that read a cluster: parsed without others, and the same as kafka-python's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kafka.protocol import admin, consumer
+
+from benchmarks._incident import tell
+from services.kafka.wire.messages import reading
+from tests.fake_cluster import FakeCluster
+
+ROOT = Path(__file__).parents[5]
+COUNT = 60
+MESSAGES = [name for name in vars(reading) if name.endswith(("Request", "Response"))]
+THEIRS = {**vars(admin), **vars(consumer)}
+CHANGED_BY_KAFKA_PYTHON = {"DescribeClusterResponse", "ListOffsetsRequest"}
+"""A field has another name there, or a default; here neither is used."""
+READING = """
+import sys
+from pathlib import Path
+
+from services.connection.endpoint import Endpoint
+from services.connection.settings import ConnectionSettings
+from services.incident.watch import Watch
+from services.session import ReadAccess
+
+host, port, folder = sys.argv[1:]
+access = ReadAccess(ConnectionSettings((Endpoint(host, int(port)),)))
+watch = Watch(access, duration=1.0, state_folder=Path(folder))
+first = next(incident.judged for incident in watch.read() if incident.judged)
+watch.close()
+print(first, sorted({"kafka.protocol.admin", "kafka.protocol.consumer"} & sys.modules.keys()))
+"""
+
+
+def test_the_first_verdicts_wait_for_no_schemas_of_other_messages(tmp_path: Path) -> None:
+    with FakeCluster() as cluster:
+        tell(cluster, COUNT)
+        broker = cluster.brokers[1].endpoint
+        command = [sys.executable, "-c", READING, broker.host, str(broker.port), str(tmp_path)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == (f"{COUNT} []", "")
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_message_is_the_one_of_kafka_python(name: str) -> None:
+    ours, theirs = getattr(reading, name), THEIRS[name]
+    assert ours.API_KEY == theirs.API_KEY
+    assert ours.valid_versions == theirs.valid_versions
+    if name not in CHANGED_BY_KAFKA_PYTHON:
+        assert ours.json == theirs.json

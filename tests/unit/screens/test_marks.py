@@ -1,0 +1,43 @@
+"""Which lines of the partition list show that they are marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NoReturn
+
+from screens.offline.marks import Marks
+from services.incident.groups import Group, grouped
+from services.incident.row import Row
+from tests.incidents import many_offline
+
+
+class Closed(tuple[Row, ...]):
+    """Rows that tell how many there are, and nothing of each."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("each row was looked at")
+
+
+def groups() -> Iterator[Group]:
+    yield from grouped(many_offline(40, topics=1).rows)
+
+
+def test_a_group_none_or_few_of_which_are_marked_takes_no_look_at_each_row() -> None:
+    group = next(groups())
+    closed = replace(group, rows=Closed(group.rows))
+    marks = Marks()
+    marks.show([closed])
+    assert group.key not in marks
+    marks.toggle([group.rows[0]])
+    assert group.key not in marks
+
+
+def test_a_group_all_of_which_is_marked_shows_it() -> None:
+    group = next(groups())
+    marks = Marks()
+    marks.show([group])
+    marks.toggle(group.rows)
+    assert group.key in marks
