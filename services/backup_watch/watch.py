@@ -2,7 +2,6 @@
 
 A folder on a disk that hangs keeps its thread, and nothing else: not the other folders, not who
 asks, not the end of the process. Its last answer stays, with its age.
-What reads backups and jobs is imported at the first look.
 """
 
 from __future__ import annotations
@@ -12,8 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
-from typing import TYPE_CHECKING
 
+from services.backup_watch.job import Life, SeenJob, read_jobs
+from services.backup_watch.location import LocationHeld, TopicHeld, full_address, read_location
+from services.backup_watch.states import State, state_of
 from services.clock import now_ms
 from services.errors import BreakglassError
 from services.health.backups import BackupGlance
@@ -21,10 +22,6 @@ from services.health.figure import Figure
 from services.kafka.wire.deadline import Deadline
 from services.lag import Behind
 from services.model import Unknown, known
-
-if TYPE_CHECKING:
-    from services.backup_watch.job import SeenJob
-    from services.backup_watch.location import LocationHeld, TopicHeld
 
 EVERY_MS = 5_000
 """Between two looks at a place, at least; it waits ten times what the last look took."""
@@ -75,12 +72,12 @@ class BackupWatch:
         self,
         urls: Sequence[str] = (),
         *,
-        read: Callable[[str], LocationHeld] | None = None,
-        jobs: Callable[[int], Sequence[SeenJob]] | None = None,
+        read: Callable[[str], LocationHeld] = read_location,
+        jobs: Callable[[int], Sequence[SeenJob]] = read_jobs,
         now_ms: Callable[[], int] = now_ms,
     ) -> None:
         """Look at nothing yet."""
-        self._read, self._read_jobs = read or _read_location, jobs or _read_jobs
+        self._read, self._read_jobs = read, jobs
         self.now_ms = now_ms
         """The clock that every age is by."""
         self._changed = threading.Condition()
@@ -98,8 +95,6 @@ class BackupWatch:
 
         With *now* every place's time has come. Waits for no place.
         """
-        from services.backup_watch.job import Life
-
         at = self.now_ms()
         jobs = tuple(self._read_jobs(at))
         with self._changed:
@@ -149,9 +144,6 @@ class BackupWatch:
 
 def glance_of(standing: Standing) -> BackupGlance:
     """*standing* in a line."""
-    from services.backup_watch.job import Life
-    from services.backup_watch.states import State, state_of
-
     topics = [one for place in standing.places for one in place.topics if one.newest]
     running = [one for one in standing.jobs if one.life is Life.RUNNING]
     newest = [one.held.value.newest_ms for one in standing.places if known(one.held.value)]
@@ -168,8 +160,6 @@ def glance_of(standing: Standing) -> BackupGlance:
 
 
 def _troubles(standing: Standing) -> list[str]:
-    from services.backup_watch.job import Life
-
     told = []
     for place in standing.places:
         reason = place.held.failed or place.held.value
@@ -190,8 +180,6 @@ def _troubles(standing: Standing) -> list[str]:
 
 
 def _bad(held: TopicHeld) -> str:
-    from services.backup_watch.states import State, state_of
-
     state = state_of(held)
     if state in (State.UNREADABLE, State.DAMAGED):
         return str(state)
@@ -200,21 +188,7 @@ def _bad(held: TopicHeld) -> str:
 
 def _address(url: str) -> str:
     """*url* in full; as it is where it is no address, which reading it then tells."""
-    from services.backup_watch.location import full_address
-
     try:
         return full_address(url)
     except BreakglassError:
         return url
-
-
-def _read_location(url: str) -> LocationHeld:
-    from services.backup_watch.location import read_location
-
-    return read_location(url)
-
-
-def _read_jobs(now: int) -> Sequence[SeenJob]:
-    from services.backup_watch.job import read_jobs
-
-    return read_jobs(now)

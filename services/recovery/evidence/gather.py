@@ -214,7 +214,16 @@ class _Gathering:
         """Read *broker*, again and again until *limit*; once where there is none."""
         if limit is None:
             return self._attempt(broker)
-        return until(limit, lambda: self._attempt(broker))
+
+        def attempt() -> BrokerAnswer:
+            try:
+                return self._attempt(broker)
+            except BreakglassError as error:
+                # Time may be up before the next attempt fails, too.
+                self._failures[broker] = why_silent(broker, error)
+                raise
+
+        return until(limit, attempt)
 
     def _attempt(self, broker: int) -> BrokerAnswer:
         held = self._held[broker]

@@ -158,7 +158,20 @@ class TestTheOrder:
         (first, _) = wanted
         theirs = (2, 3, 1)
         assert theirs not in (first.order, first.assignment)
-        route = around_election(after=lambda: reassign(lab.cluster, {first.partition: theirs}))
+
+        def write_theirs() -> None:
+            reassign(lab.cluster, {first.partition: theirs})
+            # The controller has it at once, brokers a moment later: no reader can know before.
+            for broker in [node for node in lab.cluster.brokers if node.awake]:
+                lab.cluster.wait_partition(
+                    first.partition.topic,
+                    first.partition.partition,
+                    lambda state: state.assignment == theirs,
+                    f"b{broker.id} to know their order",
+                    via=broker.id,
+                )
+
+        route = around_election(after=write_theirs)
         with session(lab, tmp_path) as opened:
             (outcome,) = opened.run([first], route)
             assert (outcome.result, outcome.order_restored) == (Result.ELECTED, False)
