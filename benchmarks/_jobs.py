@@ -21,9 +21,9 @@ from services.pipeline.backup import back_up
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.plan import make_plan
 from services.pipeline.restore.restore import RestoreRun, restore
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
-from services.pipeline.source import Wanted
+from services.pipeline.source import WantedTopics
 from services.pipeline.verify import verify_content
 from services.session import Power, ReadAccess
 from services.topic_backup.catalog import held_topics
@@ -55,7 +55,7 @@ class Worker:
         return jobs[job["do"]](job)
 
     def _back_up(self, job: Mapping[str, str]) -> Done:
-        report = back_up(self._run(job), Wanted((job["topic"],)))
+        report = back_up(self._run(job), WantedTopics((job["topic"],)))
         assert report.whole, report.topics
         return report.records, report.seconds
 
@@ -83,10 +83,10 @@ class Worker:
         assert done.whole, done.error
         return done.records, done.seconds
 
-    def _run(self, job: Mapping[str, str]) -> Run:
+    def _run(self, job: Mapping[str, str]) -> BackupRun:
         where = BackupSettings(LocalStore(Path(job["folder"])))
         access = ReadAccess(self.settings)
-        return Run(self.client, self.spark, access, where, Meter(lambda _: None))
+        return BackupRun(self.client, self.spark, access, where, Meter(lambda _: None))
 
 
 def serve(bootstrap: str) -> None:

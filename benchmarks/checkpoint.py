@@ -15,7 +15,7 @@ from time import perf_counter
 from benchmarks._measure import meets, print_load
 from benchmarks._options import Options
 from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level
 from services.connection.sources import ConnectionOptions, connection_settings
@@ -65,7 +65,7 @@ def _measure(cluster: Cluster, folder: Path, partitions: int, runs: int) -> floa
     options = ConnectionOptions(bootstrap_server=cluster.bootstrap_servers)
     access = ReadAccess(connection_settings(options))
     store = BackupStore(str(folder / "store" / topic))
-    wanted = Wanted(Level.COORDINATED, (topic,), control_topic=f"control-{topic}")
+    wanted = WantedCheckpoint(Level.COORDINATED, (topic,), control_topic=f"control-{topic}")
     with access.reading() as client:
         cluster_id = client.describe(Deadline.after(30)).cluster_id
         with Power(access).markers(cluster_id) as markers:

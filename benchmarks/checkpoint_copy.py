@@ -22,7 +22,7 @@ from benchmarks._usage import ROLES, spent
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher
 from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
@@ -30,9 +30,9 @@ from services.checkpoint.store.documents import Level
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.kafka.read_client import ReadClient
 from services.pipeline.backup import back_up
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
-from services.pipeline.source import Wanted as Topics
+from services.pipeline.source import WantedTopics
 from services.session import ReadAccess
 from services.topic_backup.store.store import LocalStore
 
@@ -88,7 +88,7 @@ class _Copies:
         """A whole backup."""
         folder = self._topic.folder / f"backup-{number}"
         began, before = perf_counter(), spent(Process())
-        report = back_up(self._run(folder), Topics((self._topic.topic,)))
+        report = back_up(self._run(folder), WantedTopics((self._topic.topic,)))
         done = self._since(began, before)
         assert report.records == self._topic.records
         rmtree(folder)
@@ -98,7 +98,7 @@ class _Copies:
         """From the acknowledgement of a checkpoint to its completion."""
         folder = self._topic.folder / f"checkpoint-{number}"
         store = BackupStore(str(folder))
-        wanted = Wanted(Level.VECTOR, (self._topic.topic,))
+        wanted = WantedCheckpoint(Level.VECTOR, (self._topic.topic,))
         id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
         assert isinstance(id, int)
         sources = KafkaSources(self._run(folder))
@@ -114,6 +114,6 @@ class _Copies:
         cpu = {role: now - before[role] for role, now in spent(Process()).items()}
         return Copying(self._topic.rate(seconds), cpu)
 
-    def _run(self, folder: Path) -> Run:
+    def _run(self, folder: Path) -> BackupRun:
         settings = BackupSettings(LocalStore(folder))
-        return Run(self._client, self._spark, self._access, settings, Meter(lambda _: None))
+        return BackupRun(self._client, self._spark, self._access, settings, Meter(lambda _: None))

@@ -27,7 +27,7 @@ from benchmarks._options import Options
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher
 from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
@@ -38,10 +38,9 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import BEHIND_OTHERS, Spark
-from services.pipeline.source import Wanted as Topics
-from services.pipeline.source import read_sources
+from services.pipeline.source import WantedTopics, read_sources
 from services.session import ReadAccess
 from services.topic_backup.store.store import LocalStore
 
@@ -145,7 +144,7 @@ class _Copying:
         """Leave in the topic what a window copies; back when the rest is off the disk."""
         kept = int(COPIED / RECORD_BYTES / PARTITIONS)
         deadline = Deadline.after(ADMIN_SECONDS)
-        (source,) = read_sources(self._client, Topics((TOPIC,)), deadline)
+        (source,) = read_sources(self._client, WantedTopics((TOPIC,)), deadline)
         starts = [
             TopicPartition(TOPIC, one.partition.partition, max(0, one.high_watermark - kept))
             for one in source.partitions
@@ -168,11 +167,11 @@ class _Copying:
     def copy(self) -> float:
         """Bytes a second from the acknowledgement of a checkpoint to its completion."""
         store = BackupStore(str(self._folder / "store"))
-        wanted = Wanted(Level.VECTOR, (TOPIC,))
+        wanted = WantedCheckpoint(Level.VECTOR, (TOPIC,))
         id = Coordinator(store, KafkaTopics(self._client, None, wanted)).take()
         assert isinstance(id, int)
         settings = BackupSettings(LocalStore(self._folder), bytes_per_second=RATE)
-        run = Run(self._client, self._spark, self._access, settings, Meter(lambda _: None))
+        run = BackupRun(self._client, self._spark, self._access, settings, Meter(lambda _: None))
         began = perf_counter()
         # A rate is that of one partition at a time, as in the commands.
         finisher = Finisher(store, Decider(self._client), KafkaSources(run), side_by_side=1)

@@ -25,7 +25,7 @@ from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
 from services.metastore.backup_job import BackupJob, BackupOutcome
 from services.metastore.backup_run import run_backup
-from services.metastore.live_backup import Origin, open_backup
+from services.metastore.live_backup import BackedUpTopic, open_backup
 from services.metastore.log.reader import read_whole
 from services.metastore.names import command_topic
 from services.metastore.records import CommandRecord
@@ -93,7 +93,7 @@ def _groups(count: int) -> Iterator[list[CommandRecord]]:
 def _writing(folder: Path, count: int, runs: int) -> bool:
     """Groups of commands: ours, and the same bytes with the same number of fsyncs, in turn."""
     ours, plain = 0.0, 0.0
-    origin = Origin(command_topic(SERVICE), "id", "cluster")
+    origin = BackedUpTopic(command_topic(SERVICE), "id", "cluster")
     for number in range(runs):
         with (
             open_backup(folder / f"ours-{number}", origin, lambda _: None) as backup,
@@ -110,7 +110,7 @@ def _writing(folder: Path, count: int, runs: int) -> bool:
 
 def _appending(folder: Path) -> bool:
     """One command after the other: ours, and the bare call, in turn."""
-    origin = Origin(command_topic(SERVICE), "id", "cluster")
+    origin = BackedUpTopic(command_topic(SERVICE), "id", "cluster")
     ours, plain = [], []
     with (
         open_backup(folder / "single", origin, lambda _: None) as backup,

@@ -299,7 +299,7 @@ class BreakglassApp(App[None]):
     @on(BrowseAsked)
     def _browse(self, message: BrowseAsked) -> None:
         make = _class("screens.browse:RecordsScreen")
-        subject = _class("screens.browse.subject:Subject")(message.left, message.right)
+        subject = _class("screens.browse.subject:BrowseSubject")(message.left, message.right)
         self.push_screen(make(self.context, subject, message.offset))
 
     @on(CopyAsked)

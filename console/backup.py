@@ -19,7 +19,7 @@ from console.output import print_json, say
 from services.topic_backup.display import BytesAs
 
 if TYPE_CHECKING:
-    from services.topic_backup.mending import Mended
+    from services.topic_backup.mending import MendedPartition
     from services.topic_backup.reader import PartitionReader
     from services.topic_backup.reindex import Reindexed
 
@@ -138,7 +138,7 @@ def reindex(
         raise typer.Exit(1)
 
 
-def _print_mended(mended: tuple[Mended, ...], *, as_json: bool) -> None:
+def _print_mended(mended: tuple[MendedPartition, ...], *, as_json: bool) -> None:
     if as_json:
         print_json({"schema": 1, "partitions": mended})
         return

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
     from services.backup_watch.job import Announcement
     from services.lag import Behind, CaughtUpAgain
-    from services.pipeline.report import Progress
+    from services.pipeline.report import CopyProgress
 
 SECONDS_BETWEEN_LINES = 2.0
 
-Tell = Callable[["Progress"], None]
+Tell = Callable[["CopyProgress"], None]
 Heard = Callable[["Behind | CaughtUpAgain"], None]
 
 
@@ -71,7 +71,7 @@ class _Both:
     def __init__(self, first: Tell, second: Announcement) -> None:
         self._first, self._second = first, second
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, now: CopyProgress) -> None:
         self._first(now)
         self._second(now)
 
@@ -87,7 +87,7 @@ class _Lines:
         self._stream = stream
         self._next = 0.0
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, now: CopyProgress) -> None:
         if now.done < now.total and time.monotonic() < self._next:
             return
         self._next = time.monotonic() + SECONDS_BETWEEN_LINES
@@ -101,7 +101,7 @@ class _Bar:
         self._bars = bars
         self._task: TaskID | None = None
 
-    def __call__(self, now: Progress) -> None:
+    def __call__(self, now: CopyProgress) -> None:
         if self._task is None:
             self._task = self._bars.add_task("", total=None, rate="", lag="")
         seconds = max(now.seconds, 0.001)

@@ -43,10 +43,10 @@ def prune(
     are brought along, so that what stays can be restored.
     """
     from services.topic_backup.catalog import held_topics
-    from services.topic_backup.prune import Limits, prunable
+    from services.topic_backup.prune import PruneLimits, prunable
     from services.topic_backup.prune import prune as remove
 
-    limits = Limits(duration_ms(older_than, "--older-than"), keep_bytes)
+    limits = PruneLimits(duration_ms(older_than, "--older-than"), keep_bytes)
     named = names_in(topics)
     held = held_topics(place(source, encrypt_key), named)
     found = {one.name: prunable(one.folder, limits) for one in held}

@@ -156,7 +156,7 @@ def restore(
             raise typer.Exit(0)
         connection.require_write(DOING)
         Consent(tuple(consent or ())).require([plan.phrase])
-        how = How(
+        how = RestoreSettings(
             master=master,
             records_a_transaction=batch_records,
             transactional=transactions,
@@ -172,7 +172,7 @@ def restore(
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class RestoreSettings:
     """How the restore is carried out, as the options say."""
 
     master: str
@@ -183,12 +183,16 @@ class How:
 
 
 def _restore(
-    connection: Connection, client: ReadClient, plan: RestorePlan, how: How, store: Store
+    connection: Connection,
+    client: ReadClient,
+    plan: RestorePlan,
+    how: RestoreSettings,
+    store: Store,
 ) -> list[TopicRestored]:
     from console.backup_progress import progress
     from services.journal import Journal
     from services.pipeline.restore.restore import RestoreRun, restore
-    from services.pipeline.running import BackupSettings, Meter, Run
+    from services.pipeline.running import BackupRun, BackupSettings, Meter
     from services.pipeline.session import Spark
 
     access = connection.access()
@@ -200,7 +204,7 @@ def _restore(
         Spark(how.master) as spark,
     ):
         spark.begin()
-        run = Run(client, spark, access, BackupSettings(store), Meter(tell))
+        run = BackupRun(client, spark, access, BackupSettings(store), Meter(tell))
         work = RestoreRun(
             run=run,
             topics=topics,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from services.pipeline.report import BackupReport, PartitionReport, TopicReport
 
 
-class Compression(StrEnum):
+class BackupCompression(StrEnum):
     """How a backup can be compressed."""
 
     ZSTD = "zstd"
@@ -63,7 +63,7 @@ def run(
         ),
     ] = 10.0,
     compress: Annotated[
-        Compression | None,
+        BackupCompression | None,
         typer.Option(help="Compress; Kafka Backup's own readers cannot read that."),
     ] = None,
     encrypt_key: EncryptKey = None,
@@ -93,20 +93,20 @@ def run(
     from services.extras import need
 
     need("pipeline")
-    from services.lag import Lag
+    from services.lag import LagAlarm
     from services.pipeline.backup import back_up
     from services.pipeline.continuous import follow
     from services.pipeline.generations import require_replaceable
-    from services.pipeline.running import BackupSettings, Meter, Run
+    from services.pipeline.running import BackupRun, BackupSettings, Meter
     from services.pipeline.session import Spark
     from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
-    from services.topic_backup.store.form import Form
+    from services.topic_backup.store.form import StoredForm
 
     wanted = chosen(topics, topics_regex)
     settings = BackupSettings(
         place(to, encrypt_key),
         max_segment_bytes or MAX_SEGMENT_BYTES,
-        form=Form(compressed=compress is not None, encrypted=encrypt_key is not None),
+        form=StoredForm(compressed=compress is not None, encrypted=encrypt_key is not None),
         new_generation=new_generation,
     )
     if new_generation is NewGeneration.REPLACE:
@@ -116,8 +116,8 @@ def run(
         access = connection.access()
         with lasting(as_json=as_json, job=("backup", to)) as (tell, heard):
 
-            def begin(meter: Meter) -> Run:
-                return Run(client, spark, access, settings, meter)
+            def begin(meter: Meter) -> BackupRun:
+                return BackupRun(client, spark, access, settings, meter)
 
             if continuous:
                 stop.armed()
@@ -128,7 +128,7 @@ def run(
                     lambda: stop.requested,
                     every=every,
                     told=_say_left_out,
-                    lag=Lag(heard),
+                    lag=LagAlarm(heard),
                 )
             else:
                 report = back_up(begin(Meter(tell)), wanted)
@@ -166,12 +166,12 @@ def chosen(topics: str | None, pattern: str | None) -> Any:
         UsageError: they name none.
     """
     from services.errors import UsageError
-    from services.pipeline.source import Wanted
+    from services.pipeline.source import WantedTopics
 
     names = names_in(topics)
     if not names and pattern is None:
         raise UsageError("No topic is named: give --topics or --topics-regex.")
-    return Wanted(names, pattern)
+    return WantedTopics(names, pattern)
 
 
 def document(report: BackupReport) -> dict[str, Any]:

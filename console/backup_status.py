@@ -66,13 +66,13 @@ Ends = dict["TopicPartition", int]
 def _ends(connection: Connection, held: Sequence[TopicStatus]) -> Ends:
     """Where each partition ends now, for committed readers; those that cannot tell are absent."""
     from services.kafka.wire.deadline import Deadline
-    from services.pipeline.source import Wanted, read_sources
+    from services.pipeline.source import WantedTopics, read_sources
 
     deadline = Deadline.after(30.0)
     with connection.reading() as client:
         existing = {one.partition.topic for one in client.partitions((), deadline)}
         names = tuple(existing.intersection(one.topic for one in held))
-        sources = read_sources(client, Wanted(names), deadline)
+        sources = read_sources(client, WantedTopics(names), deadline)
     return {part.partition: part.stable_end for one in sources for part in one.partitions}
 
 

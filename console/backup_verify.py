@@ -92,7 +92,7 @@ def _content(
     from console.stop_signal import StopSignal
     from services.kafka.wire.deadline import Deadline
     from services.pipeline.restore.proof import verify_against
-    from services.pipeline.running import BackupSettings, Meter, Run
+    from services.pipeline.running import BackupRun, BackupSettings, Meter
     from services.pipeline.session import Spark
 
     found = {}
@@ -103,7 +103,7 @@ def _content(
         for held, topic in pairs:
             with progress(as_json=False) as tell:
                 settings = BackupSettings(held.store)
-                run = Run(client, spark, access, settings, Meter(tell))
+                run = BackupRun(client, spark, access, settings, Meter(tell))
                 root = state or default_state(cluster_id)
                 found[held] = verify_against(run, held, topic, root)
     return found

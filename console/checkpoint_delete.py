@@ -63,12 +63,12 @@ def retain(
     Without a limit none goes. The newest completed one never goes, nor one that is being copied.
     With --delete, what killed deletions have left goes, too.
     """
-    from services.checkpoint.store.retention import Candidate, Retention, expired
+    from services.checkpoint.store.retention import Retention, RetentionCandidate, expired
     from services.clock import now_ms
 
     opened = store_at(store)
     limits = Retention(keep, duration_ms(older_than, "--older-than"))
-    held = [Candidate(one.id, one.status, one.created_at_ms) for one in all_in(opened)]
+    held = [RetentionCandidate(one.id, one.status, one.created_at_ms) for one in all_in(opened)]
     going = expired(held, limits, now_ms())
     left = opened.deleted_with_rest()
     if delete and (going or left):

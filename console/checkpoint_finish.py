@@ -53,8 +53,8 @@ def finish(
     whatever became of the checkpoint.
     """
     from services.checkpoint.kafka.owners import take_over
-    from services.checkpoint.kafka.topics import Wanted
-    from services.checkpoint.parts import How
+    from services.checkpoint.kafka.topics import WantedCheckpoint
+    from services.checkpoint.parts import CopySettings
     from services.errors import Refused
     from services.extras import need
 
@@ -65,8 +65,10 @@ def finish(
         raise Refused(f"checkpoint {id} was never asked for: take a new one.")
     take = found.take
     topics = tuple(sorted({one.topic for one in take.partitions}))
-    wanted = Wanted(take.level, topics, take.groups, control_topic)
-    how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
+    wanted = WantedCheckpoint(take.level, topics, take.groups, control_topic)
+    how = CopySettings(
+        node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master
+    )
     with (
         failure_printed(opened, take.request, take.level, as_json=as_json),
         connection.reading() as client,

@@ -69,13 +69,17 @@ def restore_checkpoint(
     from services.extras import need
 
     need("pipeline")
-    from services.checkpoint.spark.restoring import Options, make_plan, target_names
+    from services.checkpoint.spark.restoring import (
+        CheckpointRestoreOptions,
+        make_plan,
+        target_names,
+    )
     from services.kafka.wire.deadline import Deadline
 
     opened = store_at(store)
     found = found_in(opened, id)
     mapped = pairs_in(renamed, "--map", form="OLD=NEW")
-    options = Options(new_names(found, mapped, suffix), resume)
+    options = CheckpointRestoreOptions(new_names(found, mapped, suffix), resume)
     target_names(found, options)
     with StopSignal(), connection.reading() as client:
         cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
@@ -133,7 +137,7 @@ def _restore(
     from services.checkpoint.spark.restore import restore
     from services.journal import Journal
     from services.pipeline.restore.restore import RestoreRun
-    from services.pipeline.running import BackupSettings, Meter, Run
+    from services.pipeline.running import BackupRun, BackupSettings, Meter
     from services.pipeline.session import Spark
     from services.topic_backup.store.store import open_store
 
@@ -148,7 +152,7 @@ def _restore(
         Spark(master) as spark,
     ):
         spark.begin()
-        run = Run(client, spark, access, BackupSettings(place), Meter(tell))
+        run = BackupRun(client, spark, access, BackupSettings(place), Meter(tell))
         work = RestoreRun(
             run=run,
             topics=topics,

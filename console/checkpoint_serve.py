@@ -31,7 +31,7 @@ from services.checkpoint.asked import bytes_per_second, policies
 from services.checkpoint.store.documents import Level
 
 if TYPE_CHECKING:
-    from services.checkpoint.kafka.topics import Wanted
+    from services.checkpoint.kafka.topics import WantedCheckpoint
     from services.kafka.read_client import ReadClient
 
 TOKEN = "BREAKGLASS_CHECKPOINT_TOKEN"  # noqa: S105 - the variable's name
@@ -72,8 +72,8 @@ def serve(
     in BREAKGLASS_CHECKPOINT_TOKEN). Without --write it takes and deletes none. Started anew, it
     copies to its end what it had begun.
     """
-    from services.checkpoint.kafka.topics import Wanted
-    from services.checkpoint.parts import How
+    from services.checkpoint.kafka.topics import WantedCheckpoint
+    from services.checkpoint.parts import CopySettings
     from services.checkpoint.serving import Schedule, Serving
     from services.checkpoint.store.retention import Retention
     from services.errors import ReadOnly
@@ -88,8 +88,10 @@ def serve(
     if not connection.write and schedule != Schedule():
         raise ReadOnly("a schedule takes and deletes checkpoints: add --write")
     names = names_in(topics)
-    wanted = Wanted(level, names, policies(group), control_topic)
-    how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
+    wanted = WantedCheckpoint(level, names, policies(group), control_topic)
+    how = CopySettings(
+        node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master
+    )
     opened = store_at(store)
     if not connection.write:
         all_in(opened)
@@ -108,7 +110,7 @@ def serve(
         serve_checkpoints(serving, token, port, writable=connection.write)
 
 
-def _require_topics(client: ReadClient, wanted: Wanted) -> None:
+def _require_topics(client: ReadClient, wanted: WantedCheckpoint) -> None:
     """Return unless a topic is none; what the cluster does not answer now it may answer later.
 
     Raises:

@@ -34,9 +34,9 @@ from services.checkpoint.store.documents import Level
 if TYPE_CHECKING:
     from services.checkpoint.coordinator import Coordinator
     from services.checkpoint.finishing import Finisher
-    from services.checkpoint.kafka.holding import Holder
-    from services.checkpoint.kafka.topics import Wanted
-    from services.checkpoint.parts import How
+    from services.checkpoint.kafka.holding import RetentionHolder
+    from services.checkpoint.kafka.topics import WantedCheckpoint
+    from services.checkpoint.parts import CopySettings
     from services.checkpoint.store.backup_store import BackupStore
     from services.kafka.read_client import ReadClient
 
@@ -85,8 +85,8 @@ def take(
     Ends with 0 once every partition is copied; one that cannot be made consistent has failed, and
     says why. A compacted topic takes --hold-retention, or vector.
     """
-    from services.checkpoint.kafka.topics import Wanted
-    from services.checkpoint.parts import How
+    from services.checkpoint.kafka.topics import WantedCheckpoint
+    from services.checkpoint.parts import CopySettings
     from services.checkpoint.protocol.coordinator import NotHigher
     from services.checkpoint.reasons import not_higher
     from services.errors import Refused
@@ -94,8 +94,10 @@ def take(
 
     need("pipeline")
     names = names_in(topics)
-    wanted = Wanted(level, names, policies(group), control_topic)
-    how = How(node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master)
+    wanted = WantedCheckpoint(level, names, policies(group), control_topic)
+    how = CopySettings(
+        node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master
+    )
     opened = store_at(store)
     anew = request is None
     request = request or uuid4().hex
@@ -127,7 +129,7 @@ def _armed(connection: Connection, *, marking: bool) -> Iterator[None]:
 
 @contextmanager
 def holding(
-    connection: Connection, client: ReadClient, wanted: Wanted, request: str
+    connection: Connection, client: ReadClient, wanted: WantedCheckpoint, request: str
 ) -> Iterator[None]:
     """Hold the retention of the topics back in the name of *request*; nothing without one."""
     if not request:
@@ -145,17 +147,17 @@ def holding(
 @contextmanager
 def holder(
     connection: Connection, client: ReadClient, control_topic: str, request: str
-) -> Iterator[Holder]:
+) -> Iterator[RetentionHolder]:
     """What holds retention back and lets it go, until the end of the block."""
-    from services.checkpoint.kafka.holding import Holder
+    from services.checkpoint.kafka.holding import RetentionHolder
     from services.kafka.wire.deadline import Deadline
 
     cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
     with connection.power(DOING).markers(cluster_id, holding=True) as markers:
-        yield Holder(client, markers, control_topic, request)
+        yield RetentionHolder(client, markers, control_topic, request)
 
 
-def say_released(found: Holder) -> None:
+def say_released(found: RetentionHolder) -> None:
     """Let go what is held, and say of what topics."""
     for topic in found.release():
         say(f"topic {topic} has its own retention again")
@@ -163,7 +165,11 @@ def say_released(found: Holder) -> None:
 
 @contextmanager
 def coordinating(
-    connection: Connection, client: ReadClient, store: BackupStore, wanted: Wanted, how: How
+    connection: Connection,
+    client: ReadClient,
+    store: BackupStore,
+    wanted: WantedCheckpoint,
+    how: CopySettings,
 ) -> Iterator[tuple[Coordinator, Finisher]]:
     """What takes checkpoints and what finishes them, until the end of the block."""
     from services.checkpoint.parts import coordinator_of, finisher_of

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from console import __version__
-from console.commands import Commands
+from console.commands import CommandGroup
 from console.exits import run_app
 
 app = typer.Typer(
-    cls=Commands,
+    cls=CommandGroup,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,

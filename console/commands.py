@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """One line of the list of commands."""
 
     name: str
@@ -35,39 +35,47 @@ class Entry:
 CONSOLE = "console"
 """The command that `breakglass` alone runs."""
 
-COMMANDS: tuple[Entry, ...] = (
-    Entry(CONSOLE, "console.console:app", "Open the console (as `breakglass` alone does)."),
-    Entry("serve", "console.serve:app", "Show the read-only dashboard in a browser."),
-    Entry("demo", "console.demo:app", "Break a real cluster on loopback and recover it."),
-    Entry("triage", "console.triage:app", "What is offline, what is lost, what to do first."),
-    Entry(
+COMMANDS: tuple[CommandEntry, ...] = (
+    CommandEntry(CONSOLE, "console.console:app", "Open the console (as `breakglass` alone does)."),
+    CommandEntry("serve", "console.serve:app", "Show the read-only dashboard in a browser."),
+    CommandEntry("demo", "console.demo:app", "Break a real cluster on loopback and recover it."),
+    CommandEntry(
+        "triage", "console.triage:app", "What is offline, what is lost, what to do first."
+    ),
+    CommandEntry(
         "unclean-recovery",
         "console.unclean_recovery:app",
         "Recover offline partitions by designated elections (KIP-1275).",
     ),
-    Entry("plan", "console.plan:app", "Make, read, edit, check and compare recovery plans."),
-    Entry("rescue", "console.rescue:app", "Save the records that a plan will cut off."),
-    Entry("recover", "console.recover:app", "Hold the elections of a plan, under guard."),
-    Entry(
+    CommandEntry("plan", "console.plan:app", "Make, read, edit, check and compare recovery plans."),
+    CommandEntry("rescue", "console.rescue:app", "Save the records that a plan will cut off."),
+    CommandEntry("recover", "console.recover:app", "Hold the elections of a plan, under guard."),
+    CommandEntry(
         "leader-election",
         "console.leader_election:app",
         "Hold preferred, unclean or designated elections.",
     ),
-    Entry("journal", "console.journal:app", "What was done from here, by whom, how it ended."),
-    Entry("groups", "console.groups:app", "Consumer groups that committed past a recovered end."),
-    Entry("diff", "console.diff:app", "Compare backups, topics, replicas, log folders by record."),
-    Entry("backup", "console.backup:app", "Read topic backups, rebuild their indexes."),
-    Entry(
+    CommandEntry(
+        "journal", "console.journal:app", "What was done from here, by whom, how it ended."
+    ),
+    CommandEntry(
+        "groups", "console.groups:app", "Consumer groups that committed past a recovered end."
+    ),
+    CommandEntry(
+        "diff", "console.diff:app", "Compare backups, topics, replicas, log folders by record."
+    ),
+    CommandEntry("backup", "console.backup:app", "Read topic backups, rebuild their indexes."),
+    CommandEntry(
         "checkpoint",
         "console.checkpoint:app",
         "Take and restore consistent checkpoints of topics and groups.",
     ),
-    Entry(
+    CommandEntry(
         "metastore",
         "console.metastore:app",
         "Back up, verify and restore the command topic of ksqlDB.",
     ),
-    Entry(
+    CommandEntry(
         "lab",
         "console.lab:app",
         "Real Kafka brokers on this machine, to break and to practise on.",
@@ -93,7 +101,7 @@ def new_app(summary: str | None = None) -> typer.Typer:
 class Deferred(TyperCommand):
     """Stands for a command in the list; becomes the real one when it is run or completed."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: CommandEntry) -> None:
         super().__init__(entry.name, help=entry.summary, rich_markup_mode=None)
         self.entry = entry
 
@@ -109,7 +117,7 @@ class Deferred(TyperCommand):
         return self.load().make_context(info_name, args, parent, **extra)
 
 
-class Commands(TyperGroup):
+class CommandGroup(TyperGroup):
     """The group whose members are those of the table."""
 
     def __init__(self, **settings: Any) -> None:

@@ -25,7 +25,7 @@ from services.state_folder import state_folder
 if TYPE_CHECKING:
     from screens.context import Context
     from services.browse.schemas import Schemas
-    from services.health.backups import BackupSource
+    from services.health.backups import MonitoredBackup
 
 app = new_app()
 
@@ -190,14 +190,14 @@ def make_context(
     from services.backup_watch.watch import BackupWatch
     from services.checkpoint.watch import CheckpointWatch
     from services.health.monitor import Monitor
-    from services.incident.watch import Watch
+    from services.incident.watch import IncidentWatch
 
     access = replace(connection.access(), contents=look.contents or Effort.BUDGET)
     places = tuple(dict.fromkeys((*backups, *_profiles_backups(connection), *look.backups)))
     watch = BackupWatch(places)
     return Context(
         access,
-        Watch(access, gone=gone),
+        IncidentWatch(access, gone=gone),
         look.terminal,
         connection.power("the console") if connection.write else None,
         connection.options.profile or "",
@@ -219,7 +219,7 @@ def _schemas(url: str | None) -> Schemas | None:
     return Schemas(url)
 
 
-def _metastores(folder: Path | None) -> Iterator[BackupSource]:
+def _metastores(folder: Path | None) -> Iterator[MonitoredBackup]:
     """The folder of metastore backups, where there is one."""
     from services.metastore.settings import default_folder as data_folder
 

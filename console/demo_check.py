@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from services.lab.truth import PartitionTruth, ReplicaTruth, Truth
-    from services.recovery.execution.target import Outcome
+    from services.recovery.execution.target import PartitionOutcome
     from services.recovery.judgement.assessment import Assessment
-    from services.recovery.rescue.results import Rescued, Saved
+    from services.recovery.rescue.results import RescuedPartition, Saved
 
 
 def wrong_verdicts(assessments: Iterable[Assessment], truth: Truth) -> Iterator[str]:
@@ -29,7 +29,7 @@ def wrong_verdicts(assessments: Iterable[Assessment], truth: Truth) -> Iterator[
             )
 
 
-def wrong_leaders(outcomes: Iterable[Outcome], truth: Truth) -> Iterator[str]:
+def wrong_leaders(outcomes: Iterable[PartitionOutcome], truth: Truth) -> Iterator[str]:
     """A sentence for each partition that is not led by the truth's designee now."""
     found = {one.partition: one for one in outcomes}
     for expected in truth.partitions:
@@ -48,7 +48,7 @@ def wrong_losses(assessments: Iterable[Assessment], truth: Truth) -> Iterator[st
             yield f"{expected.partition}: said to lose {said}, true is {true}"
 
 
-def wrong_rescues(results: Iterable[Rescued], truth: Truth) -> Iterator[str]:
+def wrong_rescues(results: Iterable[RescuedPartition], truth: Truth) -> Iterator[str]:
     """A sentence for each partition of which other records were saved than its election cuts off.
 
     They are read back from disk and compared with the truth key by key.

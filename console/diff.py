@@ -19,10 +19,10 @@ from console.wiring import Connection
 from services.words.inert import bounded
 
 if TYPE_CHECKING:
-    from services.divergence.align import Pair
+    from services.divergence.align import RecordPair
     from services.divergence.comparison import Comparison
     from services.divergence.entry import Item
-    from services.divergence.hunks import Hunk, Totals
+    from services.divergence.hunks import Hunk, HunkTotals
     from services.divergence.runs import Run
     from services.kafka.read_client import ReadClient
     from services.topic_backup.store.key import Key
@@ -122,14 +122,14 @@ class _Differing:
     """What is to be compared, counted as it passes."""
 
     def __init__(self, comparison: Comparison, start: int | None, end: int | None) -> None:
-        from services.divergence.hunks import Totals
+        from services.divergence.hunks import HunkTotals
 
         extent = comparison.extent
         self.comparison = comparison
         self.start = extent.start if start is None else max(start, extent.start)
         self.end = extent.end if end is None else min(end, extent.end)
-        self.totals: Totals = Totals(counted_to=self.start)
-        self.counted: Totals | None = None
+        self.totals: HunkTotals = HunkTotals(counted_to=self.start)
+        self.counted: HunkTotals | None = None
         """By Spark, which tells no runs."""
 
     def runs(self) -> Iterator[Run]:
@@ -161,37 +161,37 @@ def _on_spark(
     differing: _Differing,
     size: int,
     master: str,
-) -> Totals:
+) -> HunkTotals:
     """Counted part by part; raises PipelineError where there is no Spark."""
     from services.divergence.address import parse_address
     from services.divergence.source import Extent
-    from services.pipeline.counting import Sides, count_on_spark
+    from services.pipeline.counting import CountedSides, count_on_spark
     from services.pipeline.session import Spark
 
     asked = any(parse_address(one).kind.asks_brokers for one in (left, right))
-    sides = Sides(left, right, connection.access() if asked else None, key)
+    sides = CountedSides(left, right, connection.access() if asked else None, key)
     extent = Extent(differing.start, differing.end)
     with Spark(master) as spark:
         return count_on_spark(spark.context(), sides, extent, 1 + size // PART_BYTES)
 
 
-def _exit_code(totals: Totals) -> int:
-    from services.divergence.align import Kind
+def _exit_code(totals: HunkTotals) -> int:
+    from services.divergence.align import PairKind
 
     kinds = totals.kinds
-    if kinds[Kind.DIFFERENT] or kinds[Kind.LEFT] or kinds[Kind.RIGHT]:
+    if kinds[PairKind.DIFFERENT] or kinds[PairKind.LEFT] or kinds[PairKind.RIGHT]:
         return 1
-    return UNKNOWN if kinds[Kind.UNREAD] else 0
+    return UNKNOWN if kinds[PairKind.UNREAD] else 0
 
 
 def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
-    from services.divergence.align import Kind
+    from services.divergence.align import PairKind
     from services.divergence.hunks import hunks
 
     told: list[dict[str, Any]] = []
     left_out = 0
     for hunk in hunks(differing.runs()):
-        if hunk.kind is Kind.EQUAL or summary:
+        if hunk.kind is PairKind.EQUAL or summary:
             continue
         if len(told) < MOST_HUNKS:
             told.append(_hunk(hunk))
@@ -203,7 +203,7 @@ def _document(differing: _Differing, *, summary: bool) -> dict[str, Any]:
         "to": differing.end,
         "equal": _exit_code(totals) == 0,
         "first": totals.first,
-        "totals": {kind.name.lower(): totals.kinds[kind] for kind in Kind},
+        "totals": {kind.name.lower(): totals.kinds[kind] for kind in PairKind},
         "not_decoded": totals.undecoded,
         "counted_by": "one core" if differing.counted is None else "Spark",
         "fields": {str(name): count for name, count in totals.fields.items()},
@@ -224,7 +224,7 @@ def _hunk(hunk: Hunk) -> dict[str, Any]:
 
 def _print(differing: _Differing, records: int, *, summary: bool) -> None:
     """What differs, hunk by hunk as it is found, then the totals."""
-    from services.divergence.align import Kind
+    from services.divergence.align import PairKind
 
     comparison = differing.comparison
     left, right = comparison.left.name, comparison.right.name
@@ -240,9 +240,9 @@ def _print(differing: _Differing, records: int, *, summary: bool) -> None:
     totals = differing.totals
     kinds = totals.kinds
     say(
-        f"{kinds[Kind.EQUAL]:,} equal, {kinds[Kind.DIFFERENT]:,} differ, "
-        f"{kinds[Kind.LEFT]:,} only in {left}, {kinds[Kind.RIGHT]:,} only in {right}, "
-        f"{kinds[Kind.UNREAD]:,} not read"
+        f"{kinds[PairKind.EQUAL]:,} equal, {kinds[PairKind.DIFFERENT]:,} differ, "
+        f"{kinds[PairKind.LEFT]:,} only in {left}, {kinds[PairKind.RIGHT]:,} only in {right}, "
+        f"{kinds[PairKind.UNREAD]:,} not read"
     )
 
 
@@ -251,7 +251,7 @@ class _Writing:
 
     def __init__(self, records: int, summary: bool) -> None:
         self._records, self._summary = records, summary
-        self._run: list[Pair] = []
+        self._run: list[RecordPair] = []
         """Its first pairs, and its last."""
         self._count = 0
 
@@ -263,7 +263,7 @@ class _Writing:
         else:
             self._take(one)
 
-    def _take(self, pair: Pair) -> None:
+    def _take(self, pair: RecordPair) -> None:
         last = self._run[-1] if self._run else None
         if last is not None and (last.kind, last.fields) != (pair.kind, pair.fields):
             self.end()
@@ -275,11 +275,11 @@ class _Writing:
 
     def end(self) -> None:
         """The run has ended."""
-        from services.divergence.align import Kind
+        from services.divergence.align import PairKind
 
         run, count = self._run, self._count
         self._run, self._count = [], 0
-        if not run or self._summary or run[0].kind is Kind.EQUAL:
+        if not run or self._summary or run[0].kind is PairKind.EQUAL:
             return
         first, last = run[0], run[-1]
         fields = f" in {', '.join(first.fields)}" if first.fields else ""
@@ -308,17 +308,17 @@ def _span(start: int, end: int) -> str:
 
 def _item(item: Item) -> str:
     """A record on one line; what could not be read, with the reason."""
-    from services.divergence.entry import Unreadable
+    from services.divergence.entry import UnreadableRange
     from services.words.moments import time_text
-    from services.words.record_text import Form, preview
+    from services.words.record_text import TextForm, preview
 
-    if isinstance(item, Unreadable):
+    if isinstance(item, UnreadableRange):
         return f"{_span(item.start, item.end)}: {bounded(item.reason, 4 * LENGTH)}"
     epoch = "" if item.epoch is None else f" e{item.epoch}"
     if item.marker is not None:
         return f"{item.offset}{epoch} -- control record {item.marker.type.name.lower()}"
     key, value = (
-        preview(one.kept, one.size, Form.TEXT, LENGTH) if one else "null"
+        preview(one.kept, one.size, TextForm.TEXT, LENGTH) if one else "null"
         for one in (item.key, item.value)
     )
     headers = f" ({item.headers.count} headers)" if item.headers.count else ""

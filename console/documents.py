@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from services.model import ReplicaLog
-    from services.recovery.execution.target import Outcome
+    from services.recovery.execution.target import PartitionOutcome
     from services.recovery.guarded.given_up import GivenUp
     from services.recovery.judgement.assessment import Assessment
     from services.recovery.judgement.loss import Loss
     from services.recovery.plan.appraisal import Skipped
-    from services.recovery.rescue.results import Rescued
+    from services.recovery.rescue.results import RescuedPartition
     from services.recovery.triage import Triage
 
 SCHEMA = 1
@@ -120,7 +120,7 @@ def _epochs(epochs: EpochHistory | Unknown) -> object:
 
 
 def outcomes_document(
-    cluster_id: str, outcomes: Sequence[Outcome], skipped: Sequence[Skipped] = ()
+    cluster_id: str, outcomes: Sequence[PartitionOutcome], skipped: Sequence[Skipped] = ()
 ) -> dict[str, Any]:
     """What came of an execution, partition by partition; *skipped* were never part of it."""
     held = [one.complete for one in outcomes] + [one.succeeded for one in skipped]
@@ -132,7 +132,7 @@ def outcomes_document(
     }
 
 
-def rescue_document(cluster_id: str, results: Sequence[Rescued]) -> dict[str, Any]:
+def rescue_document(cluster_id: str, results: Sequence[RescuedPartition]) -> dict[str, Any]:
     """What came of a rescue, partition by partition."""
     return {
         "schema": SCHEMA,
@@ -154,7 +154,7 @@ def given_up_brokers(found: Sequence[GivenUp]) -> list[dict[str, Any]]:
     ]
 
 
-def rescued_partitions(results: Sequence[Rescued]) -> list[dict[str, Any]]:
+def rescued_partitions(results: Sequence[RescuedPartition]) -> list[dict[str, Any]]:
     """Each partition, with what was saved from which replica and where it is."""
     return [
         {
@@ -169,7 +169,7 @@ def rescued_partitions(results: Sequence[Rescued]) -> list[dict[str, Any]]:
     ]
 
 
-def _outcome(one: Outcome) -> dict[str, Any]:
+def _outcome(one: PartitionOutcome) -> dict[str, Any]:
     return {
         "topic": one.partition.topic,
         "partition": one.partition.partition,

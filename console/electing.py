@@ -16,9 +16,9 @@ from console.stop_signal import StopSignal
 from console.wiring import Connection
 from services.consent import ConsentGroup
 from services.model import TopicPartition, Unknown
-from services.recovery.execution.limits import Limits
+from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.routes import RouteChoice
-from services.recovery.execution.target import Outcome, Result, exit_code
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult, exit_code
 from services.recovery.guarded.election import GuardedElection
 from services.recovery.guarded.events import (
     Armed,
@@ -36,10 +36,10 @@ from services.words.inert import inert
 if TYPE_CHECKING:
     from services.kafka.cluster.open_transactions import OpenTransaction
     from services.kafka.read_client import ReadClient
-    from services.recovery.rescue.results import Rescued
+    from services.recovery.rescue.results import RescuedPartition
 
 
-def report(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def report(outcomes: Iterable[PartitionOutcome]) -> list[PartitionOutcome]:
     """Print *outcomes*: successes on stdout, the others on stderr; returns them."""
     told = list(outcomes)
     for one in told:
@@ -51,7 +51,7 @@ def report(outcomes: Iterable[Outcome]) -> list[Outcome]:
     return told
 
 
-def report_aside(outcomes: Iterable[Outcome]) -> list[Outcome]:
+def report_aside(outcomes: Iterable[PartitionOutcome]) -> list[PartitionOutcome]:
     """Say all *outcomes* on stderr, where stdout is kept for a document; returns them."""
     told = list(outcomes)
     for one in told:
@@ -60,7 +60,9 @@ def report_aside(outcomes: Iterable[Outcome]) -> list[Outcome]:
 
 
 def tell_or_stop(
-    tell: Callable[[Sequence[Outcome]], object], batch: Sequence[Outcome], stop: StopSignal
+    tell: Callable[[Sequence[PartitionOutcome]], object],
+    batch: Sequence[PartitionOutcome],
+    stop: StopSignal,
 ) -> None:
     """Print *batch*; with nobody left to read it, end after it and let the journal speak."""
     try:
@@ -69,26 +71,26 @@ def tell_or_stop(
         stop.requested = True
 
 
-def told_of(one: Outcome) -> str:
+def told_of(one: PartitionOutcome) -> str:
     """*one* in a line."""
     return f"{one.partition}  {_words(one)}"
 
 
-def _words(one: Outcome) -> str:
+def _words(one: PartitionOutcome) -> str:
     kept = ""
-    if one.order_restored is False and one.result is not Result.REORDERED:
+    if one.order_restored is False and one.result is not RecoveryResult.REORDERED:
         kept = ", assignment order not put back: `breakglass recover resume --write` does it"
-    if one.result is Result.ELECTED:
+    if one.result is RecoveryResult.ELECTED:
         return f"elected b{one.leader} (epoch {count(one.leader_epoch)}), {one.rung}{kept}"
     reason = f": {one.reason}" if one.reason else ""
     return f"{one.result}{reason}{kept}"
 
 
 def ended(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[PartitionOutcome],
     stop: StopSignal,
     journals: Sequence[Path],
-    others: Sequence[Result] = (),
+    others: Sequence[RecoveryResult] = (),
 ) -> int:
     """The exit code of a run; where it left something, that and the next command are said.
 
@@ -104,21 +106,21 @@ def ended(
     return code
 
 
-def _unattempted(outcomes: Sequence[Outcome]) -> bool:
-    return any(one.result is Result.NOT_ATTEMPTED for one in outcomes)
+def _unattempted(outcomes: Sequence[PartitionOutcome]) -> bool:
+    return any(one.result is RecoveryResult.NOT_ATTEMPTED for one in outcomes)
 
 
-def _counted(left: Sequence[Outcome]) -> str:
+def _counted(left: Sequence[PartitionOutcome]) -> str:
     words = Counter("order not put back" if one.succeeded else str(one.result) for one in left)
     return ", ".join(f"{number:,} {word}" for word, number in words.most_common())
 
 
-def _next_commands(left: Sequence[Outcome], journals: Sequence[Path]) -> Iterator[str]:
+def _next_commands(left: Sequence[PartitionOutcome], journals: Sequence[Path]) -> Iterator[str]:
     named = f" --journal {journals[0]}" if len(journals) == 1 else ""
-    if any(one.result is Result.UNKNOWN for one in left):
+    if any(one.result is RecoveryResult.UNKNOWN for one in left):
         name = f" {journals[0]}" if len(journals) == 1 else ""
         yield f"`breakglass journal check{name}` asks the cluster what became of it"
-    if any(one.result is not Result.ELECTED_ANOTHER for one in left):
+    if any(one.result is not RecoveryResult.ELECTED_ANOTHER for one in left):
         undo = any(one.order_restored is False and not one.succeeded for one in left)
         also = ", with --undo it puts orders back" if undo else ""
         yield f"`breakglass recover resume{named} --write` finishes what is left{also}"
@@ -131,12 +133,12 @@ class Talk:
     """What a guarded election tells, said as a command says it, and collected."""
 
     stop: StopSignal
-    tell: Callable[[Sequence[Outcome]], object]
+    tell: Callable[[Sequence[PartitionOutcome]], object]
     """Prints the outcomes of a batch."""
     announce: bool = True
     """Say which journal it is; not of one that was named before."""
-    outcomes: list[Outcome] = field(default_factory=list)
-    rescued: list[Rescued] = field(default_factory=list)
+    outcomes: list[PartitionOutcome] = field(default_factory=list)
+    rescued: list[RescuedPartition] = field(default_factory=list)
     """Of partitions that something was to be saved of."""
     journals: list[Path] = field(default_factory=list)
 
@@ -166,11 +168,11 @@ class Electing:
     stop: StopSignal
     choose_route: RouteChoice
     rescue: RescueChoice = field(default_factory=RescueChoice)
-    limits: Limits = field(default_factory=Limits)
-    tell: Callable[[Sequence[Outcome]], list[Outcome]] = report
+    limits: ExecutionLimits = field(default_factory=ExecutionLimits)
+    tell: Callable[[Sequence[PartitionOutcome]], list[PartitionOutcome]] = report
     """Prints the outcomes of a batch and returns them."""
-    outcomes: list[Outcome] = field(default_factory=list)
-    rescued: list[Rescued] = field(default_factory=list)
+    outcomes: list[PartitionOutcome] = field(default_factory=list)
+    rescued: list[RescuedPartition] = field(default_factory=list)
     """Of partitions that something was to be saved of."""
     given_up: tuple[GivenUp, ...] = ()
     """Brokers whose unread logs the elections gave up; told by `look_after`."""
@@ -214,7 +216,7 @@ class Electing:
         )
         election.run(phrases, talk, implied=consent.implied)
 
-    def ended(self, others: Sequence[Result] = ()) -> int:
+    def ended(self, others: Sequence[RecoveryResult] = ()) -> int:
         """The exit code, *others* included, which were never part of it; says what is left."""
         return ended(self.outcomes, self.stop, self.journals, others)
 
@@ -225,7 +227,7 @@ class Electing:
 
 
 def say_given_up(
-    outcomes: Iterable[Outcome], abandons: Mapping[TopicPartition, Iterable[int]]
+    outcomes: Iterable[PartitionOutcome], abandons: Mapping[TopicPartition, Iterable[int]]
 ) -> tuple[GivenUp, ...]:
     """Say which brokers must not be started as they are, and return them."""
     found = given_up(outcomes, abandons)
@@ -235,12 +237,12 @@ def say_given_up(
 
 
 def look_after(
-    client: ReadClient, outcomes: Sequence[Outcome]
+    client: ReadClient, outcomes: Sequence[PartitionOutcome]
 ) -> tuple[OpenTransaction, ...] | Unknown:
     """Say which transactions the recovery of *outcomes* has left open, and return them (R18)."""
     left = open_transactions_after(client, outcomes)
     if isinstance(left, Unknown):
-        if any(one.result is Result.ELECTED for one in outcomes):
+        if any(one.result is RecoveryResult.ELECTED for one in outcomes):
             say(f"open transactions are not known: {left.reason}")
         return left
     for one in left:

@@ -20,7 +20,7 @@ from services.words.inert import inert
 if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
     from services.model import ClusterSnapshot
-    from services.recovery.group_reset import Move, Moved, Standing
+    from services.recovery.group_reset import GroupStanding, MovedOffset, OffsetMove
 
 app = new_app(
     "Consumer groups that committed past the end of a log.\n\nAfter an election that lost records "
@@ -104,8 +104,8 @@ class _Look:
     """What was read, and the moves it suggests."""
 
     snapshot: ClusterSnapshot
-    standing: Standing
-    moves: tuple[Move, ...]
+    standing: GroupStanding
+    moves: tuple[OffsetMove, ...]
 
 
 def _look(client: ReadClient, topics: tuple[str, ...]) -> _Look:
@@ -143,7 +143,7 @@ def _move(connection: Connection, client: ReadClient, found: _Look, consent: Con
     return _report(done)
 
 
-def phrase_for(moves: Sequence[Move]) -> str:
+def phrase_for(moves: Sequence[OffsetMove]) -> str:
     """What an operator types: ``billing on orders-3 to 100``; in bulk their number."""
     if len(moves) == 1:
         one = moves[0]
@@ -159,7 +159,7 @@ def _figure(offset: int | None) -> str:
     return "none" if offset is None else f"{offset:,}"
 
 
-def _report(done: Sequence[Moved]) -> int:
+def _report(done: Sequence[MovedOffset]) -> int:
     for one in done:
         move = one.move
         line = f"{move.group} on {move.partition}  {one.result} to {_figure(move.to)}"
@@ -170,7 +170,7 @@ def _report(done: Sequence[Moved]) -> int:
     return _exit_code(done)
 
 
-def _exit_code(done: Sequence[Moved]) -> int:
+def _exit_code(done: Sequence[MovedOffset]) -> int:
     from services.recovery.group_reset import MoveResult
 
     results = {one.result for one in done}
@@ -179,7 +179,7 @@ def _exit_code(done: Sequence[Moved]) -> int:
     return 0 if results <= {MoveResult.MOVED} else 1
 
 
-def _say_unread(standing: Standing) -> None:
+def _say_unread(standing: GroupStanding) -> None:
     for broker, reason in sorted(standing.unread.items()):
         say(f"? groups of b{broker} are not known: {reason}")
     say_acls(standing.missing_acls)
@@ -193,5 +193,5 @@ COLUMNS = (
 )
 
 
-def _row(one: Move) -> tuple[object, ...]:
+def _row(one: OffsetMove) -> tuple[object, ...]:
     return (one.group, one.partition, _figure(one.committed), _figure(one.to))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from services.incident.election_words import Sighting
     from services.journal import UnreadableJournal
-    from services.recovery.guarded.check_again import Answer
+    from services.recovery.guarded.check_again import StepAnswer
     from services.recovery.timeline.account import Account, Brief
     from services.recovery.timeline.shelf import Shelf
 
@@ -275,5 +275,5 @@ def _partitions(account: Account) -> Iterator[tuple[object, ...]]:
         yield one.partition, one.result, leader, epoch, price, saved or None, reason
 
 
-def _answer(one: Answer) -> tuple[object, ...]:
+def _answer(one: StepAnswer) -> tuple[object, ...]:
     return one.step, one.partition, one.result, one.reason

@@ -24,7 +24,7 @@ from console.wiring import Connection
 from services.contents_effort import Effort
 from services.errors import UsageError
 from services.model import TopicPartition
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.words.inert import inert
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
     from services.model import ClusterSnapshot, PartitionEvidence, PartitionState
     from services.recovery.execution.routes import RouteChoice
-    from services.recovery.execution.target import Outcome
+    from services.recovery.execution.target import PartitionOutcome
     from services.recovery.guarded.priced import Priced
     from services.recovery.plan.partition_file import Election
     from services.recovery.triage import Triage
@@ -86,7 +86,7 @@ def leader_election(
     Preferred elections act where the leader is not the preferred replica, the others only on
     partitions without a leader.
     """
-    wanted = Request(
+    wanted = LeaderElectionRequest(
         election_type,
         path_to_json_file,
         topic,
@@ -102,7 +102,7 @@ def leader_election(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LeaderElectionRequest:
     """What is to be elected, checked as Kafka's tool checks it."""
 
     election: ElectionChoice
@@ -153,7 +153,9 @@ class Request:
         return read
 
 
-def hold(connection: Connection, wanted: Request, duration: float, consent: Consent) -> int:
+def hold(
+    connection: Connection, wanted: LeaderElectionRequest, duration: float, consent: Consent
+) -> int:
     """Hold the elections of *wanted*; returns the exit code."""
     from console.stop_signal import StopSignal
     from services.kafka.wire.deadline import Deadline
@@ -174,11 +176,11 @@ class _Call:
     connection: Connection
     client: ReadClient
     snapshot: ClusterSnapshot
-    wanted: Request
+    wanted: LeaderElectionRequest
     elections: Sequence[Election] | None
     consent: Consent
     stop: StopSignal
-    unheld: list[Result] = field(default_factory=list)
+    unheld: list[RecoveryResult] = field(default_factory=list)
     """Of partitions for which no election was held."""
 
     def run(self, duration: float) -> int:
@@ -197,7 +199,9 @@ class _Call:
         by_name = {one.partition: one for one in self.snapshot.partitions}
         for one in self.elections:
             if one.partition not in by_name:
-                self._leave(one.partition, Result.FAILED, "the cluster has no such partition")
+                self._leave(
+                    one.partition, RecoveryResult.FAILED, "the cluster has no such partition"
+                )
         return [by_name[one.partition] for one in self.elections if one.partition in by_name]
 
     def _leaderless(self, states: Sequence[PartitionState], duration: float) -> Electing:
@@ -252,7 +256,7 @@ class _Call:
             return plain_unclean_route
         return route_for(found.native)
 
-    def _preferred(self, states: Sequence[PartitionState]) -> list[Outcome]:
+    def _preferred(self, states: Sequence[PartitionState]) -> list[PartitionOutcome]:
         """Preferred elections lose nothing; they are consented to like every change."""
         from console.electing import report
         from services.consent import Price, consent_phrase
@@ -263,7 +267,9 @@ class _Call:
         targets = preferred_targets([one for one in states if not one.offline])
         for one in states:
             if one.offline:
-                self._leave(one.partition, Result.FAILED, "it has no leader; hold another election")
+                self._leave(
+                    one.partition, RecoveryResult.FAILED, "it has no leader; hold another election"
+                )
         if not targets:
             say("every partition with a leader is led by its preferred replica already")
             return []
@@ -304,16 +310,18 @@ class _Call:
             if leader is None:
                 leader = first_live(evidence)
             if leader is None:
-                self._leave(assessment.partition, Result.REFUSED, "no replica of it can be elected")
+                self._leave(
+                    assessment.partition, RecoveryResult.REFUSED, "no replica of it can be elected"
+                )
                 continue
             reason = refusal(evidence, leader)
             if reason:
-                self._leave(assessment.partition, Result.REFUSED, reason)
+                self._leave(assessment.partition, RecoveryResult.REFUSED, reason)
             else:
                 target = target_of(evidence, leader, assessment.ranking)
                 yield priced(evidence, target, assessment.gone)
 
-    def _leave(self, partition: TopicPartition, result: Result, reason: str) -> None:
+    def _leave(self, partition: TopicPartition, result: RecoveryResult, reason: str) -> None:
         """Say why no election is held for *partition*."""
         self.unheld.append(result)
         say(f"{partition}  {result}: {reason}")

@@ -17,7 +17,7 @@ from services.words.inert import bounded, inert
 from services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from services.metastore.log.reader import CommandLog, Entry, Replay
+    from services.metastore.log.reader import AppliedCommand, CommandLog, Replay
     from services.metastore.log.validator import NothingToDo, Planned
     from services.metastore.log.writer import Submitted
     from services.metastore.metastore import Metastore
@@ -69,7 +69,7 @@ def history(
     as_json: AsJson = False,
 ) -> None:
     """Every command in its order, with its statement. Ends with 1 at one that cannot be read."""
-    entries: list[Entry] = []
+    entries: list[AppliedCommand] = []
     if file is not None:
         degraded = _replayed(file, entries).degraded
     else:
@@ -173,7 +173,7 @@ def _text(degraded: object) -> str | None:
     return None if degraded is None else str(degraded)
 
 
-def _replayed(file: Path, entries: list[Entry]) -> Replay:
+def _replayed(file: Path, entries: list[AppliedCommand]) -> Replay:
     from services.metastore.log.reader import Replay
     from services.metastore.restore.source import Skips, read_source
 
@@ -184,7 +184,7 @@ def _replayed(file: Path, entries: list[Entry]) -> Replay:
     return replay
 
 
-def _read(connection: Connection, service_id: str, entries: list[Entry]) -> CommandLog:
+def _read(connection: Connection, service_id: str, entries: list[AppliedCommand]) -> CommandLog:
     from services.connection.security import confluent_config
     from services.metastore.log.reader import read_whole
 
@@ -277,12 +277,12 @@ OBJECTS = (Column("Kind"), Column("Name"), Column("Topic"), Column("Query"), Col
 QUERIES = (Column("Query"), Column("State"), Column("Reads"), Column("Writes"))
 
 
-def _row(one: Entry) -> tuple[str, str, str, str]:
+def _row(one: AppliedCommand) -> tuple[str, str, str, str]:
     text = bounded(" ".join(one.command.statement.split()), SHOWN)
     return f"{one.offset:,}", time_text(one.timestamp_ms), str(one.id), text
 
 
-def _entry(one: Entry) -> dict[str, Any]:
+def _entry(one: AppliedCommand) -> dict[str, Any]:
     return {
         "offset": one.offset,
         "timestamp_ms": one.timestamp_ms,

@@ -15,8 +15,8 @@ from console.output import print_json, say
 from console.wiring import Connection
 
 if TYPE_CHECKING:
-    from services.metastore.restore.execution import Restored
-    from services.metastore.restore.plan import RestorePlan
+    from services.metastore.restore.execution import RestoredMetastore
+    from services.metastore.restore.plan import MetastoreRestorePlan
     from services.metastore.restore.source import RestoreSource
     from services.metastore.settings import MetastoreSettings
 
@@ -125,7 +125,7 @@ def plan_of(
     settings: MetastoreSettings,
     source: RestoreSource,
     servers: Sequence[str] = (),
-) -> RestorePlan:
+) -> MetastoreRestorePlan:
     """What the restore would do."""
     from services.connection.security import confluent_config
     from services.metastore.restore.plan import make_plan
@@ -137,7 +137,9 @@ def plan_of(
         return make_plan(client, clients, settings, source, urls)
 
 
-def carry_out(connection: Connection, plan: RestorePlan, snapshots: Path) -> Restored:
+def carry_out(
+    connection: Connection, plan: MetastoreRestorePlan, snapshots: Path
+) -> RestoredMetastore:
     """Restore, with a journal."""
     from console.stop_signal import StopSignal
     from services.metastore.restore.journalled import restore_with_journal
@@ -148,7 +150,7 @@ def carry_out(connection: Connection, plan: RestorePlan, snapshots: Path) -> Res
         return restore_with_journal(power, plan, snapshots, say)
 
 
-def say_plan(plan: RestorePlan) -> None:
+def say_plan(plan: MetastoreRestorePlan) -> None:
     """Tell what would be done, what is given up, and what is known of servers."""
     source, present = plan.source, plan.present
     say(f"{source.file.name}: {len(source.commands):,} commands, offsets {source.offsets.value}")
@@ -188,7 +190,7 @@ def _say_some(told: Sequence[str], before: str) -> None:
         say(f"and {len(told) - MOST_SAID:,} more")
 
 
-def document(plan: RestorePlan) -> dict[str, Any]:
+def document(plan: MetastoreRestorePlan) -> dict[str, Any]:
     """The plan as one JSON object."""
     from services.metastore.restore.source import changed_query_ids, reusable_query_ids
 
@@ -212,7 +214,7 @@ def document(plan: RestorePlan) -> dict[str, Any]:
     }
 
 
-def summary(done: Restored) -> str:
+def summary(done: RestoredMetastore) -> str:
     """How it ended, on one line."""
     if done.already:
         return f"{done.topic}  {done.commands:,} commands are there already, nothing was done"

@@ -11,7 +11,7 @@ from console.options import AsJson
 from console.output import print_json, say
 
 if TYPE_CHECKING:
-    from services.metastore.verification import Verified
+    from services.metastore.verification import MetastoreVerification
 
 
 def verify(
@@ -39,7 +39,7 @@ def verify(
     raise typer.Exit(0 if verified.whole and matches else 1)
 
 
-def _document(verified: Verified, *, matches: bool) -> dict[str, Any]:
+def _document(verified: MetastoreVerification, *, matches: bool) -> dict[str, Any]:
     header = verified.header
     return {
         "schema": 1,
@@ -64,7 +64,7 @@ def _document(verified: Verified, *, matches: bool) -> dict[str, Any]:
     }
 
 
-def _print(verified: Verified, *, matches: bool) -> None:
+def _print(verified: MetastoreVerification, *, matches: bool) -> None:
     for one in verified.findings:
         say(str(one))
     for line in verified.changed:

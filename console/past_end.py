@@ -9,12 +9,12 @@ from console.output import say
 
 if TYPE_CHECKING:
     from services.model import PartitionEvidence, TopicPartition
-    from services.recovery.execution.target import Target
+    from services.recovery.execution.target import ElectionTarget
     from services.recovery.recover import GroupPastEnd
 
 
 def past_end(
-    targets: Iterable[Target], evidence: Mapping[TopicPartition, PartitionEvidence]
+    targets: Iterable[ElectionTarget], evidence: Mapping[TopicPartition, PartitionEvidence]
 ) -> tuple[GroupPastEnd, ...]:
     """Groups that the elections of *targets* leave with a committed offset past the end."""
     from services.recovery.recover import groups_past_end

@@ -16,7 +16,7 @@ from console.wiring import Connection
 
 if TYPE_CHECKING:
     from services.recovery.plan.appraisal import Appraisal
-    from services.recovery.plan.edit import Difference
+    from services.recovery.plan.edit import PlanDifference
 
 app = new_app(
     "Make, read, edit, check and compare recovery plans.\n\nA plan names the leader to elect for "
@@ -170,7 +170,7 @@ def _print_checked(appraisal: Appraisal, *, each: bool) -> None:
     say(", ".join(f"{number:,} {status}" for status, number in counts.items()) or "elects nobody")
 
 
-def _difference(one: Difference) -> tuple[object, ...]:
+def _difference(one: PlanDifference) -> tuple[object, ...]:
     from services.words.figures import count
 
     return (

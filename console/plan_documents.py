@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from services.consent import Price
     from services.recovery.plan.appraisal import Appraisal
     from services.recovery.plan.document import PartitionRecord, Plan
-    from services.recovery.plan.edit import Difference
+    from services.recovery.plan.edit import PlanDifference
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -73,7 +73,9 @@ def check_document(appraisal: Appraisal, cluster_id: str) -> dict[str, Any]:
     }
 
 
-def diff_document(before: Plan, after: Plan, differences: Iterable[Difference]) -> dict[str, Any]:
+def diff_document(
+    before: Plan, after: Plan, differences: Iterable[PlanDifference]
+) -> dict[str, Any]:
     """What two plans treat differently."""
     return {
         "schema": SCHEMA,

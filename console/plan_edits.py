@@ -18,7 +18,7 @@ from services.errors import EvidenceChanged, Refused, UsageError
 
 if TYPE_CHECKING:
     from services.recovery.plan.document import Plan
-    from services.recovery.plan.edit import Difference
+    from services.recovery.plan.edit import PlanDifference
 
 PlanFile = Annotated[Path, typer.Argument(metavar="FILE", help="The plan.")]
 Out = Annotated[
@@ -29,7 +29,7 @@ CHANGES_SAID = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class PlanText:
     """A plan as it was read."""
 
     path: Path
@@ -37,7 +37,7 @@ class Opened:
     plan: Plan
 
 
-def opened(path: Path) -> Opened:
+def opened(path: Path) -> PlanText:
     """Read the plan in *path*; says so if other means changed it.
 
     Raises: MalformedInput, UnsupportedSchema, StorageError.
@@ -49,7 +49,7 @@ def opened(path: Path) -> Opened:
     plan = parse_plan(text, str(path))
     if plan.altered:
         say(f"{path} was changed by other means than `breakglass plan` since it was written.")
-    return Opened(path, text, plan)
+    return PlanText(path, text, plan)
 
 
 def set_leaders(
@@ -213,7 +213,7 @@ def _edit(path: Path, change: Callable[[Plan], Plan], out: Path | None, *, as_js
         print_json({"path": out or path, **diff_document(before.plan, after, differences)})
 
 
-def _save(before: Opened, after: Plan, out: Path | None) -> None:
+def _save(before: PlanText, after: Plan, out: Path | None) -> None:
     """Write *after* to *out*, or back over what was read if it is still that.
 
     Raises:
@@ -234,7 +234,7 @@ def _save(before: Opened, after: Plan, out: Path | None) -> None:
         write_plan(after, before.path.resolve(), replace=True)
 
 
-def _say_changes(before: Plan, after: Plan, differences: tuple[Difference, ...]) -> None:
+def _say_changes(before: Plan, after: Plan, differences: tuple[PlanDifference, ...]) -> None:
     from services.recovery.plan.totals import totals_of
     from services.words.figures import count
 

@@ -34,7 +34,7 @@ GROUPED_ABOVE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PlanTableRow:
     """One partition of a plan, as the table shows it."""
 
     partition: TopicPartition
@@ -53,18 +53,20 @@ class Row:
         return (self.partition.topic, self.leader, *what)
 
 
-def rows_of(plan: Plan, only: Collection[TopicPartition] | None = None) -> list[Row]:
+def rows_of(plan: Plan, only: Collection[TopicPartition] | None = None) -> list[PlanTableRow]:
     """The elections of *plan* in the order of recovery, then what is left out.
 
     *only* restricts them to these partitions.
     """
-    elected = [Row(one, leader, plan.records.get(one)) for one, leader in plan.leaders.items()]
-    left = [Row(one.partition, None, one) for one in plan.left_out]
+    elected = [
+        PlanTableRow(one, leader, plan.records.get(one)) for one, leader in plan.leaders.items()
+    ]
+    left = [PlanTableRow(one.partition, None, one) for one in plan.left_out]
     rows = [one for one in (*elected, *left) if only is None or one.partition in only]
     return sorted(rows, key=lambda row: (row.leader is None, recovery_order(row.partition)))
 
 
-def print_plan(rows: Sequence[Row], *, each: bool) -> None:
+def print_plan(rows: Sequence[PlanTableRow], *, each: bool) -> None:
     """Print a row for each partition, or for each group of partitions treated alike."""
     print_table(COLUMNS, [_cells(group) for group in folded(rows, lambda row: row.kind, each=each)])
 
@@ -128,7 +130,7 @@ def named(partitions: Sequence[TopicPartition]) -> str:
     return f"{partitions[0].topic}-* ({len(partitions):,})"
 
 
-def _cells(group: Sequence[Row]) -> tuple[object, ...]:
+def _cells(group: Sequence[PlanTableRow]) -> tuple[object, ...]:
     first = group[0]
     name = named([one.partition for one in group])
     leader = None if first.leader is None else f"b{first.leader}"
@@ -148,7 +150,7 @@ def _cells(group: Sequence[Row]) -> tuple[object, ...]:
     )
 
 
-def _loses(group: Sequence[Row]) -> str:
+def _loses(group: Sequence[PlanTableRow]) -> str:
     losses = [
         one.record.loss_of(one.leader)
         for one in group

@@ -138,7 +138,7 @@ class _Call:
         """Show, elect, look after; returns the exit code."""
         from console.documents import given_up_brokers
         from console.past_end import past_end, say_past_end
-        from services.recovery.execution.target import Result
+        from services.recovery.execution.target import RecoveryResult
 
         electing = self._electing()
         self._report_skipped()
@@ -150,7 +150,7 @@ class _Call:
             say_past_end(groups, "once that is elected")
             electing.run(wanted, self.consent, self.appraisal.plan.digest)
         left = electing.look_after()
-        elected = [one.target for one in electing.outcomes if one.result is Result.ELECTED]
+        elected = [one.target for one in electing.outcomes if one.result is RecoveryResult.ELECTED]
         groups = past_end(elected, self.appraisal.evidence)
         say_past_end(groups, "now")
         if self.as_json:

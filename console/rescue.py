@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from services.recovery.plan.appraisal import Appraisal
     from services.recovery.plan.check import Checked
     from services.recovery.rescue.rescue import Rescuer
-    from services.recovery.rescue.results import Rescued
+    from services.recovery.rescue.results import RescuedPartition
     from services.recovery.rescue.spans import AtRisk
 
 app = new_app()
@@ -129,25 +129,25 @@ def _rescue_by_plan(
     return INTERRUPTED if stop.requested else FAILED
 
 
-def _rescue(rescuing: Rescuer, appraisal: Appraisal, folder: Path) -> list[Rescued]:
+def _rescue(rescuing: Rescuer, appraisal: Appraisal, folder: Path) -> list[RescuedPartition]:
     at_risk, beyond = _sorted_out(appraisal)
     return [*rescuing.rescue(at_risk, folder), *beyond]
 
 
-def _sorted_out(appraisal: Appraisal) -> tuple[list[AtRisk], list[Rescued]]:
+def _sorted_out(appraisal: Appraisal) -> tuple[list[AtRisk], list[RescuedPartition]]:
     """What can be rescued as it is now, and the results of what cannot."""
     from services.recovery.plan.check import CheckStatus
-    from services.recovery.rescue.results import Rescued
+    from services.recovery.rescue.results import RescuedPartition
     from services.recovery.rescue.spans import AtRisk
 
     at_risk: list[AtRisk] = []
-    beyond: list[Rescued] = []
+    beyond: list[RescuedPartition] = []
     for one in appraisal.checked:
         why_not = _why_not(one, appraisal)
         if one.status is CheckStatus.ONLINE:
             say(f"{one.partition}  is led by now: the plan cuts nothing off")
         elif why_not:
-            beyond.append(Rescued(one.partition, one.leader, reason=why_not))
+            beyond.append(RescuedPartition(one.partition, one.leader, reason=why_not))
         else:
             if one.reason:
                 say(f"{one.partition}  {one.reason}: rescued as it is now")
@@ -168,7 +168,7 @@ def _why_not(one: Checked, appraisal: Appraisal) -> str:
     return ""
 
 
-def _print(results: Sequence[Rescued]) -> None:
+def _print(results: Sequence[RescuedPartition]) -> None:
     rows = list(_rows(results))
     if rows:
         print_table(COLUMNS, rows)
@@ -180,7 +180,7 @@ def _print(results: Sequence[Rescued]) -> None:
             say(f"{one.partition}  not rescued: {one.reason}")
 
 
-def _rows(results: Sequence[Rescued]) -> Iterator[tuple[object, ...]]:
+def _rows(results: Sequence[RescuedPartition]) -> Iterator[tuple[object, ...]]:
     for one in results:
         for saved in one.saved:
             offsets = ", ".join(f"{span.start:,}-{span.end - 1:,}" for span in saved.spans)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from console.wiring import Connection
     from services.model import TopicPartition
     from services.recovery.rescue.broker_folder import BrokerFolder, ReplicaFolder
-    from services.recovery.rescue.from_log import Copied
+    from services.recovery.rescue.from_log import CopiedLog
 
 LOG = "log:"
 NO_CLUSTER = "unknown"
@@ -141,7 +141,7 @@ def _saved(
     cluster_id: str | None,
     starts: dict[TopicPartition, int],
     stop: StopSignal,
-) -> Iterator[Copied]:
+) -> Iterator[CopiedLog]:
     from services.recovery.rescue.from_log import LogRescue
     from services.recovery.rescue.rescue import new_folder
 
@@ -152,7 +152,7 @@ def _saved(
             yield from topic
 
 
-def _say_what_is_missing(results: Sequence[Copied]) -> None:
+def _say_what_is_missing(results: Sequence[CopiedLog]) -> None:
     records, size = sum(one.records for one in results), sum(one.bytes for one in results)
     say(f"{records:,} records of {len(results):,} partitions saved, {size:,} bytes")
     missing = [
@@ -167,7 +167,7 @@ def _say_what_is_missing(results: Sequence[Copied]) -> None:
         say(f"and {len(missing) - DAMAGE_SAID:,} more: --json names them all")
 
 
-def _print(results: Sequence[Copied]) -> None:
+def _print(results: Sequence[CopiedLog]) -> None:
     rows = [
         (
             one.partition,
@@ -182,7 +182,7 @@ def _print(results: Sequence[Copied]) -> None:
 
 
 def _document(
-    cluster_id: str | None, folders: Sequence[BrokerFolder], results: Sequence[Copied]
+    cluster_id: str | None, folders: Sequence[BrokerFolder], results: Sequence[CopiedLog]
 ) -> dict[str, Any]:
     return {
         "schema": 1,

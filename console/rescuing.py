@@ -14,7 +14,7 @@ from services.recovery.guarded.rescue_choice import RescueChoice, default_folder
 
 if TYPE_CHECKING:
     from services.recovery.rescue.rescue import Rescuer
-    from services.recovery.rescue.results import Rescued
+    from services.recovery.rescue.results import RescuedPartition
 
 __all__ = [
     "RescueChoice",
@@ -49,7 +49,7 @@ def rescuer(
     return rescuing.rescuer(connection.access(), cluster_id, stop, bytes_per_second)
 
 
-def say_rescued(results: Sequence[Rescued]) -> None:
+def say_rescued(results: Sequence[RescuedPartition]) -> None:
     """Say on stderr what was saved and where; what was not is told by the held elections."""
     saved = [(one, place) for one in results for place in one.saved]
     if len(saved) <= SHOWN_PARTITIONS:

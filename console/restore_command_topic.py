@@ -21,7 +21,7 @@ from console.wiring import Connection
 from services.words.inert import inert
 
 if TYPE_CHECKING:
-    from services.metastore.restore.execution import Restored
+    from services.metastore.restore.execution import RestoredMetastore
     from services.metastore.restore.source import RestoreSource
     from services.metastore.settings import MetastoreSettings
 
@@ -104,7 +104,9 @@ def _loaded(file: Path, skip_incompatible: bool, skip_terminate: bool) -> Restor
     return source
 
 
-def _restored(config: Path, settings: MetastoreSettings, source: RestoreSource) -> Restored:
+def _restored(
+    config: Path, settings: MetastoreSettings, source: RestoreSource
+) -> RestoredMetastore:
     from services.connection.sources import ConnectionOptions
 
     connection = Connection(ConnectionOptions(command_config=str(config)), "auto", True)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from services.journal import JournalView
     from services.kafka.read_client import ReadClient
     from services.recovery.choice import Left
-    from services.recovery.execution.target import Outcome
+    from services.recovery.execution.target import PartitionOutcome
     from services.recovery.guarded.given_up import GivenUp
     from services.recovery.remains import Remains
-    from services.recovery.rescue.results import Rescued
-    from services.recovery.resume import Survey
+    from services.recovery.rescue.results import RescuedPartition
+    from services.recovery.resume import JournalSurvey
 
 DOING = "resuming a recovery"
 
@@ -64,12 +64,14 @@ def resume(
     word = Consent(tuple(consent or ()))
     if named and journal and named != journal:
         raise UsageError(f"{named} and --journal {journal} are two journals: name one")
-    wanted = Request(named or journal, undo, recovery_duration_ms / 1000, rescue, word, as_json)
+    wanted = ResumeRequest(
+        named or journal, undo, recovery_duration_ms / 1000, rescue, word, as_json
+    )
     raise typer.Exit(resume_journal(connection, wanted))
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ResumeRequest:
     """The options of one call."""
 
     journal: str | None
@@ -80,7 +82,7 @@ class Request:
     as_json: bool
 
 
-def resume_journal(connection: Connection, wanted: Request) -> int:
+def resume_journal(connection: Connection, wanted: ResumeRequest) -> int:
     """Carry out one call; returns the exit code."""
     from console.stop_signal import StopSignal
     from services.kafka.wire.deadline import Deadline
@@ -133,15 +135,15 @@ class _Call:
     connection: Connection
     client: ReadClient
     stop: StopSignal
-    wanted: Request
-    found: Survey
-    outcomes: list[Outcome] = field(default_factory=list)
-    rescued: list[Rescued] = field(default_factory=list)
+    wanted: ResumeRequest
+    found: JournalSurvey
+    outcomes: list[PartitionOutcome] = field(default_factory=list)
+    rescued: list[RescuedPartition] = field(default_factory=list)
 
     def run(self) -> int:
         """Show what is left, carry on, look after; returns the exit code."""
         from console.electing import ended, look_after, say_given_up
-        from services.recovery.execution.target import Result
+        from services.recovery.execution.target import RecoveryResult
         from services.recovery.remains import abandons_of
 
         left = self._remains.left
@@ -158,15 +160,15 @@ class _Call:
             print_json(
                 _document(cluster_id, path, self.outcomes, left, self.rescued, open_ones, given_up)
             )
-        unresolved = [Result.REFUSED] * len(left)
+        unresolved = [RecoveryResult.REFUSED] * len(left)
         return ended(self.outcomes, self.stop, [self.found.view.path], unresolved)
 
     def _say_past_end(self) -> None:
         from console.past_end import past_end, say_past_end
-        from services.recovery.execution.target import Result
+        from services.recovery.execution.target import RecoveryResult
 
         evidence = self.found.evidence
-        elected = [one.target for one in self.outcomes if one.result is Result.ELECTED]
+        elected = [one.target for one in self.outcomes if one.result is RecoveryResult.ELECTED]
         read = [one for one in elected if one.partition in evidence]
         say_past_end(past_end(read, evidence), "now")
 
@@ -205,9 +207,9 @@ class _Call:
 def _document(
     cluster_id: str,
     journal: Path | None = None,
-    outcomes: Sequence[Outcome] = (),
+    outcomes: Sequence[PartitionOutcome] = (),
     left: Sequence[Left] = (),
-    rescued: Sequence[Rescued] = (),
+    rescued: Sequence[RescuedPartition] = (),
     open_transactions: object = (),
     given_up: Sequence[GivenUp] = (),
 ) -> dict[str, Any]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
     from services.model import TopicPartition
-    from services.recovery.choice import Choice
+    from services.recovery.choice import TargetChoice
     from services.recovery.guarded.priced import Priced
     from services.recovery.selection import Selection
     from services.recovery.triage import Triage
@@ -99,7 +99,7 @@ def unclean_recovery(
     The options are those of kafka-unclean-recovery. --automated-recovery also needs --write
     and your consent.
     """
-    wanted = Request(
+    wanted = UncleanRecoveryRequest(
         recovery_duration_ms,
         recovery_election_attempts,
         show_replica_info,
@@ -138,7 +138,7 @@ def kafka_unclean_recovery(
     --automated-recovery, and exactly one of --path-to-json-file and --all-offline-partitions.
     --automated-recovery is the consent.
     """
-    wanted = Request(
+    wanted = UncleanRecoveryRequest(
         recovery_duration_ms,
         recovery_election_attempts,
         show_replica_info,
@@ -154,7 +154,7 @@ def kafka_unclean_recovery(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class UncleanRecoveryRequest:
     """The options of one call, checked against each other as the KIP says."""
 
     recovery_duration_ms: int
@@ -188,7 +188,7 @@ class Request:
             )
 
 
-def recover(connection: Connection, wanted: Request, consent: Consent) -> int:
+def recover(connection: Connection, wanted: UncleanRecoveryRequest, consent: Consent) -> int:
     """Carry out one call; returns the exit code."""
     from console.stop_signal import StopSignal
     from services.recovery.plan.partition_file import read_partitions
@@ -207,7 +207,7 @@ class _Call:
 
     connection: Connection
     client: ReadClient
-    wanted: Request
+    wanted: UncleanRecoveryRequest
     selection: Selection
     stop: StopSignal
     consent: Consent
@@ -258,7 +258,7 @@ class _Call:
 
     def _electing(self) -> Electing:
         from console.electing import Electing
-        from services.recovery.execution.limits import Limits
+        from services.recovery.execution.limits import ExecutionLimits
         from services.recovery.execution.routes import stock_route
 
         return Electing(
@@ -268,7 +268,7 @@ class _Call:
             self.stop,
             stock_route,
             self.wanted.rescue,
-            limits=Limits(retries=self.wanted.recovery_election_attempts),
+            limits=ExecutionLimits(retries=self.wanted.recovery_election_attempts),
         )
 
     def _report_selection(self) -> None:
@@ -323,7 +323,7 @@ class _Call:
         say(line)
 
 
-def _priced(found: Triage, choice: Choice) -> list[Priced]:
+def _priced(found: Triage, choice: TargetChoice) -> list[Priced]:
     from services.recovery.guarded.priced import priced_as_judged
 
     judged = {one.partition: one for one in found.assessments}

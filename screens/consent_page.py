@@ -6,7 +6,7 @@ from textual import on
 
 from screens.page import Page
 from screens.widgets.cancel import Cancel
-from screens.widgets.consent import Consent
+from screens.widgets.consent import ConsentPanel
 from screens.widgets.consent_field import ConsentField
 
 PASTED = "Pasting is refused here: read the phrase, then type it."
@@ -14,7 +14,7 @@ NOT_THE_PHRASE = "That is not the phrase: nothing was done."
 
 
 class ConsentPage(Page):
-    """Subclasses have a `Consent` in their body, and say what the empty methods do."""
+    """Subclasses have a `ConsentPanel` in their body, and say what the empty methods do."""
 
     AUTO_FOCUS = ""
 
@@ -33,8 +33,8 @@ class ConsentPage(Page):
         """Go, or give up what has not begun."""
 
     @property
-    def consent(self) -> Consent:
-        return self.query_one(Consent)
+    def consent(self) -> ConsentPanel:
+        return self.query_one(ConsentPanel)
 
     def ask(self, phrase: str | None) -> None:
         """Ask for *phrase* from its beginning; None: for nothing."""

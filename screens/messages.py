@@ -17,7 +17,7 @@ from services.errors import BreakglassError
 from services.model import TopicPartition
 
 if TYPE_CHECKING:
-    from services.divergence.address import Address
+    from services.divergence.address import SourceAddress
     from services.incident.incident import Incident
     from services.incident.observations import Observation
     from services.recovery.plan.document import Plan
@@ -139,8 +139,8 @@ class CopyAsked(Message):
 class BrowseAsked(Message):
     """Show the records at *left*, beside those at *right* if there are two addresses."""
 
-    left: Address
-    right: Address | None = None
+    left: SourceAddress
+    right: SourceAddress | None = None
     _: KW_ONLY
     offset: int | None = None
     """Where to begin; None: at the start."""

@@ -123,9 +123,10 @@ def words_read(module: Module) -> Iterator[str]:
     """Unwanted words in the strings of *module* that are no docstrings."""
     documents = set(_docstrings(module.tree))
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if id(node) not in documents:
-                yield from _words(node.value)
+        if id(node) in documents or not isinstance(node, ast.Constant):
+            continue
+        if isinstance(node.value, str):
+            yield from _words(node.value)
 
 
 def words_within(module: Module) -> Iterator[str]:

@@ -18,15 +18,23 @@ from services.clock import now_ms
 from services.cluster_lock import ClusterLock, file_name, operator, private_folder
 from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
 from services.journal_reserve import FULL, Reserve
-from services.journal_view import SCHEMA, UNKNOWN, Items, JournalView, Kind, missing_field, read
+from services.journal_view import (
+    SCHEMA,
+    UNKNOWN,
+    EntryKind,
+    Items,
+    JournalView,
+    missing_field,
+    read,
+)
 from services.model import TopicPartition, Unknown
 from services.state_folder import state_folder
 
 __all__ = [
     "UNKNOWN",
+    "EntryKind",
     "Journal",
     "JournalView",
-    "Kind",
     "UnreadableJournal",
     "list_journals",
     "read",
@@ -67,7 +75,7 @@ class Journal:
             lock.release()
             raise
         with journal._closed_on_failure():
-            journal.record(Kind.OPENED, cluster_id=cluster_id, who=operator())
+            journal.record(EntryKind.OPENED, cluster_id=cluster_id, who=operator())
             _sync_folder(journals)
         return journal
 
@@ -90,10 +98,10 @@ class Journal:
             view = read(path)
             journal._written = (view.whole_bytes, view.entries[-1].seq)
             journal._cut()
-            journal.record(Kind.RESUMED, who=operator(), torn=view.torn)
+            journal.record(EntryKind.RESUMED, who=operator(), torn=view.torn)
         return journal, view
 
-    def record(self, kind: Kind, items: Items | None = None, /, **payload: Any) -> int:
+    def record(self, kind: EntryKind, items: Items | None = None, /, **payload: Any) -> int:
         """Write one entry and wait until it is on disk; returns its number.
 
         *items* says something of each partition. Values may be what JSON has, and paths, UUIDs,
@@ -140,34 +148,34 @@ class Journal:
     def plan(self, digest: str, evidence_digest: str, items: Items, **details: Any) -> int:
         """Write down the plan that is about to be agreed to."""
         return self.record(
-            Kind.PLAN, items, digest=digest, evidence_digest=evidence_digest, **details
+            EntryKind.PLAN, items, digest=digest, evidence_digest=evidence_digest, **details
         )
 
     def consent(self, phrase: str, **details: Any) -> int:
         """Write down that the operator of this process agreed, and by which phrase."""
-        return self.record(Kind.CONSENT, who=operator(), phrase=phrase, **details)
+        return self.record(EntryKind.CONSENT, who=operator(), phrase=phrase, **details)
 
     def request(self, step: str, items: Items, **details: Any) -> int:
         """Announce a step, before it is sent; returns the number for `outcome`.
 
         *items* should hold what is needed to undo it, for each partition.
         """
-        return self.record(Kind.REQUEST, items, step=step, **details)
+        return self.record(EntryKind.REQUEST, items, step=step, **details)
 
     def outcome(self, request: int, items: Items, **details: Any) -> int:
         """Say what became of a request: a ``result`` for each partition, `UNKNOWN` among them."""
         for partition, item in items.items():
             if "result" not in item:
                 raise ValueError(f"the outcome of {partition} needs a result")
-        return self.record(Kind.OUTCOME, items, request=request, **details)
+        return self.record(EntryKind.OUTCOME, items, request=request, **details)
 
     def note(self, text: str, **details: Any) -> int:
         """Write down anything else."""
-        return self.record(Kind.NOTE, text=text, **details)
+        return self.record(EntryKind.NOTE, text=text, **details)
 
     def finish(self, result: str, **details: Any) -> int:
         """Write down that the execution ended by itself; a journal without it is unfinished."""
-        return self.record(Kind.CLOSED, result=result, **details)
+        return self.record(EntryKind.CLOSED, result=result, **details)
 
     def close(self) -> None:
         """Close the file and let others at the cluster; closing twice does nothing."""

@@ -21,7 +21,7 @@ MOST_BYTES = 1024 * 1024 * 1024
 """No such file is larger."""
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry says."""
 
     OPENED = "opened"
@@ -43,19 +43,19 @@ Items = Mapping[TopicPartition, Details]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One line."""
 
     seq: int
     """From 1; a request's is what its outcomes refer to."""
-    kind: Kind
+    kind: EntryKind
     at_ms: int
     payload: Details
     items: Items = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StepOutcome:
     """What became of a step for one partition."""
 
     result: str
@@ -63,11 +63,11 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JournalStep:
     """A request, and what is known to have become of it."""
 
-    request: Entry
-    outcomes: Mapping[TopicPartition, Outcome] = field(default_factory=dict)
+    request: JournalEntry
+    outcomes: Mapping[TopicPartition, StepOutcome] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -93,8 +93,8 @@ class JournalView:
 
     path: Path
     cluster_id: str
-    entries: tuple[Entry, ...]
-    steps: tuple[Step, ...]
+    entries: tuple[JournalEntry, ...]
+    steps: tuple[JournalStep, ...]
     torn: bool
     """The last line was cut off by a crash. What it would have announced was not sent."""
     whole_bytes: int
@@ -110,31 +110,31 @@ class JournalView:
         return self.entries[0].at_ms
 
     @property
-    def plan(self) -> Entry | None:
+    def plan(self) -> JournalEntry | None:
         """The plan that was agreed to last: its digests in the payload, its items."""
-        return self._last(Kind.PLAN)
+        return self._last(EntryKind.PLAN)
 
     @property
-    def consent(self) -> Entry | None:
+    def consent(self) -> JournalEntry | None:
         """The last consent: who gave it, and the phrase."""
-        return self._last(Kind.CONSENT)
+        return self._last(EntryKind.CONSENT)
 
     @property
     def result(self) -> str | None:
         """How the execution ended; None while it runs, or after a crash."""
         last = self.entries[-1]
-        return str(last.payload["result"]) if last.kind is Kind.CLOSED else None
+        return str(last.payload["result"]) if last.kind is EntryKind.CLOSED else None
 
     @property
-    def unsettled(self) -> tuple[Step, ...]:
+    def unsettled(self) -> tuple[JournalStep, ...]:
         """Steps that may or may not have happened, oldest first."""
         return tuple(step for step in self.steps if step.unsettled)
 
-    def steps_of(self, partition: TopicPartition) -> tuple[Step, ...]:
+    def steps_of(self, partition: TopicPartition) -> tuple[JournalStep, ...]:
         """The steps announced for *partition*, oldest first."""
         return tuple(step for step in self.steps if partition in step.items)
 
-    def _last(self, kind: Kind) -> Entry | None:
+    def _last(self, kind: EntryKind) -> JournalEntry | None:
         return next((one for one in reversed(self.entries) if one.kind is kind), None)
 
 
@@ -153,9 +153,9 @@ def read(path: Path) -> JournalView:
             f"journal {path} cannot be read ({error.strerror}): check the path and its rights"
         ) from error
     lines, tail = data.split(b"\n")[:-1], data.rpartition(b"\n")[2]
-    entries: list[Entry] = []
+    entries: list[JournalEntry] = []
     for number, line in enumerate(lines, 1):
-        entry = _entry(line, Place(path, number))
+        entry = _entry(line, JournalLine(path, number))
         if isinstance(entry, MalformedInput):
             raise entry
         entries.append(entry)
@@ -163,7 +163,7 @@ def read(path: Path) -> JournalView:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JournalLine:
     """A line of a journal, for errors."""
 
     path: Path
@@ -176,24 +176,24 @@ class Place:
         )
 
 
-_REQUIRED: Mapping[Kind, tuple[str, ...]] = {
-    Kind.OPENED: ("cluster_id", "who"),
-    Kind.RESUMED: ("who",),
-    Kind.PLAN: ("digest", "evidence_digest"),
-    Kind.CONSENT: ("who", "phrase"),
-    Kind.REQUEST: ("step",),
-    Kind.OUTCOME: ("request",),
-    Kind.NOTE: ("text",),
-    Kind.CLOSED: ("result",),
+_REQUIRED: Mapping[EntryKind, tuple[str, ...]] = {
+    EntryKind.OPENED: ("cluster_id", "who"),
+    EntryKind.RESUMED: ("who",),
+    EntryKind.PLAN: ("digest", "evidence_digest"),
+    EntryKind.CONSENT: ("who", "phrase"),
+    EntryKind.REQUEST: ("step",),
+    EntryKind.OUTCOME: ("request",),
+    EntryKind.NOTE: ("text",),
+    EntryKind.CLOSED: ("result",),
 }
 
 
-def missing_field(kind: Kind, payload: Details) -> str | None:
+def missing_field(kind: EntryKind, payload: Details) -> str | None:
     """The first field that an entry of that kind must have and *payload* lacks."""
     return next((name for name in _REQUIRED[kind] if name not in payload), None)
 
 
-def _entry(line: bytes, place: Place) -> Entry | MalformedInput:
+def _entry(line: bytes, place: JournalLine) -> JournalEntry | MalformedInput:
     try:
         document = json.loads(line)
     except json.JSONDecodeError as error:
@@ -212,14 +212,14 @@ def _entry(line: bytes, place: Place) -> Entry | MalformedInput:
     return _known_entry(document, place)
 
 
-def _known_entry(document: dict[str, Any], place: Place) -> Entry | MalformedInput:
+def _known_entry(document: dict[str, Any], place: JournalLine) -> JournalEntry | MalformedInput:
     try:
-        kind = Kind(document["kind"])
+        kind = EntryKind(document["kind"])
         items = {
             TopicPartition(str(item.pop("topic")), int(item.pop("partition"))): item
             for item in document.get("items", [])
         }
-        entry = Entry(int(document["seq"]), kind, int(document["at_ms"]), document, items)
+        entry = JournalEntry(int(document["seq"]), kind, int(document["at_ms"]), document, items)
     except (KeyError, ValueError, TypeError, AttributeError):
         return place.malformed("an entry without its kind, number, time or partitions")
     missing = missing_field(kind, document)
@@ -230,12 +230,12 @@ def _known_entry(document: dict[str, Any], place: Place) -> Entry | MalformedInp
     return replace(entry, payload=said)
 
 
-def _view(path: Path, entries: list[Entry], torn: bool, whole_bytes: int) -> JournalView:
-    if not entries or entries[0].kind is not Kind.OPENED:
-        raise Place(path, 1).malformed("a journal begins with an opened entry")
+def _view(path: Path, entries: list[JournalEntry], torn: bool, whole_bytes: int) -> JournalView:
+    if not entries or entries[0].kind is not EntryKind.OPENED:
+        raise JournalLine(path, 1).malformed("a journal begins with an opened entry")
     for number, entry in enumerate(entries, 1):
         if entry.seq != number:
-            raise Place(path, number).malformed(f"entry {entry.seq} where {number} belongs")
+            raise JournalLine(path, number).malformed(f"entry {entry.seq} where {number} belongs")
     return JournalView(
         path=path,
         cluster_id=str(entries[0].payload["cluster_id"]),
@@ -246,23 +246,23 @@ def _view(path: Path, entries: list[Entry], torn: bool, whole_bytes: int) -> Jou
     )
 
 
-def _steps(entries: Iterable[Entry], path: Path) -> tuple[Step, ...]:
-    steps: dict[int, Step] = {}
+def _steps(entries: Iterable[JournalEntry], path: Path) -> tuple[JournalStep, ...]:
+    steps: dict[int, JournalStep] = {}
     for entry in entries:
-        if entry.kind is Kind.REQUEST:
-            steps[entry.seq] = Step(entry)
-        elif entry.kind is Kind.OUTCOME:
+        if entry.kind is EntryKind.REQUEST:
+            steps[entry.seq] = JournalStep(entry)
+        elif entry.kind is EntryKind.OUTCOME:
             request = entry.payload["request"]
             step = steps.get(request) if isinstance(request, int) else None
             if step is None:
-                raise Place(path, entry.seq).malformed("an outcome of no request")
+                raise JournalLine(path, entry.seq).malformed("an outcome of no request")
             steps[step.request.seq] = replace(step, outcomes={**step.outcomes, **_outcomes(entry)})
     return tuple(steps.values())
 
 
-def _outcomes(entry: Entry) -> dict[TopicPartition, Outcome]:
+def _outcomes(entry: JournalEntry) -> dict[TopicPartition, StepOutcome]:
     return {
-        partition: Outcome(
+        partition: StepOutcome(
             str(item.get("result", UNKNOWN)),
             {name: value for name, value in item.items() if name != "result"},
         )

@@ -45,7 +45,7 @@ class CaughtUpAgain:
         return f"caught up again at {at}: it was behind since {since}, for {self.seconds:,.1f} s"
 
 
-class Lag:
+class LagAlarm:
     """Tells each change from up to date to behind and back; for several threads."""
 
     def __init__(

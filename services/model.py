@@ -78,7 +78,7 @@ class Role(StrEnum):
     """In the assignment, in none of the above: only an unclean election can choose it."""
 
 
-class Source(StrEnum):
+class FigureSource(StrEnum):
     """Where a replica's log figures were read."""
 
     NATIVE = "GetReplicaLogInfo"
@@ -222,7 +222,7 @@ class LogDir:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class LogContents:
     """How far the record batches of one replica were read, newest first, and found whole.
 
     Whole: the header makes sense, the CRC-32C matches, offsets follow each other and leader
@@ -268,9 +268,9 @@ class ReplicaLog:
     """Timestamp of the newest batch; None for a log without records."""
     log_dir_online: bool | Unknown = Unknown("log directories were not read")
     log_dir: LogDir | Unknown = Unknown("log directories were not read")
-    source: Source = Source.NONE
+    source: FigureSource = FigureSource.NONE
     observed_at_ms: int = 0
-    contents: Contents | Unknown = CONTENTS_UNREAD
+    contents: LogContents | Unknown = CONTENTS_UNREAD
     """How far its record batches were read and found whole."""
     last_heard: ReplicaLog | None = None
     """What an unread replica told earlier, while the partition was as it is now: an upper bound
@@ -279,7 +279,7 @@ class ReplicaLog:
     @property
     def corrupt_at(self) -> int | None:
         """The lowest offset known to be corrupt; None where none is known to be."""
-        return self.contents.corrupt_at if isinstance(self.contents, Contents) else None
+        return self.contents.corrupt_at if isinstance(self.contents, LogContents) else None
 
     @property
     def last_written_epoch(self) -> int | None | Unknown:

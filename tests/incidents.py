@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from services.incident.cold import Chunk
+from services.incident.cold import EvidenceChunk
 from services.incident.incident import Incident
-from services.incident.row import Row, judged_rows
+from services.incident.row import IncidentRow, judged_rows
 from services.model import (
     Broker,
     ClusterDescription,
@@ -222,7 +222,7 @@ def without_quorum() -> Incident:
 def unread(count: int) -> Incident:
     """*count* offline partitions of which only the metadata has been read."""
     states = [waiting(number).state for number in range(count)]
-    rows = tuple(Row(state) for state in states)
+    rows = tuple(IncidentRow(state) for state in states)
     return Incident(snapshot_of(states), Circumstances(QUORUM, deadline_passed=False), rows)
 
 
@@ -240,7 +240,7 @@ def many_offline(count: int, topics: int = 1) -> Incident:
         for number in range(count // topics):
             kind = _kind(number)
             state = replace(models[kind], partition=TopicPartition(name, number))
-            rows.append(Row(state, judged[kind], 150, made_up, number))
+            rows.append(IncidentRow(state, judged[kind], 150, made_up, number))
     return Incident(
         snapshot_of([one.state for one in rows]),
         circumstances,
@@ -261,7 +261,7 @@ def _topic_names(count: int) -> list[str]:
     return ["orders"] if count == 1 else [f"orders-{one:03}" for one in range(count)]
 
 
-class _MadeUp(Chunk):
+class _MadeUp(EvidenceChunk):
     """Evidence of a topic's partitions, each made when it is asked for."""
 
     __slots__ = ("_topic",)

@@ -58,7 +58,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 T = TypeVar("T")
 
 
-class Answer(Exception):
+class HttpFailure(Exception):
     """A request ends with this status and message."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -107,7 +107,7 @@ class CheckpointApi:
         try:
             self._admit(request)
             response = await handler(request)
-        except Answer as answer:
+        except HttpFailure as answer:
             response = _error(answer.status, answer.message)
         except web.HTTPException as error:
             response = _error(error.status, error.reason)
@@ -128,7 +128,9 @@ class CheckpointApi:
         sent = given.strip().encode("utf-8", "surrogateescape")
         known = hmac.compare_digest(sent, self._token.encode())
         if scheme.lower() != "bearer" or not known:
-            raise Answer(401, "Send the token that the server has printed: Authorization: Bearer")
+            raise HttpFailure(
+                401, "Send the token that the server has printed: Authorization: Bearer"
+            )
 
     async def _list(self, _: web.Request) -> web.Response:
         found = await asyncio.to_thread(self._checkpoints.all)
@@ -138,7 +140,7 @@ class CheckpointApi:
         id = _path_id(request)
         found = await asyncio.to_thread(self._checkpoints.status, id)
         if found is None or found.status is Status.DOES_NOT_EXIST:
-            raise Answer(404, f"Backup with id {id} does not exist")
+            raise HttpFailure(404, f"Backup with id {id} does not exist")
         told = {LEVEL_HEADER: level_of(found), PROMISE_HEADER: promise(found)}
         return web.json_response(backup_info(found), headers=told)
 
@@ -146,10 +148,10 @@ class CheckpointApi:
         id = await _body_id(request)
         key = request.headers.get("Idempotency-Key")
         if key is not None and not 0 < len(key) <= LONGEST_KEY:
-            raise Answer(400, f"An Idempotency-Key has up to {LONGEST_KEY} characters")
+            raise HttpFailure(400, f"An Idempotency-Key has up to {LONGEST_KEY} characters")
         found = await self._change(lambda: self._checkpoints.take(id, key))
         if isinstance(found, NotHigher):
-            raise Answer(409, found.message)
+            raise HttpFailure(409, found.message)
         message = (
             f"A backup with id {id} has been scheduled. "
             f"Use GET actuator/backups/{id} to monitor the status."
@@ -164,7 +166,7 @@ class CheckpointApi:
     async def _change(self, change: Callable[[], T]) -> T:
         """One at a time: ids increase in the order in which they were asked for."""
         if not self._writable:
-            raise Answer(403, "This server changes nothing: start it with --write")
+            raise HttpFailure(403, "This server changes nothing: start it with --write")
         async with self._changing:
             return await asyncio.to_thread(change)
 
@@ -190,23 +192,25 @@ def _error(status: int, message: str) -> web.Response:
 def _path_id(request: web.Request) -> int:
     text = request.match_info["id"]
     if not (text.isascii() and text.isdigit() and 0 < len(text) < 20 and int(text) <= LARGEST_ID):
-        raise Answer(400, "A backupId is an integer")
+        raise HttpFailure(400, "A backupId is an integer")
     return int(text)
 
 
 async def _body_id(request: web.Request) -> int:
     """The id that is asked for; as Zeebe, digits in a string are a number too."""
     if request.content_type != "application/json":
-        raise Answer(415, "Send the backupId as JSON: Content-Type: application/json")
+        raise HttpFailure(415, "Send the backupId as JSON: Content-Type: application/json")
     try:
         body: Any = json.loads(await request.text())
     except LookupError:
-        raise Answer(415, "Send the backupId as UTF-8: the charset is not known here") from None
+        raise HttpFailure(
+            415, "Send the backupId as UTF-8: the charset is not known here"
+        ) from None
     except (ValueError, RecursionError):
-        raise Answer(400, NO_ID) from None
+        raise HttpFailure(400, NO_ID) from None
     id = body.get("backupId") if isinstance(body, dict) else None
     if isinstance(id, str) and id.isascii() and id.isdigit() and len(id) < 20:
         id = int(id)
     if type(id) is not int or not 0 < id <= LARGEST_ID:
-        raise Answer(400, NO_ID)
+        raise HttpFailure(400, NO_ID)
     return id

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from screens.widgets.line_table import Cell, LineColumn
 from screens.widgets.status_bar import age_text
-from services.backup_watch.lines import Lag, Line, PartitionLine, PlaceLine, TopicLine
-from services.backup_watch.states import State
+from services.backup_watch.lines import BackupPartitionLine, Lag, Line, PlaceLine, TopicLine
+from services.backup_watch.states import BackupState
 from services.model import Unknown, known
 from services.words.figures import count, size_text
 from services.words.moments import moment_text
 from themes.roles import Role
 
 ROLES = {
-    State.UNREADABLE: Role.UNKNOWN,
-    State.DAMAGED: Role.FAILED,
-    State.LOST: Role.LOST,
-    State.RUNNING: Role.RUNNING,
-    State.BARE: Role.MUTED,
-    State.UNVERIFIED: Role.WAITING,
-    State.VERIFIED: Role.VERIFIED,
+    BackupState.UNREADABLE: Role.UNKNOWN,
+    BackupState.DAMAGED: Role.FAILED,
+    BackupState.LOST: Role.LOST,
+    BackupState.RUNNING: Role.RUNNING,
+    BackupState.BARE: Role.MUTED,
+    BackupState.UNVERIFIED: Role.WAITING,
+    BackupState.VERIFIED: Role.VERIFIED,
 }
 LONGEST_NAME = 80
 EMPTY = Cell("")
@@ -59,7 +59,7 @@ def _name(line: Line) -> Cell:
         case TopicLine():
             sign = " " if not line.held.partitions else "▾" if line.opened else "▸"
             return Cell(f" {sign}{line.held.name}")
-        case PartitionLine():
+        case BackupPartitionLine():
             return Cell(f"    {line.held.name}-{line.part.partition}")
 
 
@@ -69,7 +69,7 @@ def _state(line: Line) -> Cell:
             return _place_state(line)
         case TopicLine():
             return Cell(line.state, ROLES[line.state])
-        case PartitionLine():
+        case BackupPartitionLine():
             return Cell("lost", Role.LOST) if line.part.lost else EMPTY
 
 
@@ -100,7 +100,7 @@ def _age(line: Line, now_ms: int) -> Cell:
             at = value.newest_ms if known(value) else None
         case TopicLine():
             at = line.held.status.committed_at_ms if line.held.status else None
-        case PartitionLine():
+        case BackupPartitionLine():
             return EMPTY
     return Cell("-") if at is None else Cell(age_text(max(now_ms - at, 0) / 1000))
 
@@ -112,7 +112,7 @@ def _size(line: Line) -> Cell:
             return Cell(size_text(sum(one.bytes for one in topics))) if topics else Cell("-")
         case TopicLine():
             return Cell(size_text(line.held.bytes)) if _counted(line) else Cell("?", Role.UNKNOWN)
-        case PartitionLine():
+        case BackupPartitionLine():
             return Cell(size_text(line.part.bytes))
 
 
@@ -122,11 +122,11 @@ def _counted(line: TopicLine) -> bool:
 
 
 def _first(line: Line) -> Cell:
-    return Cell(count(line.part.first_offset)) if isinstance(line, PartitionLine) else EMPTY
+    return Cell(count(line.part.first_offset)) if isinstance(line, BackupPartitionLine) else EMPTY
 
 
 def _last(line: Line) -> Cell:
-    return Cell(count(line.part.last_offset)) if isinstance(line, PartitionLine) else EMPTY
+    return Cell(count(line.part.last_offset)) if isinstance(line, BackupPartitionLine) else EMPTY
 
 
 def _records(line: Line) -> Cell:
@@ -150,5 +150,5 @@ def _counts(line: Line, what: str) -> Cell:
             return Cell("?", Role.UNKNOWN)
         case TopicLine():
             return Cell(count(getattr(line.held, what)))
-        case PartitionLine():
+        case BackupPartitionLine():
             return Cell(count(getattr(line.part, what)))

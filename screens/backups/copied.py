@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.backup_watch.lines import Lag, Line, PartitionLine, PlaceLine, TopicLine
+from services.backup_watch.lines import BackupPartitionLine, Lag, Line, PlaceLine, TopicLine
 from services.model import Unknown
 from services.topic_backup.status import PartitionStatus
 
@@ -20,7 +20,7 @@ def document(line: Line) -> dict[str, Any]:
             return {"url": line.place.url, "newest_ms": held.newest_ms, "topics": topics}
         case TopicLine():
             return _topic(line)
-        case PartitionLine():
+        case BackupPartitionLine():
             return {"topic": line.held.name, **_partition(line.part), **_lag(line.lag)}
 
 

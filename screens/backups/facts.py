@@ -7,12 +7,12 @@ from typing import Any
 
 from screens.backups.columns import ROLES
 from screens.widgets.facts import NO_AGE, Fact
-from screens.widgets.status_bar import Part, age_text
+from screens.widgets.status_bar import LinePart, age_text
 from services.backup_watch.job import Job, Life, SeenJob
-from services.backup_watch.lines import Lag, Line, PartitionLine, PlaceLine, TopicLine
+from services.backup_watch.lines import BackupPartitionLine, Lag, Line, PlaceLine, TopicLine
 from services.backup_watch.live_ends import LiveEnds
-from services.backup_watch.states import State
-from services.backup_watch.watch import Place
+from services.backup_watch.states import BackupState
+from services.backup_watch.watch import WatchedLocation
 from services.health.figure import Figure
 from services.model import Unknown
 from services.topic_backup.status import PartitionStatus, TopicStatus
@@ -26,13 +26,13 @@ SLOW_MS = 10_000
 STALE_MS = 60_000
 SHOWN_JOBS = 3
 NEXT = {
-    State.UNREADABLE: "",
-    State.DAMAGED: "`breakglass backup verify` names the damage; back up into another folder",
-    State.LOST: "records were gone before they were copied: see the gaps of its partitions",
-    State.RUNNING: "",
-    State.BARE: "`breakglass backup verify` reads every record there is",
-    State.UNVERIFIED: "`breakglass backup verify` proves that it can be restored",
-    State.VERIFIED: "",
+    BackupState.UNREADABLE: "",
+    BackupState.DAMAGED: "`breakglass backup verify` names the damage; back up into another folder",
+    BackupState.LOST: "records were gone before they were copied: see the gaps of its partitions",
+    BackupState.RUNNING: "",
+    BackupState.BARE: "`breakglass backup verify` reads every record there is",
+    BackupState.UNVERIFIED: "`breakglass backup verify` proves that it can be restored",
+    BackupState.VERIFIED: "",
 }
 
 
@@ -42,21 +42,21 @@ def job_facts(jobs: Sequence[SeenJob], now_ms: int) -> Iterator[Fact]:
         age = max(now_ms - one.job.told_at_ms, 0)
         yield Fact(one.job.kind.capitalize(), tuple(_job(one, age)), _told(one, age))
     if len(jobs) > SHOWN_JOBS:
-        yield Fact("", (Part(f"and {len(jobs) - SHOWN_JOBS:,} more jobs", Role.MUTED),))
+        yield Fact("", (LinePart(f"and {len(jobs) - SHOWN_JOBS:,} more jobs", Role.MUTED),))
 
 
-def _job(seen: SeenJob, age_ms: int) -> Iterator[Part]:
+def _job(seen: SeenJob, age_ms: int) -> Iterator[LinePart]:
     job = seen.job
     if seen.life is Life.DEAD:
-        yield Part("DEAD", Role.FAILED)
-        yield Part(f": process {job.pid} was gone at {_share(job)}  {job.url}")
-        yield Part("  Run it again: what was committed stays.")
+        yield LinePart("DEAD", Role.FAILED)
+        yield LinePart(f": process {job.pid} was gone at {_share(job)}  {job.url}")
+        yield LinePart("  Run it again: what was committed stays.")
         return
     if seen.life is Life.SILENT:
-        yield Part(f"SILENT for {age_text(age_ms / 1000)}", Role.STALE)
-        yield Part(": ")
-    yield Part(_so_far(job), None if seen.life is Life.SILENT else Role.RUNNING)
-    yield Part(f"  {job.url}  process {job.pid}", Role.MUTED)
+        yield LinePart(f"SILENT for {age_text(age_ms / 1000)}", Role.STALE)
+        yield LinePart(": ")
+    yield LinePart(_so_far(job), None if seen.life is Life.SILENT else Role.RUNNING)
+    yield LinePart(f"  {job.url}  process {job.pid}", Role.MUTED)
 
 
 def _so_far(job: Job) -> str:
@@ -84,16 +84,16 @@ def _seconds_left(job: Job) -> float | None:
     return (job.total - job.done) * job.seconds / job.done
 
 
-def _told(seen: SeenJob, age_ms: int) -> Part:
+def _told(seen: SeenJob, age_ms: int) -> LinePart:
     if seen.life is Life.RUNNING:
-        return Part(f"{age_text(age_ms / 1000)} ago", Role.MUTED)
-    return Part(age_text(age_ms / 1000), Role.STALE)
+        return LinePart(f"{age_text(age_ms / 1000)} ago", Role.MUTED)
+    return LinePart(age_text(age_ms / 1000), Role.STALE)
 
 
 def ends_facts(ends: Figure[LiveEnds], now_ms: int) -> Iterator[Fact]:
     """Why lags are old, where they are; unknown ones have their reason with their line."""
     if ends.failed is not None:
-        told = Part(f"not since: {ends.failed.reason}", Role.STALE)
+        told = LinePart(f"not since: {ends.failed.reason}", Role.STALE)
         yield Fact("Lag", (told,), age_part(ends, now_ms))
 
 
@@ -104,72 +104,72 @@ def line_facts(line: Line | None, now_ms: int) -> Iterator[Fact]:
             yield _place(line.place, now_ms)
         case TopicLine():
             yield from _topic(line)
-        case PartitionLine():
+        case BackupPartitionLine():
             yield from _partition(line)
 
 
-def _place(place: Place, now_ms: int) -> Fact:
+def _place(place: WatchedLocation, now_ms: int) -> Fact:
     held = place.held
-    parts: list[Part] = [Part(place.url)]
+    parts: list[LinePart] = [LinePart(place.url)]
     if isinstance(held.value, Unknown):
-        parts.append(Part(f"  ? {held.value.reason}", Role.UNKNOWN))
+        parts.append(LinePart(f"  ? {held.value.reason}", Role.UNKNOWN))
     if held.failed is not None:
-        parts.append(Part(f"  not since: {held.failed.reason}", Role.STALE))
+        parts.append(LinePart(f"  not since: {held.failed.reason}", Role.STALE))
     waiting = 0 if place.reading_since_ms is None else now_ms - place.reading_since_ms
     if waiting > SLOW_MS:
-        parts.append(Part(f"  it has not answered for {age_text(waiting / 1000)}", Role.STALE))
+        parts.append(LinePart(f"  it has not answered for {age_text(waiting / 1000)}", Role.STALE))
     return Fact("Place", tuple(parts), age_part(held, now_ms))
 
 
-def age_part(held: Figure[Any], now_ms: int) -> Part:
+def age_part(held: Figure[Any], now_ms: int) -> LinePart:
     """How old *held* is; what is too old, or could not be read since, is called so."""
     if not held.read_at_ms:
         return NO_AGE
     age = age_text(held.age_ms(now_ms) / 1000)
     if held.failed is not None or held.age_ms(now_ms) > STALE_MS:
-        return Part(f"STALE {age}", Role.STALE)
-    return Part(f"{age} ago", Role.MUTED)
+        return LinePart(f"STALE {age}", Role.STALE)
+    return LinePart(f"{age} ago", Role.MUTED)
 
 
 def _topic(line: TopicLine) -> Iterator[Fact]:
     status = line.held.status
     if status is None:
-        yield Fact("Topic", (Part(f"? {line.held.unread}", Role.UNKNOWN),))
+        yield Fact("Topic", (LinePart(f"? {line.held.unread}", Role.UNKNOWN),))
         return
     yield Fact("Topic", tuple(_holdings(line, status)))
     yield Fact("Verified", tuple(_verified(status)))
     gaps = _summed(line.held.partitions)
     if gaps:
-        yield Fact("Gaps", (Part(_gaps(gaps)),))
+        yield Fact("Gaps", (LinePart(_gaps(gaps)),))
     yield from _unknown_lag(line.lag)
     if NEXT[line.state]:
-        yield Fact("Next", (Part(NEXT[line.state], ROLES[line.state]),))
+        yield Fact("Next", (LinePart(NEXT[line.state], ROLES[line.state]),))
 
 
-def _holdings(line: TopicLine, status: TopicStatus) -> Iterator[Part]:
+def _holdings(line: TopicLine, status: TopicStatus) -> Iterator[LinePart]:
     if status.commit is None:
-        yield Part(f"{status.folder}: made by Kafka Backup, which keeps no manifest")
+        yield LinePart(f"{status.folder}: made by Kafka Backup, which keeps no manifest")
         return
     held = line.held
     number = len(held.partitions)
     later = "" if held.newest else ", a later generation is there"
-    yield Part(
+    yield LinePart(
         f"generation {held.generation}{later}, commit {status.commit}, {number:,} partition"
         f"{'s' * (number != 1)}, {held.records:,} records, {size_text(held.bytes)} in "
         f"{held.segments:,} segments, {status.group_states:,} states of groups"
     )
 
 
-def _verified(status: TopicStatus) -> Iterator[Part]:
+def _verified(status: TopicStatus) -> Iterator[LinePart]:
     last = status.verified
     if last is None:
-        yield Part("never", Role.WAITING)
+        yield LinePart("never", Role.WAITING)
         return
     found = "whole" if last.whole else "DAMAGED or different"
-    yield Part(found, Role.VERIFIED if last.whole else Role.FAILED)
-    yield Part(f" at {time_text(last.at_ms)}, by {_how(last)}")
+    yield LinePart(found, Role.VERIFIED if last.whole else Role.FAILED)
+    yield LinePart(f" at {time_text(last.at_ms)}, by {_how(last)}")
     if last.commit != status.commit:
-        yield Part(f"; commit {last.commit}, there is {status.commit} by now", Role.WAITING)
+        yield LinePart(f"; commit {last.commit}, there is {status.commit} by now", Role.WAITING)
 
 
 def _how(last: Verified) -> str:
@@ -178,12 +178,12 @@ def _how(last: Verified) -> str:
     return f"every record against {last.against}"
 
 
-def _partition(line: PartitionLine) -> Iterator[Fact]:
+def _partition(line: BackupPartitionLine) -> Iterator[Fact]:
     part = line.part
     yield Fact(
         "Partition",
         (
-            Part(
+            LinePart(
                 f"offsets {count(part.first_offset)} to {count(part.last_offset)}, backed up "
                 f"before {count(part.next_offset)}, {part.records:,} records, "
                 f"{size_text(part.bytes)} in {part.segments:,} segments"
@@ -191,14 +191,14 @@ def _partition(line: PartitionLine) -> Iterator[Fact]:
         ),
     )
     if part.damage:
-        yield Fact("Damage", (Part("; ".join(part.damage), Role.DIVERGED),))
-    yield Fact("Gaps", (Part(_gaps(part.gaps) or "none"),))
+        yield Fact("Damage", (LinePart("; ".join(part.damage), Role.DIVERGED),))
+    yield Fact("Gaps", (LinePart(_gaps(part.gaps) or "none"),))
     yield from _unknown_lag(line.lag)
 
 
 def _unknown_lag(lag: Lag) -> Iterator[Fact]:
     if isinstance(lag, Unknown):
-        yield Fact("Lag", (Part(f"? {lag.reason}", Role.UNKNOWN),))
+        yield Fact("Lag", (LinePart(f"? {lag.reason}", Role.UNKNOWN),))
 
 
 def _summed(partitions: Sequence[PartitionStatus]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from textual.message import Message
 from services.model import Unknown
 
 if TYPE_CHECKING:
-    from services.backup_watch.lines import Survey
+    from services.backup_watch.lines import BackupSurvey
     from services.backup_watch.live_ends import LiveEnds
 
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class BackupsSurveyed(Message):
     """What is known of the places of backups has been judged."""
 
-    made: Survey
+    made: BackupSurvey
 
 
 @dataclass(eq=False)

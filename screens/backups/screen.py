@@ -26,22 +26,22 @@ from screens.messages import BrowseAsked, CopyAsked
 from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.backup_watch.lines import (
+    BackupPartitionLine,
+    BackupSurvey,
+    BackupsView,
     Line,
-    Order,
-    PartitionLine,
     PlaceLine,
-    Survey,
     TopicLine,
-    View,
+    TopicOrder,
     key_of,
     lines,
     survey,
 )
 from services.backup_watch.live_ends import NOT_ASKED, LiveEnds
-from services.backup_watch.watch import Standing
-from services.divergence.address import Address, Kind
+from services.backup_watch.watch import BackupStanding
+from services.divergence.address import SourceAddress, SourceKind
 from services.health.figure import Figure
 from services.kafka.wire.deadline import Deadline
 from services.model import Unknown
@@ -81,8 +81,8 @@ class BackupsScreen(FilteredPage):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._survey = Survey(Standing(), ())
-        self._view = View()
+        self._survey = BackupSurvey(BackupStanding(), ())
+        self._view = BackupsView()
         self._ends: Figure[LiveEnds] = Figure(NOT_ASKED, 0)
         self._ends_at: float | None = None
         self._asking = self._surveying = False
@@ -116,7 +116,7 @@ class BackupsScreen(FilteredPage):
         self._show(replace(self._view, filter=message.value))
 
     def action_sort(self, by: int) -> None:
-        orders = list(Order)
+        orders = list(TopicOrder)
         place = orders.index(self._view.order) + by
         self._show(replace(self._view, order=orders[place % len(orders)]))
 
@@ -129,7 +129,7 @@ class BackupsScreen(FilteredPage):
                 self._show(
                     replace(self._view, closed=closed if opened else closed | {line.place.url})
                 )
-            case TopicLine() | PartitionLine():
+            case TopicLine() | BackupPartitionLine():
                 key = (line.url, line.held.name)
                 others = self._view.opened - {key}
                 self._show(replace(self._view, opened=others | {key} if opened else others))
@@ -144,8 +144,10 @@ class BackupsScreen(FilteredPage):
                 self.action_open(line.closed)
             case TopicLine():
                 self.action_open(not line.opened)
-            case PartitionLine():
-                address = Address(Kind.BACKUP, line.url, line.held.name, line.part.partition)
+            case BackupPartitionLine():
+                address = SourceAddress(
+                    SourceKind.BACKUP, line.url, line.held.name, line.part.partition
+                )
                 self.app.post_message(BrowseAsked(address))
 
     @on(LineTable.Moved, "#backups")
@@ -185,7 +187,7 @@ class BackupsScreen(FilteredPage):
     def _table(self) -> LineTable[Line]:
         return self.query_one("#backups", LineTable)
 
-    def _show(self, view: View) -> None:
+    def _show(self, view: BackupsView) -> None:
         self._view = view
         self._table.set_columns(columns(self.context.backups.now_ms()))
         self._table.set_rows(lines(self._survey, view))
@@ -202,9 +204,9 @@ class BackupsScreen(FilteredPage):
         """How the list is looked at, where that is not as it was."""
         told = []
         if self._view.filter:
-            told.append(Part(f"filter: {self._view.filter}  ", Role.DIFFERENT))
-        if self._view.order is not Order.URGENCY:
-            told.append(Part(f"by {self._view.order}", Role.MUTED))
+            told.append(LinePart(f"filter: {self._view.filter}  ", Role.DIFFERENT))
+        if self._view.order is not TopicOrder.URGENCY:
+            told.append(LinePart(f"by {self._view.order}", Role.MUTED))
         if told:
             yield Fact("Shown", tuple(told))
 
@@ -220,7 +222,7 @@ class BackupsScreen(FilteredPage):
             exit_on_error=False,
         )  # fmt: skip
 
-    def _make(self, before: Survey, ends: LiveEnds | Unknown, again: bool) -> None:
+    def _make(self, before: BackupSurvey, ends: LiveEnds | Unknown, again: bool) -> None:
         """In a thread: thousands of topics are judged in a moment, but not in a frame."""
         made = before
         try:
@@ -261,5 +263,5 @@ def _named(line: Line) -> str:
             return line.place.url
         case TopicLine():
             return line.held.name
-        case PartitionLine():
+        case BackupPartitionLine():
             return f"{line.held.name}-{line.part.partition}"

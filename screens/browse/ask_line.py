@@ -13,7 +13,7 @@ from services.browse.query import HELP
 LONGEST = 1_000
 
 
-class Asked(Enum):
+class AskPurpose(Enum):
     """What the line is written for; the value tells how."""
 
     SEARCH = HELP
@@ -34,20 +34,20 @@ class AskLine(Input):
     class Given(Message):
         """Something was written, perhaps nothing."""
 
-        def __init__(self, asked: Asked, text: str) -> None:
+        def __init__(self, asked: AskPurpose, text: str) -> None:
             super().__init__()
             self.asked = asked
             self.text = text
 
     def __init__(self, id: str | None = None) -> None:
         super().__init__(id=id, max_length=LONGEST, select_on_focus=False)
-        self._asked = Asked.SEARCH
+        self._asked = AskPurpose.SEARCH
 
     @property
     def shown(self) -> bool:
         return self.has_class("shown")
 
-    def ask(self, asked: Asked, value: str) -> None:
+    def ask(self, asked: AskPurpose, value: str) -> None:
         """Show the line with *value* in it."""
         self._asked, self.placeholder, self.value = asked, asked.value, value
         self.add_class("shown")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from services.browse.tree import PartitionNode, SegmentNode, TopicHeld, TopicNode
+from services.browse.tree import PartitionNode, SegmentNode, TopicContents, TopicNode
 from services.model import Unknown
 
 Key: TypeAlias = tuple[str, ...]
@@ -22,7 +22,7 @@ class Branch:
     """A place is its URL."""
     opened: bool | None
     """None: nothing is below it in the tree."""
-    held: TopicHeld | None = None
+    held: TopicContents | None = None
     """Of a topic, once it was looked up."""
     note: str = ""
     """Why what is below is not there: ``reading``, or a reason."""
@@ -38,7 +38,7 @@ class Tree:
 
     places: tuple[str, ...] = ()
     topics: dict[Key, tuple[TopicNode, ...] | Unknown] = field(default_factory=dict)
-    held: dict[Key, TopicHeld | Unknown] = field(default_factory=dict)
+    held: dict[Key, TopicContents | Unknown] = field(default_factory=dict)
     opened: set[Key] = field(default_factory=set)
     reading: set[Key] = field(default_factory=set)
 
@@ -49,7 +49,7 @@ class Tree:
             assert isinstance(found, tuple | Unknown)
             self.topics[key] = found
         else:
-            assert isinstance(found, TopicHeld | Unknown)
+            assert isinstance(found, TopicContents | Unknown)
             self.held[key] = found
 
     def known(self, key: Key) -> bool:
@@ -80,7 +80,7 @@ class Tree:
     def _topic(self, topic: TopicNode) -> Iterator[Branch]:
         key = (topic.url, topic.folder)
         told = self.held.get(key)
-        held = told if isinstance(told, TopicHeld) else None
+        held = told if isinstance(told, TopicContents) else None
         opened = key in self.opened
         yield Branch(key, topic, opened, held, self._note(key, told))
         if opened and held is not None:

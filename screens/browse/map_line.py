@@ -5,12 +5,12 @@ from __future__ import annotations
 from rich.text import Text
 from textual.widget import Widget
 
-from services.divergence.align import Kind
+from services.divergence.align import PairKind
 from services.divergence.minimap import Cell, Minimap
 from themes.roles import Role, role_style
 
 NOT_KNOWN = "·"
-SIGNS: dict[Cell, str] = {None: NOT_KNOWN, Kind.EQUAL: "─"}
+SIGNS: dict[Cell, str] = {None: NOT_KNOWN, PairKind.EQUAL: "─"}
 """How cells are drawn; the others by the sign of their kind."""
 
 
@@ -47,6 +47,6 @@ class MapLine(Widget):
 
 
 def _role(cell: Cell) -> Role:
-    if cell is None or cell is Kind.EQUAL:
+    if cell is None or cell is PairKind.EQUAL:
         return Role.MUTED
-    return Role.UNKNOWN if cell is Kind.UNREAD else Role.DIVERGED
+    return Role.UNKNOWN if cell is PairKind.UNREAD else Role.DIVERGED

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from screens.browse.branches import Branch
 from screens.widgets.facts import Fact
-from screens.widgets.status_bar import Part
-from services.browse.tree import Figure, PartitionNode, SegmentNode, TopicHeld
+from screens.widgets.status_bar import LinePart
+from services.browse.tree import Figure, PartitionNode, SegmentNode, TopicContents
 from services.model import Unknown
 from services.words.figures import count, size_text
 from services.words.moments import time_text
@@ -20,63 +20,63 @@ def branch_facts(branch: Branch | None) -> Iterator[Fact]:
         return
     match branch.node:
         case str():
-            yield Fact("Place", (Part(branch.node), *_why(branch)))
+            yield Fact("Place", (LinePart(branch.node), *_why(branch)))
         case SegmentNode():
             yield Fact("Segment", tuple(_segment(branch.node)))
-            yield Fact("File", (Part(f"{branch.node.prefix}_records"),))
+            yield Fact("File", (LinePart(f"{branch.node.prefix}_records"),))
         case PartitionNode():
             yield Fact("Partition", tuple(_partition(branch.node)))
-            yield Fact("Address", (Part(branch.node.address),))
+            yield Fact("Address", (LinePart(branch.node.address),))
         case _:
-            yield Fact("Topic", (Part(branch.node.folder), *_why(branch)))
+            yield Fact("Topic", (LinePart(branch.node.folder), *_why(branch)))
             if branch.held is not None:
                 yield Fact("Verified", (_verified(branch.held),))
 
 
-def _why(branch: Branch) -> Iterator[Part]:
+def _why(branch: Branch) -> Iterator[LinePart]:
     if branch.note == "reading":
-        yield Part("  reading", Role.RUNNING)
+        yield LinePart("  reading", Role.RUNNING)
     elif branch.note:
-        yield Part(f"  ? {branch.note}", Role.UNKNOWN)
+        yield LinePart(f"  ? {branch.note}", Role.UNKNOWN)
 
 
-def _segment(one: SegmentNode) -> Iterator[Part]:
-    yield Part(
+def _segment(one: SegmentNode) -> Iterator[LinePart]:
+    yield LinePart(
         f"offsets {count(one.first_offset)} to {count(one.last_offset)}, {count(one.records)} "
         f"records, {size_text(one.bytes)}"
     )
     if isinstance(one.first_ms, int):
-        yield Part(f", {time_text(one.first_ms)} to {time_text(one.last_ms)}")
+        yield LinePart(f", {time_text(one.first_ms)} to {time_text(one.last_ms)}")
     if isinstance(one.lost, int) and one.lost:
-        yield Part(f", {one.lost:,} offsets lost", Role.LOST)
+        yield LinePart(f", {one.lost:,} offsets lost", Role.LOST)
     if one.note:
-        yield Part(f"; {one.note}", Role.UNKNOWN)
+        yield LinePart(f"; {one.note}", Role.UNKNOWN)
     yield from _unknown(one.records)
 
 
-def _partition(one: PartitionNode) -> Iterator[Part]:
+def _partition(one: PartitionNode) -> Iterator[LinePart]:
     number = len(one.segments)
-    yield Part(
+    yield LinePart(
         f"offsets {count(one.first_offset)} to {count(one.last_offset)}, {count(one.records)} "
         f"records, {size_text(one.bytes)} in {number:,} segment{'s' * (number != 1)}"
     )
     if one.gone:
-        yield Part(f"; {one.gone:,} of them gone", Role.FAILED)
+        yield LinePart(f"; {one.gone:,} of them gone", Role.FAILED)
     yield from _unknown(one.records)
 
 
-def _unknown(value: Figure) -> Iterator[Part]:
+def _unknown(value: Figure) -> Iterator[LinePart]:
     if isinstance(value, Unknown):
-        yield Part(f"; ? {value.reason}", Role.UNKNOWN)
+        yield LinePart(f"; ? {value.reason}", Role.UNKNOWN)
 
 
-def _verified(held: TopicHeld) -> Part:
+def _verified(held: TopicContents) -> LinePart:
     last = held.verified
     if held.commit is None:
-        return Part("made by Kafka Backup: it has no manifest to be verified by", Role.UNKNOWN)
+        return LinePart("made by Kafka Backup: it has no manifest to be verified by", Role.UNKNOWN)
     if last is None:
-        return Part("never", Role.WAITING)
+        return LinePart("never", Role.WAITING)
     words = "whole" if last.whole else "DAMAGED or different"
     role = Role.VERIFIED if last.whole else Role.FAILED
     older = "" if last.commit == held.commit else f"; commit {last.commit} of {held.commit}"
-    return Part(f"{words} at {time_text(last.at_ms)}, by {last.how}{older}", role)
+    return LinePart(f"{words} at {time_text(last.at_ms)}, by {last.how}{older}", role)

@@ -8,14 +8,14 @@ from rich.text import Text
 from textual.binding import BindingType
 
 from screens.browse.reader import BrowseReader
-from screens.browse.subject import Subject
+from screens.browse.subject import BrowseSubject
 from screens.browse.wording import about, names_of
 from screens.context import Context
 from screens.diff.record_page import FOLD, REASON_LENGTH, RecordPage
 from screens.diff.task import Task
-from services.divergence.align import Pair
+from services.divergence.align import RecordPair
 from services.words.inert import bounded
-from services.words.record_text import Form
+from services.words.record_text import TextForm
 from themes.roles import Role, role_style
 
 
@@ -26,7 +26,12 @@ class OneRecordScreen(RecordPage):
     BINDINGS: ClassVar[list[BindingType]] = [FOLD]
 
     def __init__(
-        self, context: Context, reader: BrowseReader, subject: Subject, pair: Pair, form: Form
+        self,
+        context: Context,
+        reader: BrowseReader,
+        subject: BrowseSubject,
+        pair: RecordPair,
+        form: TextForm,
     ) -> None:
         super().__init__(context, pair, form, single=subject.single)
         self._reader, self._subject = reader, subject
@@ -35,7 +40,7 @@ class OneRecordScreen(RecordPage):
         schemas = self.context.schemas
         return self._reader.whole_record(self, self._subject, self._pair.offset, schemas)
 
-    def heading(self, pair: Pair, form: str) -> Text:
+    def heading(self, pair: RecordPair, form: str) -> Text:
         text = Text(no_wrap=True, overflow="ellipsis")
         for name in names_of(self._subject, self.size.width - 2):
             text.append(f" {name}\n", role_style(self.app, Role.HEADING))

@@ -14,8 +14,8 @@ from screens.browse.map_line import MapLine
 from screens.browse.one_frame import OneFrame
 from screens.browse.one_record import OneRecordScreen
 from screens.browse.reader import BrowseReader
-from screens.browse.subject import Subject, connect_to
-from screens.browse.summary import Found, summary
+from screens.browse.subject import BrowseSubject, connect_to
+from screens.browse.summary import SubjectSummary, summary
 from screens.browse.wording import about, titles_of
 from screens.context import Context
 from screens.diff.messages import (
@@ -29,8 +29,8 @@ from screens.diff.pair_list import PairList
 from screens.diff.reader import ConnectAny
 from screens.diff.task import Task
 from screens.diff.waiting import SENTENCE_LENGTH
-from screens.widgets.told import Told
-from services.divergence.entry import Entry
+from screens.widgets.told import StyledLines
+from services.divergence.entry import RecordEntry
 from services.divergence.minimap import Minimap
 from services.divergence.source import Extent
 from services.divergence.window import Window
@@ -48,23 +48,23 @@ class PagedRecords(PagedPairs):
     def __init__(
         self,
         context: Context,
-        subject: Subject,
+        subject: BrowseSubject,
         offset: int | None = None,
-        connect: ConnectAny[Subject] | None = None,
+        connect: ConnectAny[BrowseSubject] | None = None,
     ) -> None:
         super().__init__(context)
         self._subject, self._first = subject, offset
         self._reader = BrowseReader(connect or partial(connect_to, context))
-        self._found = Found()
+        self._found = SubjectSummary()
         self._map: Minimap | None = None
         self._one_frame = OneFrame(self)
 
     def body(self) -> Iterator[Widget]:
-        yield Told(id="browse-summary")
+        yield StyledLines(id="browse-summary")
         yield PairList(self._moved, single=self._subject.single)
         if not self._subject.single:
             yield MapLine()
-        yield Told(id="browse-status")
+        yield StyledLines(id="browse-status")
 
     def on_mount(self) -> None:
         self._pairs.focus()
@@ -106,7 +106,7 @@ class PagedRecords(PagedPairs):
     @on(PairList.Chosen)
     def _chosen(self, message: PairList.Chosen) -> None:
         pair = message.pair
-        if isinstance(pair.left, Entry) or isinstance(pair.right, Entry):
+        if isinstance(pair.left, RecordEntry) or isinstance(pair.right, RecordEntry):
             form = self._pairs.manner.form
             self.app.push_screen(
                 OneRecordScreen(self.context, self._reader, self._subject, pair, form)
@@ -120,7 +120,7 @@ class PagedRecords(PagedPairs):
             self.draw_doing()
             self._draw_map()
             # Widgets tell the screen what to paint when they are idle.
-            self.query_one("#browse-status", Told).call_after_refresh(self._one_frame.end)
+            self.query_one("#browse-status", StyledLines).call_after_refresh(self._one_frame.end)
 
     @on(ComparisonFailed)
     def _refused(self, message: ComparisonFailed) -> None:
@@ -131,7 +131,7 @@ class PagedRecords(PagedPairs):
     def _end_frame(self) -> None:
         self._one_frame.end()
 
-    def _open_again(self, subject: Subject) -> None:
+    def _open_again(self, subject: BrowseSubject) -> None:
         """Read *subject* as it is now; the cursor stays where it is."""
         offset = self._offset if self._pairs.current is not None else self._first
         self._waiting.abandon()
@@ -152,7 +152,7 @@ class PagedRecords(PagedPairs):
         form, marked = self._pairs.manner.form, len(self._pairs.marked)
         styles = partial(role_style, self.app)
         drawn = summary(self._subject, self._found, form, marked, self.size.width, styles)
-        self.query_one("#browse-summary", Told).tell(drawn)
+        self.query_one("#browse-summary", StyledLines).tell(drawn)
         self.draw_doing()
         self._draw_map()
 
@@ -167,4 +167,4 @@ class PagedRecords(PagedPairs):
         if not told and current is not None:
             told, role = bounded(about(current, self._subject), SENTENCE_LENGTH), None
         text = Text(f" {told}", role_style(self.app, role) if role else "")
-        self.query_one("#browse-status", Told).tell(text)
+        self.query_one("#browse-status", StyledLines).tell(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from screens.browse.messages import RecordsExported
-from screens.browse.subject import Subject
+from screens.browse.subject import BrowseSubject
 from screens.diff.messages import (
     ComparisonCounted,
     ComparisonRead,
@@ -22,7 +22,7 @@ from services.browse.finding import first_at, next_match, previous_match
 from services.divergence.backup_source import BackupSource
 from services.divergence.comparison import Comparison
 from services.divergence.content import DETAIL
-from services.divergence.hunks import Totals
+from services.divergence.hunks import HunkTotals
 from services.divergence.metastore_source import MetastoreSource
 from services.divergence.minimap import Minimap
 from services.divergence.runs import runs
@@ -34,7 +34,7 @@ from services.errors import UsageError
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from services.browse.query import Query
+    from services.browse.query import RecordQuery
     from services.browse.schemas import Schemas
 
 TELL_EVERY = 2_048
@@ -44,10 +44,10 @@ SAME_WEIGHS = 64
 MOST_NOTES = 20
 
 
-class BrowseReader(Reader[Subject]):
+class BrowseReader(Reader[BrowseSubject]):
     """What the screens of records ask for, beside what every reader does."""
 
-    def open(self, screen: Screen[Any], subject: Subject, offset: int | None) -> Task:
+    def open(self, screen: Screen[Any], subject: BrowseSubject, offset: int | None) -> Task:
         """Open *subject* and read about *offset*, or from its start on."""
 
         def work(comparison: Comparison, task: Task) -> None:
@@ -59,7 +59,13 @@ class BrowseReader(Reader[Subject]):
         return self._begin(Task(screen, f"Opening {subject.left}"), subject, work)
 
     def match(
-        self, screen: Screen[Any], subject: Subject, query: Query, offset: int, *, forward: bool
+        self,
+        screen: Screen[Any],
+        subject: BrowseSubject,
+        query: RecordQuery,
+        offset: int,
+        *,
+        forward: bool,
     ) -> Task:
         """Look for the next or the previous record that *query* fits, and read about it."""
 
@@ -75,7 +81,7 @@ class BrowseReader(Reader[Subject]):
         return self._begin(Task(screen, f"Searching for {query.text}"), subject, work)
 
     def whole_record(
-        self, screen: Screen[Any], subject: Subject, offset: int, schemas: Schemas | None
+        self, screen: Screen[Any], subject: BrowseSubject, offset: int, schemas: Schemas | None
     ) -> Task:
         """Read the record at *offset*, and decode it where there are *schemas*."""
 
@@ -91,7 +97,7 @@ class BrowseReader(Reader[Subject]):
 
         return self._begin(Task(screen, f"Reading the record at offset {offset:,}"), subject, work)
 
-    def moment(self, screen: Screen[Any], subject: Subject, moment_ms: int) -> Task:
+    def moment(self, screen: Screen[Any], subject: BrowseSubject, moment_ms: int) -> Task:
         """Go to the first record of that time or later."""
 
         def work(comparison: Comparison, task: Task) -> None:
@@ -101,13 +107,13 @@ class BrowseReader(Reader[Subject]):
 
         return self._begin(Task(screen, "Looking for that time"), subject, work)
 
-    def map(self, screen: Screen[Any], subject: Subject) -> Task:
+    def map(self, screen: Screen[Any], subject: BrowseSubject) -> Task:
         """Count all differences, and where they are; `MapGrown` and `ComparisonCounted` tell."""
 
         def work(comparison: Comparison, task: Task) -> None:
             reading = Reading(go_on=task.go_on)
             extent = comparison.extent
-            totals, cells = Totals(), Minimap(extent)
+            totals, cells = HunkTotals(), Minimap(extent)
             told, seen = progress_of(task), 0
             for one in runs(comparison, extent.start, extent.end, reading):
                 totals.add(one)
@@ -123,7 +129,7 @@ class BrowseReader(Reader[Subject]):
         return self._begin(Task(screen, "Counting the differences"), subject, work)
 
     def export(
-        self, screen: Screen[Any], subject: Subject, marked: frozenset[int], to: Path
+        self, screen: Screen[Any], subject: BrowseSubject, marked: frozenset[int], to: Path
     ) -> Task:
         """Write the records at the offsets *marked*; `RecordsExported` tells."""
 

@@ -12,14 +12,14 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from typing_extensions import override
 
-from screens.browse.ask_line import Asked, AskLine
+from screens.browse.ask_line import AskLine, AskPurpose
 from screens.browse.messages import RecordsExported
 from screens.browse.paged_records import PagedRecords
 from screens.diff.messages import ComparisonCounted, ComparisonSearched, MapGrown, SourcesOpened
 from screens.messages import CopyAsked
 from screens.widgets.prompt import Prompt
 from services.browse.query import HELP, parse_query, parse_time
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.errors import UsageError
 
 COUNTED_AT_ONCE = 200_000
@@ -97,15 +97,15 @@ class RecordsScreen(PagedRecords):
 
     def action_search(self) -> None:
         query = self._found.query
-        self._field.ask(Asked.SEARCH, query.text if query else "")
+        self._field.ask(AskPurpose.SEARCH, query.text if query else "")
 
     def action_go(self) -> None:
-        self._field.ask(Asked.GO, "")
+        self._field.ask(AskPurpose.GO, "")
 
     @on(AskLine.Given)
     def _given(self, message: AskLine.Given) -> None:
         try:
-            if message.asked is Asked.SEARCH:
+            if message.asked is AskPurpose.SEARCH:
                 self._search(message.text)
             elif message.text:
                 self._go_to(message.text)
@@ -138,7 +138,7 @@ class RecordsScreen(PagedRecords):
 
     def action_mark(self) -> None:
         pair = self._pairs.current
-        if pair is not None and isinstance(pair.left, Entry):
+        if pair is not None and isinstance(pair.left, RecordEntry):
             self._set_marked(self._pairs.marked ^ {pair.offset})
             self._pairs.action_move(1)
 

@@ -26,9 +26,9 @@ from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
 from screens.widgets.prompt import Prompt
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.browse.tree import TopicNode, partitions_in, topics_at
-from services.divergence.address import FORMS, Address, parse_address
+from services.divergence.address import FORMS, SourceAddress, parse_address
 from services.divergence.pairing import refusal
 from services.errors import UsageError
 from services.model import Unknown
@@ -65,7 +65,7 @@ class BrowseScreen(FilteredPage):
         super().__init__(context)
         self._tree = Tree()
         self._words = ""
-        self._left: Address | None = None
+        self._left: SourceAddress | None = None
         """What the next one is to be compared with."""
         self._began = False
 
@@ -169,7 +169,7 @@ class BrowseScreen(FilteredPage):
         if text:
             self._compare(parse_address(text))
 
-    def _compare(self, address: Address) -> None:
+    def _compare(self, address: SourceAddress) -> None:
         if self._left is None or self._left == address:
             self._left = None if self._left == address else address
             self._tell()
@@ -234,9 +234,9 @@ class BrowseScreen(FilteredPage):
     def _looking(self) -> Iterator[Fact]:
         if self._left is not None:
             told = f"{self._left} (d or o on another compares; Esc forgets it)"
-            yield Fact("Compare", (Part(told, Role.MARKED),))
+            yield Fact("Compare", (LinePart(told, Role.MARKED),))
         if self._words:
-            yield Fact("Shown", (Part(f"filter: {self._words}", Role.DIFFERENT),))
+            yield Fact("Shown", (LinePart(f"filter: {self._words}", Role.DIFFERENT),))
 
 
 def _fault(text: str) -> str:

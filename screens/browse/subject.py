@@ -9,7 +9,7 @@ from threading import Lock
 
 from screens.context import Context
 from screens.diff.reader import CompareAny
-from services.divergence.address import Address, Kind
+from services.divergence.address import SourceAddress, SourceKind
 from services.divergence.comparison import Alone, Comparison
 from services.divergence.opening import Opener
 from services.divergence.pairing import compare
@@ -21,11 +21,11 @@ DESCRIBE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class BrowseSubject:
     """One or two addresses of the same partition."""
 
-    left: Address
-    right: Address | None = None
+    left: SourceAddress
+    right: SourceAddress | None = None
     generation: int = 0
     """Counts how often everything was asked to be read anew."""
 
@@ -46,16 +46,16 @@ class Subject:
         return (one, other) if one != other else ("A", "B")
 
 
-def _brief(address: Address) -> str:
-    return f"b{address.place}" if address.kind is Kind.REPLICA else str(address.kind)
+def _brief(address: SourceAddress) -> str:
+    return f"b{address.place}" if address.kind is SourceKind.REPLICA else str(address.kind)
 
 
 @contextmanager
-def connect_to(context: Context) -> Iterator[CompareAny[Subject]]:
+def connect_to(context: Context) -> Iterator[CompareAny[BrowseSubject]]:
     """Open what a screen looks at, once; brokers are only reached for where a source needs them."""
     with ExitStack() as stack:
         clients: list[ReadClient] = []
-        opened: list[tuple[Subject, Comparison]] = []
+        opened: list[tuple[BrowseSubject, Comparison]] = []
         lock = Lock()
 
         def client() -> ReadClient:
@@ -66,7 +66,7 @@ def connect_to(context: Context) -> Iterator[CompareAny[Subject]]:
                 clients.append(made)
             return clients[0]
 
-        def open_one(subject: Subject) -> Comparison:
+        def open_one(subject: BrowseSubject) -> Comparison:
             with lock:
                 if not opened or opened[0][0] != subject:
                     opened[:] = [(subject, _opened(subject, Opener(client)))]
@@ -75,7 +75,7 @@ def connect_to(context: Context) -> Iterator[CompareAny[Subject]]:
         yield open_one
 
 
-def _opened(subject: Subject, opener: Opener) -> Comparison:
+def _opened(subject: BrowseSubject, opener: Opener) -> Comparison:
     if subject.right is None:
         return Alone(opener.open(subject.left))
     return compare(opener, subject.left, subject.right)

@@ -9,13 +9,13 @@ from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 
-from screens.browse.subject import Subject
+from screens.browse.subject import BrowseSubject
 from screens.browse.wording import extent_text, names_of, totals_text
-from services.browse.query import Query
-from services.divergence.hunks import Totals
+from services.browse.query import RecordQuery
+from services.divergence.hunks import HunkTotals
 from services.divergence.source import Extent
 from services.words.inert import bounded
-from services.words.record_text import Form
+from services.words.record_text import TextForm
 from themes.roles import Role
 
 QUERY_LENGTH = 60
@@ -25,19 +25,24 @@ Styles = Callable[[Role], Style]
 
 
 @dataclass
-class Found:
+class SubjectSummary:
     """What is known of a subject so far."""
 
     extent: Extent | None = None
     refused: bool = False
     """It could not be opened."""
     notes: tuple[str, ...] = ()
-    totals: Totals | None = None
-    query: Query | None = None
+    totals: HunkTotals | None = None
+    query: RecordQuery | None = None
 
 
 def summary(
-    subject: Subject, found: Found, form: Form, marked: int, width: int, styles: Styles
+    subject: BrowseSubject,
+    found: SubjectSummary,
+    form: TextForm,
+    marked: int,
+    width: int,
+    styles: Styles,
 ) -> Text:
     """The lines, *width* columns wide."""
     text = Text(no_wrap=True, overflow="ellipsis")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from screens.browse.subject import Subject
+from screens.browse.subject import BrowseSubject
 from screens.diff.rows import fields_told
 from screens.diff.sheet import Titles
 from screens.diff.summary import different_text
-from services.divergence.align import Kind, Pair
-from services.divergence.entry import Entry, Unreadable
-from services.divergence.hunks import Totals
+from services.divergence.align import PairKind, RecordPair
+from services.divergence.entry import RecordEntry, UnreadableRange
+from services.divergence.hunks import HunkTotals
 from services.divergence.source import Extent
 from services.words.inert import CUT, inert
 from services.words.moments import time_text
@@ -17,7 +17,7 @@ HEAD_LENGTH = 24
 """Of an address that does not fit: its kind, and a little of its place."""
 
 
-def titles_of(subject: Subject) -> Titles:
+def titles_of(subject: BrowseSubject) -> Titles:
     """What stands over the columns."""
     if subject.single:
         return Titles("epoch, time, key, value")
@@ -34,46 +34,46 @@ def extent_text(extent: Extent | None) -> str:
     return f"offsets {extent.start:,} to {extent.end - 1:,}"
 
 
-def totals_text(subject: Subject, totals: Totals | None) -> str:
+def totals_text(subject: BrowseSubject, totals: HunkTotals | None) -> str:
     """What differs, by signs; how to count where nothing was."""
     if totals is None:
         return "Not counted yet: c counts."
     one, other = subject.briefs
     kinds = totals.kinds
-    unread = f", ? {kinds[Kind.UNREAD]:,} not read" if kinds[Kind.UNREAD] else ""
-    if not (kinds[Kind.DIFFERENT] or kinds[Kind.LEFT] or kinds[Kind.RIGHT]):
+    unread = f", ? {kinds[PairKind.UNREAD]:,} not read" if kinds[PairKind.UNREAD] else ""
+    if not (kinds[PairKind.DIFFERENT] or kinds[PairKind.LEFT] or kinds[PairKind.RIGHT]):
         return f"No differences{unread}."
     return (
-        f"{different_text(kinds[Kind.DIFFERENT])}, < {kinds[Kind.LEFT]:,} only in {one}, "
-        f"> {kinds[Kind.RIGHT]:,} only in {other}{unread}."
+        f"{different_text(kinds[PairKind.DIFFERENT])}, < {kinds[PairKind.LEFT]:,} only in {one}, "
+        f"> {kinds[PairKind.RIGHT]:,} only in {other}{unread}."
     )
 
 
-def about(pair: Pair, subject: Subject, *, letters: bool = True) -> str:
+def about(pair: RecordPair, subject: BrowseSubject, *, letters: bool = True) -> str:
     """What *pair* is, in words: ``offset 100: different in value (v)``."""
     one, other = subject.briefs
     for item, name in ((pair.left, one), (pair.right, other)):
-        if isinstance(item, Unreadable):
+        if isinstance(item, UnreadableRange):
             where = "" if subject.single else f" in {name}"
             return f"{_range(item)} cannot be read{where}: {item.reason}"
     if subject.single:
         return _alone(pair)
-    if pair.kind is Kind.DIFFERENT:
+    if pair.kind is PairKind.DIFFERENT:
         return f"offset {pair.offset:,}: different in {fields_told(pair, letters=letters)}"
-    only = one if pair.kind is Kind.LEFT else other
-    where = "the same in both" if pair.kind is Kind.EQUAL else f"only in {only}"
+    only = one if pair.kind is PairKind.LEFT else other
+    where = "the same in both" if pair.kind is PairKind.EQUAL else f"only in {only}"
     return f"offset {pair.offset:,}: {where}"
 
 
-def _range(item: Unreadable) -> str:
+def _range(item: UnreadableRange) -> str:
     if item.end - item.start <= 1:
         return f"offset {item.start:,}"
     return f"offsets {item.start:,} to {item.end - 1:,}"
 
 
-def _alone(pair: Pair) -> str:
+def _alone(pair: RecordPair) -> str:
     entry = pair.left
-    if not isinstance(entry, Entry):
+    if not isinstance(entry, RecordEntry):
         return ""
     headers = entry.headers.count
     size = "null" if entry.value is None else f"{entry.value.size:,} bytes"
@@ -83,7 +83,7 @@ def _alone(pair: Pair) -> str:
     )
 
 
-def names_of(subject: Subject, width: int) -> tuple[str, ...]:
+def names_of(subject: BrowseSubject, width: int) -> tuple[str, ...]:
     """The addresses in *width* columns, with the sign and the letter that stand for them."""
     left, right = subject.titles
     if subject.single:

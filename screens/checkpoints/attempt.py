@@ -14,7 +14,7 @@ from screens.checkpoints.messages import ActEnded, ActFrozen, ActTold, FollowEnd
 from screens.context import Context
 from screens.messages import MutationEnded
 from screens.unforeseen import of_step
-from services.checkpoint.guarded.act import Act, Event, Frozen, Result, changes, result_of
+from services.checkpoint.guarded.act import Act, Event, Frozen, TargetResult, changes, result_of
 from services.errors import AlreadyRunning
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ CHANGED = "checkpoint"
 
 
 @dataclass
-class Attempt:
+class ActAttempt:
     """One act and the screen that shows it."""
 
     context: Context
@@ -89,7 +89,7 @@ class Attempt:
             found = of_step(error, CHANGED)
             self._send(ActEnded(result_of(found), str(found)))
             return False
-        self._send(ActEnded(Result.DONE, told))
+        self._send(ActEnded(TargetResult.DONE, told))
         return True
 
     def _follow(self, agreed: Frozen) -> None:

@@ -8,7 +8,7 @@ from screens.widgets.line_table import Cell, LineColumn
 from screens.widgets.status_bar import age_text
 from services.checkpoint.progress import sizes
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.watch import CheckpointLine, Line, PartitionLine, StoreLine
+from services.checkpoint.watch import CheckpointLine, CheckpointPartitionLine, Line, StoreLine
 from services.model import Unknown
 from services.words.figures import count, size_text
 from themes.roles import Role
@@ -41,7 +41,7 @@ def columns(now_ms: int) -> tuple[LineColumn[Line], ...]:
         last = line.found.verified
         if last is None:
             return Cell("never", Role.MUTED) if _completed(line) else EMPTY
-        if isinstance(line, PartitionLine):
+        if isinstance(line, CheckpointPartitionLine):
             whole = line.part.number not in last.damage
             return Cell("whole", Role.VERIFIED) if whole else DAMAGED
         if last.damage:
@@ -74,7 +74,7 @@ def _name(line: Line) -> Cell:
             return Cell(line.seen.url, Role.HEADING)
         case CheckpointLine():
             return Cell(f" {'▾' if line.opened else '▸'}{line.found.id}")
-        case PartitionLine():
+        case CheckpointPartitionLine():
             subject = line.part.subject
             named = "?" if subject is None else f"{subject.topic}-{subject.partition}"
             return Cell(f"    {named}")
@@ -89,7 +89,7 @@ def _state(line: Line) -> Cell:
             return Cell(f"{len(held):,} checkpoint{'s' * (len(held) != 1)}", Role.MUTED)
         case CheckpointLine():
             return Cell(line.found.status, ROLES[line.found.status])
-        case PartitionLine():
+        case CheckpointPartitionLine():
             return Cell(line.part.status, ROLES[line.part.status])
 
 
@@ -104,7 +104,7 @@ def _copied(line: Line) -> Cell:
     match line:
         case CheckpointLine():
             return Cell(f"{line.found.completed:,}/{len(line.found.partitions):,}")
-        case PartitionLine() if line.far is not None and line.far.offsets:
+        case CheckpointPartitionLine() if line.far is not None and line.far.offsets:
             return Cell(f"{min(line.far.records / line.far.offsets, 1):.0%}", Role.RUNNING)
         case _:
             return EMPTY
@@ -119,7 +119,7 @@ def _size(line: Line) -> Cell:
             return _total(size for one in held for size in sizes(one))
         case CheckpointLine():
             return _total(sizes(line.found))
-        case PartitionLine():
+        case CheckpointPartitionLine():
             if line.far is not None:
                 return Cell(size_text(line.far.bytes), Role.RUNNING)
             copy = line.part.counting
@@ -138,14 +138,14 @@ def _total(parts: Iterable[int | Unknown]) -> Cell:
 
 
 def _cut(line: Line) -> Cell:
-    if not isinstance(line, PartitionLine):
+    if not isinstance(line, CheckpointPartitionLine):
         return EMPTY
     cut = line.found.cut
     return UNKNOWN if cut is None else Cell(count(cut.positions.get(line.part.number)))
 
 
 def _records(line: Line) -> Cell:
-    if not isinstance(line, PartitionLine):
+    if not isinstance(line, CheckpointPartitionLine):
         return EMPTY
     if line.far is not None:
         return Cell(count(line.far.records), Role.RUNNING)
@@ -165,6 +165,6 @@ def _in_transit(line: Line) -> Cell:
 
 
 def _node(line: Line) -> Cell:
-    if not isinstance(line, PartitionLine) or line.part.counting is None:
+    if not isinstance(line, CheckpointPartitionLine) or line.part.counting is None:
         return EMPTY
     return Cell(str(line.part.counting.id.node))

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from screens.checkpoints.columns import ROLES
 from screens.widgets.facts import Fact
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.checkpoint.promise import promise
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.reasons import reasons, why_failed
 from services.checkpoint.store.stored import StoredCheckpoint
-from services.checkpoint.watch import CheckpointLine, Line, PartitionLine, StoreLine
+from services.checkpoint.watch import CheckpointLine, CheckpointPartitionLine, Line, StoreLine
 from services.model import Unknown
 from services.words.figures import count, size_text
 from services.words.moments import time_text
@@ -37,34 +37,34 @@ def line_facts(line: Line | None) -> Iterator[Fact]:
             yield from _store(line)
         case CheckpointLine():
             yield from _checkpoint(line.url, line.found)
-        case PartitionLine():
+        case CheckpointPartitionLine():
             yield from _partition(line)
 
 
 def _store(line: StoreLine) -> Iterator[Fact]:
     held = line.seen.held
     if isinstance(held, Unknown):
-        yield Fact("Unread", (Part(held.reason, Role.UNKNOWN),))
+        yield Fact("Unread", (LinePart(held.reason, Role.UNKNOWN),))
         return
     whole = next((one for one in held if one.status is Status.COMPLETED), None)
     if whole is None:
-        yield Fact("Restorable", (Part("none", Role.FAILED),))
+        yield Fact("Restorable", (LinePart("none", Role.FAILED),))
     else:
-        yield Fact("Restorable", (Part(f"{whole.id}, of {time_text(whole.created_at_ms)}"),))
+        yield Fact("Restorable", (LinePart(f"{whole.id}, of {time_text(whole.created_at_ms)}"),))
 
 
 def _checkpoint(url: str, found: StoredCheckpoint) -> Iterator[Fact]:
-    yield Fact("Promise", (Part(promise(found)),))
+    yield Fact("Promise", (LinePart(promise(found)),))
     for reason in reasons(found):
-        yield Fact("Failed", (Part(reason, Role.FAILED),))
+        yield Fact("Failed", (LinePart(reason, Role.FAILED),))
     yield Fact("Taken", tuple(_moments(found)))
     if found.cut is not None and found.cut.groups:
         groups = (f"{name} {one.policy}" for name, one in sorted(found.cut.groups.items()))
-        yield Fact("Groups", (Part(", ".join(groups)),))
+        yield Fact("Groups", (LinePart(", ".join(groups)),))
     if found.status is Status.COMPLETED:
         yield Fact("Verified", (verified_part(found),))
     told = _next(found).format(id=found.id, url=url)
-    yield Fact("Next", (Part(told, Role.MUTED),))
+    yield Fact("Next", (LinePart(told, Role.MUTED),))
 
 
 def _next(found: StoredCheckpoint) -> str:
@@ -72,28 +72,28 @@ def _next(found: StoredCheckpoint) -> str:
     return DAMAGED if damaged else NEXT[found.status]
 
 
-def verified_part(found: StoredCheckpoint) -> Part:
+def verified_part(found: StoredCheckpoint) -> LinePart:
     """When every byte of it was read last, and what came of that."""
     last = found.verified
     if last is None:
         told = f"never: `breakglass checkpoint verify {found.id}` reads every byte"
-        return Part(told, Role.MUTED)
+        return LinePart(told, Role.MUTED)
     when = time_text(last.at_ms)
     if last.damage:
-        return Part(f"{when}  {'; '.join(last.damage.values())}", Role.FAILED)
+        return LinePart(f"{when}  {'; '.join(last.damage.values())}", Role.FAILED)
     read = f"{last.files:,} files, {size_text(last.size)}"
-    return Part(f"{when}  {read}, as they were committed", Role.VERIFIED)
+    return LinePart(f"{when}  {read}, as they were committed", Role.VERIFIED)
 
 
-def _moments(found: StoredCheckpoint) -> Iterator[Part]:
-    yield Part(f"asked for {time_text(found.created_at_ms)}")
+def _moments(found: StoredCheckpoint) -> Iterator[LinePart]:
+    yield LinePart(f"asked for {time_text(found.created_at_ms)}")
     if found.started is None:
-        yield Part("  never acknowledged", Role.FAILED)
+        yield LinePart("  never acknowledged", Role.FAILED)
     else:
-        yield Part(f"  acknowledged {time_text(found.started.at_ms)}")
+        yield LinePart(f"  acknowledged {time_text(found.started.at_ms)}")
 
 
-def _holds(line: PartitionLine) -> str:
+def _holds(line: CheckpointPartitionLine) -> str:
     """What there is of it, of how much while it is copied, and where it ends."""
     cut, number, copy = line.found.cut, line.part.number, line.part.counting
     position = None if cut is None else cut.positions.get(number)
@@ -109,20 +109,20 @@ def _holds(line: PartitionLine) -> str:
     return f"{records} records; cut at {ends}, {transit} in transit"
 
 
-def _partition(line: PartitionLine) -> Iterator[Fact]:
+def _partition(line: CheckpointPartitionLine) -> Iterator[Fact]:
     reason = why_failed(line.part, line.found)
     if reason is not None:
-        yield Fact("Failed", (Part(reason, Role.FAILED),))
-    yield Fact("Holds", (Part(_holds(line)),))
+        yield Fact("Failed", (LinePart(reason, Role.FAILED),))
+    yield Fact("Holds", (LinePart(_holds(line)),))
     for copy in line.part.copies:
         status = copy.copy.status
         at = f"  begun {time_text(copy.created_at_ms)}  {time_text(copy.updated_at_ms)}"
-        yield Fact(f"Node {copy.id.node}", (Part(status, ROLES[status]), Part(at)))
+        yield Fact(f"Node {copy.id.node}", (LinePart(status, ROLES[status]), LinePart(at)))
     last = line.found.verified
     if last is not None and line.part.number in last.damage:
-        yield Fact("Damaged", (Part(last.damage[line.part.number], Role.FAILED),))
+        yield Fact("Damaged", (LinePart(last.damage[line.part.number], Role.FAILED),))
     cut = line.found.cut
     for name, group in sorted(cut.groups.items()) if cut is not None else ():
         offset = group.offsets.get(line.part.number)
         if offset is not None:
-            yield Fact("Group", (Part(f"{name} goes on at {count(offset)}"),))
+            yield Fact("Group", (LinePart(f"{name} goes on at {count(offset)}"),))

@@ -13,16 +13,16 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from screens.checkpoints.attempt import Attempt
+from screens.checkpoints.attempt import ActAttempt
 from screens.checkpoints.messages import ActEnded, ActFrozen, ActTold, FollowEnded
-from screens.checkpoints.progress import COLUMNS, Progress, Row
+from screens.checkpoints.progress import COLUMNS, ActProgress, OutcomeRow
 from screens.consent_page import ConsentPage
 from screens.context import Context
 from screens.messages import MutationBegan
-from screens.widgets.consent import Consent
+from screens.widgets.consent import ConsentPanel
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.checkpoint.guarded.act import Act, Frozen
 from services.words.inert import inert
 from themes.roles import Role
@@ -47,17 +47,17 @@ class ActPage(ConsentPage):
 
     def __init__(self, context: Context, act: Act) -> None:
         super().__init__(context)
-        self._progress = Progress()
+        self._progress = ActProgress()
         self._frozen: Frozen | None = None
-        self._attempt = Attempt(context, act, self.post_message, self._to_app)
+        self._attempt = ActAttempt(context, act, self.post_message, self._to_app)
         self._busy = False
         """Something is being changed, or about to be."""
 
     def body(self) -> Iterator[Widget]:
         yield Facts(id="evidence")
-        yield LineTable[Row](COLUMNS, lambda row: row.name, id="partitions", empty="")
+        yield LineTable[OutcomeRow](COLUMNS, lambda row: row.name, id="partitions", empty="")
         yield Facts(id="steps")
-        yield Consent()
+        yield ConsentPanel()
 
     def on_mount(self) -> None:
         self._progress.say("reading what there is to do", Role.MUTED)
@@ -144,7 +144,7 @@ class ActPage(ConsentPage):
         self._show()
 
     @property
-    def _table(self) -> LineTable[Row]:
+    def _table(self) -> LineTable[OutcomeRow]:
         return self.query_one("#partitions", LineTable)
 
     def _say(self, told: str, role: Role) -> None:
@@ -162,11 +162,11 @@ class ActPage(ConsentPage):
         if frozen is None:
             return
         for label, told in frozen.facts:
-            yield Fact(inert(label), (Part(told),))
+            yield Fact(inert(label), (LinePart(told),))
         for told in frozen.remarks:
-            yield Fact("Note", (Part(told, Role.WAITING),))
+            yield Fact("Note", (LinePart(told, Role.WAITING),))
         if self.phrase is not None:
-            yield Fact("Type", (Part(inert(self.phrase), Role.ARMED),))
+            yield Fact("Type", (LinePart(inert(self.phrase), Role.ARMED),))
 
     def _to_app(self, message: Message) -> None:
         self.app.post_message(message)

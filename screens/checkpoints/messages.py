@@ -10,7 +10,7 @@ from textual.message import Message
 from services.model import Unknown
 
 if TYPE_CHECKING:
-    from services.checkpoint.guarded.act import Event, Frozen, Result
+    from services.checkpoint.guarded.act import Event, Frozen, TargetResult
     from services.checkpoint.watch import SeenStore
 
 
@@ -40,7 +40,7 @@ class ActTold(Message):
 class ActEnded(Message):
     """The act has ended; None: it failed before anything was done, or was given up."""
 
-    result: Result | None
+    result: TargetResult | None
     told: str
 
 

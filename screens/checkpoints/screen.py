@@ -25,14 +25,14 @@ from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
 from screens.widgets.prompt import Prompt
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.checkpoint.asked import restore_asked, same_again, take_asked
 from services.checkpoint.backup_info import backup_info
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.checkpoint.watch import (
     CheckpointLine,
+    CheckpointPartitionLine,
     Line,
-    PartitionLine,
     SeenStore,
     StoreLine,
     key_of,
@@ -102,7 +102,7 @@ class CheckpointsScreen(Page):
     def action_open(self, opened: bool) -> None:
         """Open or close the checkpoint that the cursor is on, or in."""
         line = self._table.current
-        if not isinstance(line, CheckpointLine | PartitionLine):
+        if not isinstance(line, CheckpointLine | CheckpointPartitionLine):
             return
         key = (line.url, line.found.id)
         self._opened = self._opened | {key} if opened else self._opened - {key}
@@ -122,7 +122,7 @@ class CheckpointsScreen(Page):
 
     def action_copy(self) -> None:
         line = self._table.current
-        if isinstance(line, CheckpointLine | PartitionLine):
+        if isinstance(line, CheckpointLine | CheckpointPartitionLine):
             told = json.dumps(backup_info(line.found), indent=1)
             self.app.post_message(CopyAsked(told, f"checkpoint {line.found.id}"))
 
@@ -183,7 +183,7 @@ class CheckpointsScreen(Page):
         """The store under the cursor and a checkpoint of it: unless *chosen*, else the newest."""
         line = self._table.current
         match line:
-            case CheckpointLine() | PartitionLine():
+            case CheckpointLine() | CheckpointPartitionLine():
                 return line.url, line.found
             case StoreLine():
                 held = line.seen.held
@@ -211,7 +211,7 @@ class CheckpointsScreen(Page):
         self._tell()
 
     def _tell(self) -> None:
-        unread = [Fact("Unread", (Part(self._unread, Role.UNKNOWN),))] if self._unread else []
+        unread = [Fact("Unread", (LinePart(self._unread, Role.UNKNOWN),))] if self._unread else []
         self.query_one("#about", Facts).facts = (*unread, *line_facts(self._table.current))
 
     def _look(self) -> None:

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from screens.diff.pieces import Piece
+from screens.diff.pieces import ColumnPiece
 from services.divergence.text import Span
 
 CUT_SIGN = "…"
@@ -30,7 +30,7 @@ def segments_of(
         yield Segment(text[at:], base)
 
 
-def piece_segments(piece: Piece, base: Style, different: Style) -> Iterator[Segment]:
+def piece_segments(piece: ColumnPiece, base: Style, different: Style) -> Iterator[Segment]:
     """*piece* in exactly its width; what is cut ends with a sign."""
     width, text = max(piece.width, 0), piece.text
     length = cell_len(text)
@@ -51,7 +51,7 @@ def piece_segments(piece: Piece, base: Style, different: Style) -> Iterator[Segm
 
 
 def line_segments(
-    pieces: Iterable[Piece], width: int, base: Style, different: Style
+    pieces: Iterable[ColumnPiece], width: int, base: Style, different: Style
 ) -> list[Segment]:
     """*pieces* one after another with a space between, in exactly *width* cells.
 

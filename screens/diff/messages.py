@@ -12,8 +12,8 @@ from services.errors import BreakglassError
 
 if TYPE_CHECKING:
     from screens.diff.task import Task
-    from services.divergence.align import Pair
-    from services.divergence.hunks import Totals
+    from services.divergence.align import RecordPair
+    from services.divergence.hunks import HunkTotals
     from services.divergence.minimap import Minimap
     from services.divergence.source import Extent
     from services.divergence.window import Window
@@ -55,7 +55,7 @@ class ComparisonCounted(Message):
     """All differences of two replicas from an offset on were counted."""
 
     task: Task
-    totals: Totals
+    totals: HunkTotals
 
 
 @dataclass(eq=False)
@@ -101,9 +101,9 @@ class RecordRead(Message):
     """One record was read from both replicas, as far as it is shown."""
 
     task: Task
-    pair: Pair | None
+    pair: RecordPair | None
     """None: neither has it any more."""
-    decoded: Pair | None = None
+    decoded: RecordPair | None = None
     """With keys and values as a schema registry tells them; None: they are as they are."""
     note: str = ""
     """By which schemas, or why not."""

@@ -23,10 +23,10 @@ from textual.widget import Widget
 from typing_extensions import override
 
 from screens.diff.pieces import Manner
-from screens.diff.rows import Mark, Row, rows_of
+from screens.diff.rows import DiffRow, OffsetMark, rows_of
 from screens.diff.sheet import STACKED_BELOW, Sheet, Titles
 from screens.screenshot import RECORDS
-from services.divergence.align import Pair
+from services.divergence.align import RecordPair
 from services.divergence.source import Extent
 from services.divergence.window import Window
 from services.words.inert import inert
@@ -65,7 +65,7 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
     class Chosen(Message):
         """Enter on a pair."""
 
-        def __init__(self, pair: Pair) -> None:
+        def __init__(self, pair: RecordPair) -> None:
             super().__init__()
             self.pair = pair
 
@@ -80,9 +80,9 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         self._marked: frozenset[int] = frozenset()
         self._window = Window()
         self._extent = Extent(0, 0)
-        self._marks: tuple[Mark, ...] = ()
+        self._marks: tuple[OffsetMark, ...] = ()
         self._titles = Titles()
-        self._rows: list[Row] = []
+        self._rows: list[DiffRow] = []
         self._place = 0
         self._top = 0
         """The row that is shown first."""
@@ -98,7 +98,7 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         return self._window
 
     @property
-    def current(self) -> Pair | None:
+    def current(self) -> RecordPair | None:
         """The pair under the cursor."""
         pairs = self._window.pairs
         return pairs[self._place] if self._place < len(pairs) else None
@@ -122,7 +122,7 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
     def manner(self) -> Manner:
         return self._manner
 
-    def set_sides(self, titles: Titles, marks: tuple[Mark, ...]) -> None:
+    def set_sides(self, titles: Titles, marks: tuple[OffsetMark, ...]) -> None:
         """Name the sides in the header, and mark some offsets."""
         self._titles, self._marks = titles, marks
         self._lay_out()
@@ -269,7 +269,7 @@ class PairList(Widget, can_focus=True, inherit_bindings=False):
         return self.size.height - 1
 
     @property
-    def _seen(self) -> Sequence[tuple[Pair | None, Mark | None]]:
+    def _seen(self) -> Sequence[tuple[RecordPair | None, OffsetMark | None]]:
         """What stands on the lines of the screen."""
         rows = self._rows[self._top : self._top + max(self._height, 0)]
         return [(row.pair, row.mark) for row in rows]

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from services.divergence.content import Content
-from services.divergence.entry import Entry, Item, Unreadable
+from services.divergence.entry import Item, RecordEntry, UnreadableRange
 from services.divergence.text import Span, differences
 from services.topic_backup.batches import ControlType, Marker
 from services.words.inert import CUT, bounded
-from services.words.record_text import Form, preview
+from services.words.record_text import TextForm, preview
 
 LOOKED_AT = 480
 """Characters of a key or a value that a line is made of."""
@@ -29,7 +29,7 @@ TIME_LEAST = 44
 LEAST_KEY, MOST_KEY = 8, 24
 
 
-class Piece(NamedTuple):
+class ColumnPiece(NamedTuple):
     """Some text in a column of its own."""
 
     text: str
@@ -44,23 +44,25 @@ class Piece(NamedTuple):
 class Manner:
     """How records are written on lines."""
 
-    form: Form = Form.TEXT
+    form: TextForm = TextForm.TEXT
     redacted: bool = False
     """Only the lengths of what records hold."""
 
 
-def pieces(item: Item | None, other: Item | None, width: int, manner: Manner) -> list[Piece]:
+def pieces(item: Item | None, other: Item | None, width: int, manner: Manner) -> list[ColumnPiece]:
     """The line of *item* in *width* cells, held against *other*."""
     if item is None:
-        return [Piece("", width)]
-    if isinstance(item, Unreadable):
-        return [Piece(bounded(f"cannot be read up to {item.end:,}: {item.reason}", 400), width)]
-    held = other if isinstance(other, Entry) else None
+        return [ColumnPiece("", width)]
+    if isinstance(item, UnreadableRange):
+        return [
+            ColumnPiece(bounded(f"cannot be read up to {item.end:,}: {item.reason}", 400), width)
+        ]
+    held = other if isinstance(other, RecordEntry) else None
     head = list(_head(item, held, width))
     left = width - sum(piece.width + 1 for piece in head)
     if item.marker is not None:
         spans = _whole(marker_text(item.marker), held is not None and held.marker != item.marker)
-        return [*head, Piece(marker_text(item.marker), left, spans)]
+        return [*head, ColumnPiece(marker_text(item.marker), left, spans)]
     wide_key = max(LEAST_KEY, min(MOST_KEY, left // 3))
     return [
         *head,
@@ -69,10 +71,10 @@ def pieces(item: Item | None, other: Item | None, width: int, manner: Manner) ->
     ]
 
 
-def _head(entry: Entry, other: Entry | None, width: int) -> Iterator[Piece]:
+def _head(entry: RecordEntry, other: RecordEntry | None, width: int) -> Iterator[ColumnPiece]:
     """Epoch, and the time where there is room for it."""
     epoch = "-" if entry.epoch is None else f"e{entry.epoch}"
-    yield Piece(
+    yield ColumnPiece(
         epoch,
         max(EPOCH_WIDTH, len(epoch)),
         _whole(epoch, other is not None and other.epoch != entry.epoch),
@@ -80,22 +82,22 @@ def _head(entry: Entry, other: Entry | None, width: int) -> Iterator[Piece]:
     if width > TIME_LEAST:
         time = clock_text(entry.timestamp)
         changed = other is not None and other.timestamp != entry.timestamp
-        yield Piece(time, TIME_WIDTH, _whole(time, changed))
+        yield ColumnPiece(time, TIME_WIDTH, _whole(time, changed))
 
 
 def _content(
     content: Content | None,
     against: Content | None,
-    other: Entry | None,
+    other: RecordEntry | None,
     width: int,
     manner: Manner,
-) -> Piece:
+) -> ColumnPiece:
     """A key or a value; *against* is that of *other*, which may be a null."""
     text = _text(content, manner)
     if other is None or content == against:
-        return Piece(text, width)
+        return ColumnPiece(text, width)
     start, spans = _shown_from(text, _text(against, manner), max(width, 1))
-    return Piece((CUT if start else "") + text[start:], width, spans)
+    return ColumnPiece((CUT if start else "") + text[start:], width, spans)
 
 
 @lru_cache(2048)
@@ -117,7 +119,7 @@ def _text(content: Content | None, manner: Manner) -> str:
 
 
 @lru_cache(2048)
-def _preview(kept: bytes, size: int, form: Form) -> str:
+def _preview(kept: bytes, size: int, form: TextForm) -> str:
     return preview(kept, size, form, LOOKED_AT)
 
 

@@ -23,7 +23,7 @@ from screens.diff.task import Task
 from screens.unforeseen import as_ours
 from services.divergence.comparison import Comparison
 from services.divergence.content import DETAIL
-from services.divergence.hunks import Totals
+from services.divergence.hunks import HunkTotals
 from services.divergence.pages import page_before, page_from
 from services.divergence.replicas import Facing, comparison_of
 from services.divergence.search import count, next_difference, previous_difference
@@ -128,7 +128,7 @@ class Reader(Generic[T]):
         def work(comparison: Comparison, task: Task) -> None:
             told = progress_of(task)
 
-            def progress(totals: Totals) -> None:
+            def progress(totals: HunkTotals) -> None:
                 told(totals.counted_to)
 
             totals = count(comparison, start, Reading(go_on=task.go_on), progress)

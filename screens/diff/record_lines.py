@@ -7,15 +7,15 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from screens.diff.pieces import clock_text, marker_text
-from services.divergence.align import Kind, Pair
+from services.divergence.align import PairKind, RecordPair
 from services.divergence.content import Content, HeaderList
-from services.divergence.entry import NO_PRODUCER, Entry, Item, Unreadable
+from services.divergence.entry import NO_PRODUCER, Item, RecordEntry, UnreadableRange
 from services.divergence.text import lines_beside
 from services.topic_backup.record import TimestampType
 from services.words.inert import bounded
 from services.words.json_lines import INDENT
 from services.words.moments import time_text
-from services.words.record_text import ALL, Form, Limits, preview, shown
+from services.words.record_text import ALL, TextForm, TextLimits, preview, shown
 
 BEHIND = "(what differs is not shown)"
 HEADER_LENGTH = 400
@@ -40,13 +40,13 @@ class RecordLine(NamedTuple):
 class Writing(NamedTuple):
     """How a record is written."""
 
-    form: Form = Form.TEXT
-    limits: Limits = ALL
+    form: TextForm = TextForm.TEXT
+    limits: TextLimits = ALL
     redacted: bool = False
     """Only the lengths of what it holds."""
 
 
-def record_lines(pair: Pair, writing: Writing) -> list[RecordLine]:
+def record_lines(pair: RecordPair, writing: Writing) -> list[RecordLine]:
     """The lines of *pair*: what a side does not have or could not read is said on the first."""
     lines = [_absence(pair)] if None in (pair.left, pair.right) or _unread(pair) else []
     for name, left, right in _fields(pair, writing):
@@ -89,25 +89,25 @@ def _fold(hidden: Sequence[RecordLine], depth: int) -> Iterator[RecordLine]:
     yield RecordLine(min(signs, default="="), "", left, right)
 
 
-def _judged(line: RecordLine, name: str, pair: Pair) -> RecordLine:
+def _judged(line: RecordLine, name: str, pair: RecordPair) -> RecordLine:
     """*line* without a sign where what differs in it is not held against a record."""
-    compared = pair.kind is Kind.EQUAL or pair.kind is Kind.DIFFERENT
+    compared = pair.kind is PairKind.EQUAL or pair.kind is PairKind.DIFFERENT
     if compared and line.sign != "=" and name not in pair.fields:
         return line._replace(sign=" ")
     return line
 
 
-def _unread(pair: Pair) -> bool:
-    return isinstance(pair.left, Unreadable) or isinstance(pair.right, Unreadable)
+def _unread(pair: RecordPair) -> bool:
+    return isinstance(pair.left, UnreadableRange) or isinstance(pair.right, UnreadableRange)
 
 
-def _absence(pair: Pair) -> RecordLine:
+def _absence(pair: RecordPair) -> RecordLine:
     sides = (_why_absent(pair.left), _why_absent(pair.right))
     return RecordLine(pair.kind.value, "", *sides)
 
 
 def _why_absent(item: Item | None) -> str:
-    if isinstance(item, Unreadable):
+    if isinstance(item, UnreadableRange):
         return bounded(f"{item.start:,} to {item.end:,} cannot be read: {item.reason}", 900)
     return "no record at this offset" if item is None else ""
 
@@ -116,16 +116,16 @@ Lines = Sequence[str] | None
 """None: the side has no record."""
 
 
-def _fields(pair: Pair, writing: Writing) -> Iterator[tuple[str, Lines, Lines]]:
+def _fields(pair: RecordPair, writing: Writing) -> Iterator[tuple[str, Lines, Lines]]:
     """Each field's name, and its lines on both sides."""
-    left = pair.left if isinstance(pair.left, Entry) else None
-    right = pair.right if isinstance(pair.right, Entry) else None
+    left = pair.left if isinstance(pair.left, RecordEntry) else None
+    right = pair.right if isinstance(pair.right, RecordEntry) else None
     ours, theirs = ({} if one is None else _lines(one, writing) for one in (left, right))
     for name in {**ours, **theirs}:
         yield name, ours.get(name), theirs.get(name)
 
 
-def _lines(entry: Entry, writing: Writing) -> dict[str, Sequence[str]]:
+def _lines(entry: RecordEntry, writing: Writing) -> dict[str, Sequence[str]]:
     told: dict[str, Sequence[str]] = {
         "epoch": ["not kept" if entry.epoch is None else str(entry.epoch)],
         "timestamp": [_time(entry.timestamp)],
@@ -168,13 +168,13 @@ def _headers(headers: HeaderList, writing: Writing) -> Sequence[str]:
     return lines
 
 
-def _header(key: Content, value: Content | None, form: Form) -> str:
-    name = preview(key.kept, key.size, Form.TEXT, HEADER_LENGTH)
+def _header(key: Content, value: Content | None, form: TextForm) -> str:
+    name = preview(key.kept, key.size, TextForm.TEXT, HEADER_LENGTH)
     kept, size = (None, 0) if value is None else (value.kept, value.size)
     return f"{name}: {preview(kept, size, form, HEADER_LENGTH)}"
 
 
-def _beside(name: str, left: Lines, right: Lines, pair: Pair) -> Iterator[RecordLine]:
+def _beside(name: str, left: Lines, right: Lines, pair: RecordPair) -> Iterator[RecordLine]:
     """The lines of one field; the first carries its name."""
     signed: Iterable[tuple[str, str | None, str | None]]
     if left is None or right is None:

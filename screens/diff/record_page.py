@@ -16,9 +16,9 @@ from screens.diff.messages import ComparisonFailed, RecordRead, TaskEnded
 from screens.diff.record_view import RecordView
 from screens.diff.task import Task
 from screens.page import Page
-from services.divergence.align import Pair
+from services.divergence.align import RecordPair
 from services.words.inert import bounded
-from services.words.record_text import Form
+from services.words.record_text import TextForm
 from themes.roles import Role, role_style
 
 REASON_LENGTH = 400
@@ -42,12 +42,14 @@ class RecordPage(Page):
         Binding("v", "form", "view", tooltip="As text, JSON or hex in turn"),
     ]
 
-    def __init__(self, context: Context, pair: Pair, form: Form, *, single: bool = False) -> None:
+    def __init__(
+        self, context: Context, pair: RecordPair, form: TextForm, *, single: bool = False
+    ) -> None:
         super().__init__(context)
         self._pair, self._form, self._single = pair, form, single
         self._depth = 0
         """Which of `FOLDS`."""
-        self._decoded: Pair | None = None
+        self._decoded: RecordPair | None = None
         """With what a schema told of keys and values; shown in place of the bytes."""
         self._note = ""
         """By which schema."""
@@ -64,7 +66,7 @@ class RecordPage(Page):
         """Begin to read all of it; `RecordRead` tells."""
         raise NotImplementedError
 
-    def heading(self, pair: Pair, form: str) -> Text:
+    def heading(self, pair: RecordPair, form: str) -> Text:
         """Whose record it is, how its sides compare, and as what it is shown."""
         raise NotImplementedError
 
@@ -96,9 +98,9 @@ class RecordPage(Page):
 
     def action_form(self) -> None:
         """The next form; what a schema told comes before the others."""
-        last = self._form is tuple(Form)[-1]
+        last = self._form is tuple(TextForm)[-1]
         if self._shows_decoded:
-            self._as_decoded, self._form = False, Form.TEXT
+            self._as_decoded, self._form = False, TextForm.TEXT
         elif self._decoded is not None and last:
             self._as_decoded = True
         else:
@@ -108,7 +110,7 @@ class RecordPage(Page):
     def action_fold(self) -> None:
         self._depth = (self._depth + 1) % len(FOLDS)
         if not self._shows_decoded:
-            self._form = Form.JSON
+            self._form = TextForm.JSON
         self._draw()
 
     @on(RecordRead)
@@ -141,7 +143,7 @@ class RecordPage(Page):
         view = self.query_one(RecordView)
         view.fold(FOLDS[self._depth])
         if self._decoded is not None and self._as_decoded:
-            view.show(self._decoded, Form.JSON)
+            view.show(self._decoded, TextForm.JSON)
         else:
             view.show(self._pair, self._form)
         self._draw_heading()

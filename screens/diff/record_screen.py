@@ -12,10 +12,10 @@ from screens.diff.reader import ReplicaReader
 from screens.diff.record_page import FOLD, REASON_LENGTH, RecordPage
 from screens.diff.rows import about
 from screens.diff.task import Task
-from services.divergence.align import Pair
+from services.divergence.align import RecordPair
 from services.divergence.replicas import Facing
 from services.words.inert import bounded
-from services.words.record_text import Form
+from services.words.record_text import TextForm
 from themes.roles import Role, role_style
 
 
@@ -30,7 +30,12 @@ class RecordScreen(RecordPage):
     GONE = "Neither replica has this record any more: press Esc, then ctrl+r."
 
     def __init__(
-        self, context: Context, reader: ReplicaReader, facing: Facing, pair: Pair, form: Form
+        self,
+        context: Context,
+        reader: ReplicaReader,
+        facing: Facing,
+        pair: RecordPair,
+        form: TextForm,
     ) -> None:
         super().__init__(context, pair, form)
         self._reader, self._facing = reader, facing
@@ -38,7 +43,7 @@ class RecordScreen(RecordPage):
     def read_record(self) -> Task:
         return self._reader.record(self, self._facing, self._pair.offset)
 
-    def heading(self, pair: Pair, form: str) -> Text:
+    def heading(self, pair: RecordPair, form: str) -> Text:
         facing = self._facing
         text = Text(" ", no_wrap=True, overflow="ellipsis")
         text.append(bounded(str(facing.partition), 60), role_style(self.app, Role.HEADING))

@@ -18,9 +18,9 @@ from textual.strip import Strip
 from screens.diff.drawing import segments_of
 from screens.diff.record_lines import RecordLine, Writing, folded, record_lines
 from screens.screenshot import RECORDS
-from services.divergence.align import Pair
+from services.divergence.align import RecordPair
 from services.divergence.text import Span, differences
-from services.words.record_text import Form, Limits
+from services.words.record_text import TextForm, TextLimits
 from themes.roles import Role, role_style
 
 STACKED_BELOW = 100
@@ -64,13 +64,13 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id, classes=RECORDS)
         self._single = single
         self._folded: int | None = None
-        self._pair: Pair | None = None
-        self._form = Form.TEXT
+        self._pair: RecordPair | None = None
+        self._form = TextForm.TEXT
         self._redacted = False
         self._lines: list[RecordLine] = []
         self._drawn: list[Drawn] = []
 
-    def show(self, pair: Pair | None, form: Form) -> None:
+    def show(self, pair: RecordPair | None, form: TextForm) -> None:
         """Show the records of *pair* as *form*."""
         self._pair, self._form = pair, form
         self._write()
@@ -148,7 +148,7 @@ class RecordView(ScrollView, can_focus=True, inherit_bindings=False):
         return max(room if self.stacked else (room - len(BETWEEN)) // 2, 1)
 
     def _write(self) -> None:
-        limits = Limits(hex_bytes=16 if self._text_width() >= WHOLE_HEX_WIDTH else 8)
+        limits = TextLimits(hex_bytes=16 if self._text_width() >= WHOLE_HEX_WIDTH else 8)
         writing = Writing(self._form, limits, self._redacted)
         lines = [] if self._pair is None else record_lines(self._pair, writing)
         self._lines = lines if self._folded is None else folded(lines, self._folded)

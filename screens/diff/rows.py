@@ -6,19 +6,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from services.divergence.align import Kind, Pair
-from services.divergence.entry import Field, Unreadable
+from services.divergence.align import PairKind, RecordPair
+from services.divergence.entry import RecordField, UnreadableRange
 from services.divergence.replicas import Facing
 from services.model import EpochHistory, ReplicaLog, Unknown
 
 LETTERS = {
-    Field.EPOCH: "e",
-    Field.KEY: "k",
-    Field.VALUE: "v",
-    Field.HEADERS: "h",
-    Field.TIMESTAMP: "t",
-    Field.TYPE: "y",
-    Field.MARKER: "m",
+    RecordField.EPOCH: "e",
+    RecordField.KEY: "k",
+    RecordField.VALUE: "v",
+    RecordField.HEADERS: "h",
+    RecordField.TIMESTAMP: "t",
+    RecordField.TYPE: "y",
+    RecordField.MARKER: "m",
 }
 """How fields that differ are named on a line."""
 
@@ -31,7 +31,7 @@ class Side(Enum):
     RIGHT = "right"
 
 
-class Mark(NamedTuple):
+class OffsetMark(NamedTuple):
     """Something to be known of the offset that a line stands before."""
 
     offset: int
@@ -40,17 +40,19 @@ class Mark(NamedTuple):
     """The two logs part here."""
 
 
-class Row(NamedTuple):
+class DiffRow(NamedTuple):
     """One line."""
 
     place: int
     """Which pair of the window it belongs to, or stands before."""
-    pair: Pair | None
+    pair: RecordPair | None
     side: Side = Side.BOTH
-    mark: Mark | None = None
+    mark: OffsetMark | None = None
 
 
-def rows_of(pairs: Sequence[Pair], marks: Iterable[Mark], end: int, *, stacked: bool) -> list[Row]:
+def rows_of(
+    pairs: Sequence[RecordPair], marks: Iterable[OffsetMark], end: int, *, stacked: bool
+) -> list[DiffRow]:
     """The lines of *pairs* that reach up to *end*, *marks* between them.
 
     *stacked*: what differs takes two lines, the left side's above the right side's.
@@ -58,17 +60,17 @@ def rows_of(pairs: Sequence[Pair], marks: Iterable[Mark], end: int, *, stacked: 
     waiting = sorted(marks, key=lambda mark: mark.offset)
     first = pairs[0].offset if pairs else end
     waiting = [mark for mark in waiting if first <= mark.offset <= end]
-    rows: list[Row] = []
+    rows: list[DiffRow] = []
     for place, pair in enumerate(pairs):
         while waiting and waiting[0].offset <= pair.offset:
-            rows.append(Row(place, None, mark=waiting.pop(0)))
-        rows += [Row(place, pair, side) for side in _sides(pair, stacked=stacked)]
+            rows.append(DiffRow(place, None, mark=waiting.pop(0)))
+        rows += [DiffRow(place, pair, side) for side in _sides(pair, stacked=stacked)]
     last = max(len(pairs) - 1, 0)
-    return [*rows, *(Row(last, None, mark=mark) for mark in waiting)]
+    return [*rows, *(DiffRow(last, None, mark=mark) for mark in waiting)]
 
 
-def _sides(pair: Pair, *, stacked: bool) -> Iterator[Side]:
-    if not stacked or pair.kind is Kind.EQUAL:
+def _sides(pair: RecordPair, *, stacked: bool) -> Iterator[Side]:
+    if not stacked or pair.kind is PairKind.EQUAL:
         yield Side.BOTH
         return
     if pair.left is not None:
@@ -77,18 +79,18 @@ def _sides(pair: Pair, *, stacked: bool) -> Iterator[Side]:
         yield Side.RIGHT
 
 
-def marks_of(facing: Facing) -> Iterator[Mark]:
+def marks_of(facing: Facing) -> Iterator[OffsetMark]:
     """Where the two part, where either ends, and what was committed, by what their brokers say."""
     if not isinstance(facing.divergence, Unknown):
-        yield Mark(facing.divergence, parting_text(facing), parting=True)
+        yield OffsetMark(facing.divergence, parting_text(facing), parting=True)
     yield from _high_watermarks(facing)
     for log in (facing.left, facing.right):
         if not isinstance(log.log_end, Unknown):
             committed = ", all of it committed" if log.high_watermark == log.log_end else ""
-            yield Mark(log.log_end, f"b{log.broker} ends at {log.log_end:,}{committed}")
+            yield OffsetMark(log.log_end, f"b{log.broker} ends at {log.log_end:,}{committed}")
 
 
-def _high_watermarks(facing: Facing) -> Iterator[Mark]:
+def _high_watermarks(facing: Facing) -> Iterator[OffsetMark]:
     """Up to where each side knows its records to be committed, if that is not all of them."""
     told: dict[int, list[str]] = {}
     for log in (facing.left, facing.right):
@@ -96,7 +98,7 @@ def _high_watermarks(facing: Facing) -> Iterator[Mark]:
         if not isinstance(mark, Unknown) and mark != log.log_end:
             told.setdefault(mark, []).append(f"b{log.broker}")
     for mark, names in told.items():
-        yield Mark(mark, f"committed up to {mark:,}, as {' and '.join(names)} heard")
+        yield OffsetMark(mark, f"committed up to {mark:,}, as {' and '.join(names)} heard")
 
 
 def parting_text(facing: Facing) -> str:
@@ -114,25 +116,25 @@ def _goes_on(log: ReplicaLog, at: int) -> str:
     return f"b{log.broker} goes on" if epoch is None else f"b{log.broker} in epoch {epoch}"
 
 
-def letters(pair: Pair) -> str:
+def letters(pair: RecordPair) -> str:
     """The fields that differ, a letter each."""
     return "".join(LETTERS[field] for field in pair.fields)
 
 
-def fields_told(pair: Pair, *, letters: bool = True) -> str:
+def fields_told(pair: RecordPair, *, letters: bool = True) -> str:
     """The fields that differ: ``epoch (e), value (v)``; *letters* are those of the list."""
     return ", ".join([f"{one} ({LETTERS[one]})" if letters else str(one) for one in pair.fields])
 
 
-def about(pair: Pair, facing: Facing, *, letters: bool = True) -> str:
+def about(pair: RecordPair, facing: Facing, *, letters: bool = True) -> str:
     """What *pair* is, in words: ``offset 100: different in epoch (e), value (v)``."""
-    if pair.kind is Kind.DIFFERENT:
+    if pair.kind is PairKind.DIFFERENT:
         return f"offset {pair.offset:,}: different in {fields_told(pair, letters=letters)}"
     for item, log in ((pair.left, facing.left), (pair.right, facing.right)):
-        if isinstance(item, Unreadable):
+        if isinstance(item, UnreadableRange):
             return (
                 f"b{log.broker} cannot be read from {item.start:,} to {item.end:,}: {item.reason}"
             )
-    only = facing.left if pair.kind is Kind.LEFT else facing.right
-    where = "the same on both" if pair.kind is Kind.EQUAL else f"only on b{only.broker}"
+    only = facing.left if pair.kind is PairKind.LEFT else facing.right
+    where = "the same on both" if pair.kind is PairKind.EQUAL else f"only on b{only.broker}"
     return f"offset {pair.offset:,}: {where}"

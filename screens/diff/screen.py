@@ -23,13 +23,13 @@ from screens.diff.pair_list import PairList
 from screens.diff.reader import Connect, ReplicaReader, connect_to
 from screens.diff.record_screen import RecordScreen
 from screens.diff.rows import about, marks_of
-from screens.diff.sides import Sides
+from screens.diff.sides import ChosenSides
 from screens.diff.summary import counted_from, prefix_text, titles_of, totals_text
 from screens.diff.task import Task
 from screens.diff.waiting import SENTENCE_LENGTH
-from screens.widgets.told import Told
-from services.divergence.align import Kind
-from services.divergence.hunks import Totals
+from screens.widgets.told import StyledLines
+from services.divergence.align import PairKind
+from services.divergence.hunks import HunkTotals
 from services.divergence.replicas import Facing
 from services.divergence.source import Extent
 from services.divergence.window import Window
@@ -80,17 +80,17 @@ class DiffScreen(PagedPairs):
     ) -> None:
         super().__init__(context)
         self._reader = ReplicaReader(connect or partial(connect_to, context))
-        self._sides = Sides(partition, left, right)
+        self._sides = ChosenSides(partition, left, right)
         self._facing: Facing | None = None
         """What is compared now; None until two replicas are known that can be."""
-        self._totals: Totals | None = None
+        self._totals: HunkTotals | None = None
         self._reread = False
         """The operator asked for everything anew: what is known next is compared again."""
 
     def body(self) -> Iterator[Widget]:
-        yield Told(id="diff-summary")
+        yield StyledLines(id="diff-summary")
         yield PairList(self._moved)
-        yield Told(id="diff-status")
+        yield StyledLines(id="diff-status")
         yield Input(
             id="diff-offset",
             placeholder="offset, then Enter",
@@ -227,10 +227,10 @@ class DiffScreen(PagedPairs):
             self._take(message.totals)
             self.draw()
 
-    def _take(self, totals: Totals) -> None:
+    def _take(self, totals: HunkTotals) -> None:
         """Show *totals*, unless they know less than those of the same logs before."""
         before = self._totals
-        if before is not None and totals.kinds[Kind.UNREAD] > before.kinds[Kind.UNREAD]:
+        if before is not None and totals.kinds[PairKind.UNREAD] > before.kinds[PairKind.UNREAD]:
             self._waiting.say("Not all of it could be read now: the totals are those of before.")
         else:
             self._totals = totals
@@ -263,7 +263,7 @@ class DiffScreen(PagedPairs):
         self._pairs.focus()
 
     def draw(self) -> None:
-        self.query_one("#diff-summary", Told).tell(self._summary())
+        self.query_one("#diff-summary", StyledLines).tell(self._summary())
         self.draw_doing()
 
     def _summary(self) -> Text:
@@ -284,7 +284,7 @@ class DiffScreen(PagedPairs):
     def draw_doing(self) -> None:
         text, role = self._status()
         style = role_style(self.app, role) if role else ""
-        self.query_one("#diff-status", Told).tell(Text(f" {text}", style))
+        self.query_one("#diff-status", StyledLines).tell(Text(f" {text}", style))
 
     def _status(self) -> tuple[str, Role | None]:
         """What is being done, else what was answered, else what the cursor is on."""

@@ -10,9 +10,9 @@ from rich.style import Style
 from textual.strip import Strip
 
 from screens.diff.drawing import line_segments
-from screens.diff.pieces import Manner, Piece, pieces
-from screens.diff.rows import Mark, Row, Side, letters
-from services.divergence.align import Kind, Pair
+from screens.diff.pieces import ColumnPiece, Manner, pieces
+from screens.diff.rows import DiffRow, OffsetMark, Side, letters
+from services.divergence.align import PairKind, RecordPair
 from services.divergence.entry import Item
 from services.words.inert import bounded
 from themes.roles import Role
@@ -61,25 +61,25 @@ class Sheet:
 
     def header(self, titles: Titles) -> Strip:
         style = self.plain + self.styles(Role.HEADING)
-        head = Piece("  Offset", self._head_width)
+        head = ColumnPiece("  Offset", self._head_width)
         if self.stacked:
             text = f"< {titles.brief_left}   > {titles.brief_right}"
             text = titles.left if self.single else text
-            named = [head, Piece(text, self.width - head.width - 1)]
+            named = [head, ColumnPiece(text, self.width - head.width - 1)]
             return Strip(line_segments(named, self.width, style, style), self.width)
-        left, right = Piece(titles.left, self._half), Piece(titles.right, self._half)
+        left, right = ColumnPiece(titles.left, self._half), ColumnPiece(titles.right, self._half)
         begun = line_segments([head, left], head.width + 1 + self._half, style, style)
         ended = line_segments([right], self._half, style, style)
         line = Strip([*begun, Segment(BETWEEN, style), *ended])
         return line.adjust_cell_length(self.width, style)
 
-    def mark(self, mark: Mark) -> Strip:
+    def mark(self, mark: OffsetMark) -> Strip:
         style = self.plain + self.styles(Role.DIVERGED if mark.parting else Role.MUTED)
         text = f"── {bounded(mark.text, self.width)} "
         line = Strip([Segment(text + "─" * self.width, style)])
         return line.adjust_cell_length(self.width, style)
 
-    def pair(self, row: Row, pair: Pair, *, here: bool) -> Strip:
+    def pair(self, row: DiffRow, pair: RecordPair, *, here: bool) -> Strip:
         """A line of *pair*; *here*: the cursor is on it."""
         base = self.plain + self.styles(Role.CURSOR) if here else self.plain
         head = self._head(row, pair, here, base)
@@ -97,33 +97,33 @@ class Sheet:
             ]
         return Strip(line).adjust_cell_length(self.width, base)
 
-    def _head(self, row: Row, pair: Pair, here: bool, base: Style) -> list[Segment]:
+    def _head(self, row: DiffRow, pair: RecordPair, here: bool, base: Style) -> list[Segment]:
         """Cursor, sign, the fields that differ and the offset."""
         style = base + self._kind_style(pair.kind)
         fields = [
-            Piece(CURSOR_SIGN if here else " ", 1),
-            Piece(self._sign(row, pair), self._sign_width),
-            Piece(str(pair.offset), self.offset_width, right=True),
+            ColumnPiece(CURSOR_SIGN if here else " ", 1),
+            ColumnPiece(self._sign(row, pair), self._sign_width),
+            ColumnPiece(str(pair.offset), self.offset_width, right=True),
         ]
         return [*line_segments(fields, self._head_width, style, style), Segment(" ", base)]
 
     def _side(
-        self, one: Item | None, other: Item | None, pair: Pair, width: int, base: Style
+        self, one: Item | None, other: Item | None, pair: RecordPair, width: int, base: Style
     ) -> list[Segment]:
-        same = pair.kind is Kind.EQUAL and not self.single
+        same = pair.kind is PairKind.EQUAL and not self.single
         style = base + self.styles(Role.MUTED) if same else base
         written = pieces(one, other, width, self.manner)
         return line_segments(written, width, style, style + self.styles(Role.DIFFERENT))
 
-    def _kind_style(self, kind: Kind) -> Style:
-        if kind is Kind.EQUAL:
+    def _kind_style(self, kind: PairKind) -> Style:
+        if kind is PairKind.EQUAL:
             return Style.null() if self.single else self.styles(Role.MUTED)
-        return self.styles(Role.UNKNOWN if kind is Kind.UNREAD else Role.DIVERGED)
+        return self.styles(Role.UNKNOWN if kind is PairKind.UNREAD else Role.DIVERGED)
 
-    def _sign(self, row: Row, pair: Pair) -> str:
+    def _sign(self, row: DiffRow, pair: RecordPair) -> str:
         if not self.single:
             return _sign(row, pair)
-        unread = "?" if pair.kind is Kind.UNREAD else ""
+        unread = "?" if pair.kind is PairKind.UNREAD else ""
         return f"{'*' if pair.offset in self.marked else ''}{unread}"
 
     @property
@@ -142,9 +142,9 @@ class Sheet:
         return max((self.width - self._head_width - 1 - len(BETWEEN)) // 2, 1)
 
 
-def _sign(row: Row, pair: Pair) -> str:
+def _sign(row: DiffRow, pair: RecordPair) -> str:
     """``!ev``; on a line of one side alone also which side it is: ``!<ev`` and ``!>``."""
     sign = pair.kind.value
-    if row.side is not Side.BOTH and pair.kind in (Kind.DIFFERENT, Kind.UNREAD):
+    if row.side is not Side.BOTH and pair.kind in (PairKind.DIFFERENT, PairKind.UNREAD):
         sign += "<" if row.side is Side.LEFT else ">"
     return sign if row.side is Side.RIGHT else sign + letters(pair)

@@ -8,7 +8,7 @@ from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Assessment
 
 
-class Sides:
+class ChosenSides:
     """The choice of one screen; what is not chosen follows what is known."""
 
     def __init__(self, partition: TopicPartition, left: int | None, right: int | None) -> None:

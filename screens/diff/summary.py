@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from screens.diff.sheet import Titles
-from services.divergence.align import Kind
-from services.divergence.hunks import Totals
+from services.divergence.align import PairKind
+from services.divergence.hunks import HunkTotals
 from services.divergence.replicas import Facing
 from services.model import ReplicaLog, Unknown
 from services.words.figures import count, epochs_text
@@ -47,7 +47,7 @@ def prefix_text(facing: Facing) -> str:
     return f"They have no offset in common before {at:,}."
 
 
-def totals_text(facing: Facing, totals: Totals | None) -> str:
+def totals_text(facing: Facing, totals: HunkTotals | None) -> str:
     """What differs, with its sign in the list: ``! 25 offsets hold different records, ...``."""
     start = counted_from(facing)
     where = "Then" if start == facing.divergence else f"From {start:,} on"
@@ -55,12 +55,12 @@ def totals_text(facing: Facing, totals: Totals | None) -> str:
         return f"{where} nothing is counted yet: c counts."
     kinds = totals.kinds
     parts = [
-        different_text(kinds[Kind.DIFFERENT]),
-        f"< {kinds[Kind.LEFT]:,} only on b{facing.left.broker}",
-        f"> {kinds[Kind.RIGHT]:,} only on b{facing.right.broker}",
+        different_text(kinds[PairKind.DIFFERENT]),
+        f"< {kinds[PairKind.LEFT]:,} only on b{facing.left.broker}",
+        f"> {kinds[PairKind.RIGHT]:,} only on b{facing.right.broker}",
     ]
-    parts += [f"= {kinds[Kind.EQUAL]:,} the same"] if kinds[Kind.EQUAL] else []
-    parts += [f"? {kinds[Kind.UNREAD]:,} not known"] if kinds[Kind.UNREAD] else []
+    parts += [f"= {kinds[PairKind.EQUAL]:,} the same"] if kinds[PairKind.EQUAL] else []
+    parts += [f"? {kinds[PairKind.UNREAD]:,} not known"] if kinds[PairKind.UNREAD] else []
     return f"{where} {', '.join(parts)}."
 
 

@@ -26,7 +26,7 @@ from screens.elect.undertaking import Fresh, Undertaking
 from screens.messages import MutationEnded
 from screens.unforeseen import of_step
 from services.errors import BreakglassError
-from services.recovery.execution.target import Outcome
+from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.aftermath import look_after
 from services.recovery.guarded.check_again import check_again, settled_by
 from services.recovery.guarded.events import Event, OutcomesTold
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from services.kafka.read_client import ReadClient
     from services.model import TopicPartition
-    from services.recovery.guarded.subject import Subject
+    from services.recovery.guarded.subject import ElectionSubject
     from services.session import Power
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ LEFT_OUT = "left out by you"
 
 
 @dataclass
-class Attempt:
+class ElectionAttempt:
     """One way through the steps; another one begins when something changed."""
 
     number: int
@@ -62,14 +62,14 @@ class Attempt:
     """The screen is gone: nobody looks any more."""
     _looking: ReadClient | None = field(default=None, init=False)
     """Reads everything again before anything is sent."""
-    _outcomes: list[Outcome] = field(default_factory=list, init=False)
+    _outcomes: list[PartitionOutcome] = field(default_factory=list, init=False)
     """Told so far."""
 
     def freeze(self, left_out: Collection[TopicPartition] = ()) -> None:
         """Find out what is to be carried out, and its price, *left_out* apart."""
         self._bounded(lambda: self._freeze(left_out))
 
-    def leave_out(self, subject: Subject, partitions: Collection[TopicPartition]) -> None:
+    def leave_out(self, subject: ElectionSubject, partitions: Collection[TopicPartition]) -> None:
         """*subject* without the elections of *partitions*."""
         self._bounded(lambda: self._frozen(subject.without(partitions, LEFT_OUT)))
 
@@ -81,7 +81,7 @@ class Attempt:
             looking.close()
 
     def carry_out(
-        self, power: Power, subject: Subject, phrases: Sequence[str], rescue: RescueChoice
+        self, power: Power, subject: ElectionSubject, phrases: Sequence[str], rescue: RescueChoice
     ) -> None:
         """Read *subject* again, elect if nothing changed, then watch what was elected.
 
@@ -94,7 +94,7 @@ class Attempt:
         if self._outcomes:
             self._bounded(lambda: self._watch(subject, self._outcomes))
 
-    def check_again(self, journal: Path, unknown: Sequence[Outcome]) -> None:
+    def check_again(self, journal: Path, unknown: Sequence[PartitionOutcome]) -> None:
         """Ask the cluster what became of the *unknown* outcomes in *journal*."""
         self._bounded(lambda: self._check_again(journal, unknown))
 
@@ -104,14 +104,14 @@ class Attempt:
         self._frozen(subject.without(left_out, LEFT_OUT) if left_out else subject)
 
     def _frozen(
-        self, subject: Subject, changed: Mapping[TopicPartition, str] | None = None
+        self, subject: ElectionSubject, changed: Mapping[TopicPartition, str] | None = None
     ) -> None:
         """Tell *subject* once it is counted, so that showing it takes no time."""
         rows = rows_of(subject.summed())
         self._tell_screen(SubjectFrozen(self.number, subject, rows, changed))
 
     def _carry_out(
-        self, power: Power, subject: Subject, phrases: Sequence[str], rescue: RescueChoice
+        self, power: Power, subject: ElectionSubject, phrases: Sequence[str], rescue: RescueChoice
     ) -> None:
         fresh = self._look_again(subject)
         if fresh is None or self._stop():
@@ -125,7 +125,7 @@ class Attempt:
                 power, fresh.subject, phrases, rescue, self._tell, self._stop
             )
 
-    def _look_again(self, subject: Subject) -> Fresh | None:
+    def _look_again(self, subject: ElectionSubject) -> Fresh | None:
         """*subject* as it is now; None where that was given up."""
         with self.context.reading() as client:
             self._looking = client
@@ -138,14 +138,14 @@ class Attempt:
             finally:
                 self._looking = None
 
-    def _watch(self, subject: Subject, outcomes: Sequence[Outcome]) -> None:
+    def _watch(self, subject: ElectionSubject, outcomes: Sequence[PartitionOutcome]) -> None:
         with self.context.reading() as client:
             found = look_after(client, outcomes, subject.wanted)
             self._tell_screen(AftermathTold(self.number, found))
             for moved in watch_ladder(client, outcomes, self._gone):
                 self._tell_screen(LadderMoved(self.number, moved))
 
-    def _check_again(self, journal: Path, unknown: Sequence[Outcome]) -> None:
+    def _check_again(self, journal: Path, unknown: Sequence[PartitionOutcome]) -> None:
         with self.context.reading() as client:
             found = check_again(client, journal, folder=self.context.state_folder)
             settled = settled_by(found, unknown)

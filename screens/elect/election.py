@@ -17,12 +17,12 @@ from services.kafka.wire.native_rpc import STOCK, NativeRpc
 from services.model import PartitionEvidence, TopicPartition
 from services.recovery.evidence.contents import ContentsReading
 from services.recovery.execution.routes import route_for
-from services.recovery.execution.target import Outcome
+from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.election import GuardedElection
 from services.recovery.guarded.events import Tell
 from services.recovery.guarded.reread import require_same_cluster, reread
 from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import Subject, subject_of, subject_of_plan
+from services.recovery.guarded.subject import ElectionSubject, subject_of, subject_of_plan
 from services.recovery.judgement.verdict import assess
 from services.recovery.selection import Selection, select
 from services.recovery.triage import SNAPSHOT_SECONDS, Triage, judge
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Election(Undertaking):
+class ElectionUndertaking(Undertaking):
     """The recommended replicas of *partitions*, or the elections of a *plan*."""
 
     access: ReadAccess
@@ -47,7 +47,7 @@ class Election(Undertaking):
     state: Path | None = None
     doing: str = field(default="electing leaders", init=False)
 
-    def freeze(self, client: ReadClient, waits: Waits, stop: Stop) -> Subject:
+    def freeze(self, client: ReadClient, waits: Waits, stop: Stop) -> ElectionSubject:
         """What is known of them is frozen; what nobody has read yet is read."""
         if self.plan is not None:
             return self._of_plan(client, self.plan, waits, stop)
@@ -78,7 +78,7 @@ class Election(Undertaking):
             for one, evidence in zip(known, now, strict=True)
         ]
 
-    def _of_plan(self, client: ReadClient, plan: Plan, waits: Waits, stop: Stop) -> Subject:
+    def _of_plan(self, client: ReadClient, plan: Plan, waits: Waits, stop: Stop) -> ElectionSubject:
         from services.recovery.plan.appraisal import appraise
         from services.recovery.plan.check import require_cluster
 
@@ -118,7 +118,9 @@ class Election(Undertaking):
     def _chosen(self, evidence: PartitionEvidence) -> int | None:
         return None if self.plan is None else self.plan.leaders.get(evidence.partition)
 
-    def again(self, client: ReadClient, subject: Subject, waits: Waits, stop: Stop) -> Fresh:
+    def again(
+        self, client: ReadClient, subject: ElectionSubject, waits: Waits, stop: Stop
+    ) -> Fresh:
         found = reread(
             client,
             subject.cluster_id,
@@ -137,12 +139,12 @@ class Election(Undertaking):
     def carry_out(
         self,
         power: Power,
-        subject: Subject,
+        subject: ElectionSubject,
         phrases: Sequence[str],
         rescue: RescueChoice,
         tell: Tell,
         stop: Stop,
-    ) -> tuple[Outcome, ...]:
+    ) -> tuple[PartitionOutcome, ...]:
         election = GuardedElection(
             power,
             subject.cluster_id,

@@ -13,11 +13,11 @@ from services.model import TopicPartition
 
 if TYPE_CHECKING:
     from screens.elect.rows import ElectionRow
-    from services.recovery.execution.target import Outcome
+    from services.recovery.execution.target import PartitionOutcome
     from services.recovery.guarded.aftermath import Aftermath
     from services.recovery.guarded.check_again import CheckedAgain
     from services.recovery.guarded.events import Event
-    from services.recovery.guarded.subject import Subject
+    from services.recovery.guarded.subject import ElectionSubject
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class SubjectFrozen(StepMessage):
     def __init__(
         self,
         attempt: int,
-        subject: Subject,
+        subject: ElectionSubject,
         rows: tuple[ElectionRow, ...],
         changed: Mapping[TopicPartition, str] | None = None,
     ) -> None:
@@ -65,7 +65,7 @@ class ElectionTold(StepMessage):
 class LadderMoved(StepMessage):
     """Elected partitions stand on other rungs than before."""
 
-    def __init__(self, attempt: int, outcomes: Sequence[Outcome]) -> None:
+    def __init__(self, attempt: int, outcomes: Sequence[PartitionOutcome]) -> None:
         super().__init__(attempt)
         self.outcomes = tuple(outcomes)
 
@@ -81,7 +81,9 @@ class AftermathTold(StepMessage):
 class UnknownsAnswered(StepMessage):
     """What the cluster says of steps whose outcome was unknown."""
 
-    def __init__(self, attempt: int, found: CheckedAgain, settled: Sequence[Outcome]) -> None:
+    def __init__(
+        self, attempt: int, found: CheckedAgain, settled: Sequence[PartitionOutcome]
+    ) -> None:
         super().__init__(attempt)
         self.found = found
         self.settled = tuple(settled)

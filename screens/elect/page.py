@@ -18,7 +18,7 @@ from textual.widget import Widget
 from screens.consent_page import ConsentPage
 from screens.context import Context
 from screens.elect import wording
-from screens.elect.attempt import Attempt
+from screens.elect.attempt import ElectionAttempt
 from screens.elect.messages import (
     AftermathTold,
     AnswersAwaited,
@@ -30,15 +30,15 @@ from screens.elect.messages import (
     UnknownsAnswered,
 )
 from screens.elect.phase import Phase
-from screens.elect.state import State
+from screens.elect.state import ElectionState
 from screens.elect.undertaking import Undertaking
 from screens.elect.view import GuardedView
 from screens.messages import CopyAsked, MutationBegan, ResumeAsked
 from services.model import TopicPartition
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.events import Armed, Finished
 from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import Subject
+from services.recovery.guarded.subject import ElectionSubject
 from themes.roles import Role
 
 
@@ -76,7 +76,7 @@ class GuardedPage(ConsentPage):
         folder = context.state_folder
         rescue = RescueChoice(to=None if folder is None else folder / "rescue")
         self.undertaking = undertaking
-        self.state = State(context.armed, undertaking.doing, rescue)
+        self.state = ElectionState(context.armed, undertaking.doing, rescue)
         self._attempt = self._new_attempt(0)
         self._left_out: set[TopicPartition] = set()
         """By the operator, however often it is read anew."""
@@ -114,14 +114,16 @@ class GuardedPage(ConsentPage):
         self._begin(lambda attempt: attempt.carry_out(power, subject, phrases, rescue))
         self._say("")
 
-    def _begin(self, step: Callable[[Attempt], None]) -> None:
+    def _begin(self, step: Callable[[ElectionAttempt], None]) -> None:
         """A new attempt; what older ones still tell is dropped."""
         self._attempt.left.set()
         self._attempt = self._new_attempt(self._attempt.number + 1)
         self._in_thread(partial(step, self._attempt))
 
-    def _new_attempt(self, number: int) -> Attempt:
-        return Attempt(number, self.context, self.undertaking, self.post_message, self._to_app)
+    def _new_attempt(self, number: int) -> ElectionAttempt:
+        return ElectionAttempt(
+            number, self.context, self.undertaking, self.post_message, self._to_app
+        )
 
     def _to_app(self, message: Message) -> None:
         self.app.post_message(message)
@@ -161,7 +163,7 @@ class GuardedPage(ConsentPage):
         if self.state.phase is Phase.DONE:
             self._say(told, Role.FAILED)
         else:
-            subject = self.state.subject or Subject("")
+            subject = self.state.subject or ElectionSubject("")
             self.state.review(subject, self.state.every_row, self.undertaking.asked(subject))
             self._review(told, Role.FAILED)
 
@@ -322,30 +324,30 @@ class GuardedPage(ConsentPage):
         self.refresh_bindings()
 
 
-def _reviewed(state: State) -> Subject | None:
+def _reviewed(state: ElectionState) -> ElectionSubject | None:
     return state.subject if state.phase is Phase.REVIEW else None
 
 
-def _rescues(state: State) -> bool:
+def _rescues(state: ElectionState) -> bool:
     subject = _reviewed(state)
     return subject is not None and subject.rescue.records > 0
 
 
-def _elects(state: State) -> bool:
+def _elects(state: ElectionState) -> bool:
     subject = _reviewed(state)
     return subject is not None and bool(subject.wanted)
 
 
-def _asks_alone(state: State) -> bool:
+def _asks_alone(state: ElectionState) -> bool:
     subject = _reviewed(state)
     return subject is not None and bool(subject.why_alone)
 
 
-def _is_unsettled(state: State) -> bool:
-    return state.phase is Phase.DONE and state.progress.count(Result.UNKNOWN) > 0
+def _is_unsettled(state: ElectionState) -> bool:
+    return state.phase is Phase.DONE and state.progress.count(RecoveryResult.UNKNOWN) > 0
 
 
-_MEANT: dict[str, Callable[[State], bool]] = {
+_MEANT: dict[str, Callable[[ElectionState], bool]] = {
     "rescue": _rescues,
     "leave_out": _elects,
     "leave_out_alone": _asks_alone,

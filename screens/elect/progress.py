@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from screens.elect.standing import ELECTING, WAITING, Standing, standing_of
+from screens.elect.standing import ELECTING, WAITING, PartitionStanding, standing_of
 from services.model import TopicPartition
-from services.recovery.execution.target import Outcome, Result
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from services.recovery.guarded.events import (
     BatchBegun,
     Event,
@@ -19,26 +19,27 @@ from services.recovery.guarded.events import (
     RescueEnded,
     RescueProgressed,
 )
-from services.recovery.rescue.results import Progress as Rescuing
-from services.recovery.rescue.results import Rescued
+from services.recovery.rescue.results import RescuedPartition, RescueProgress
 
 
 @dataclass(slots=True)
-class Progress:
+class ElectionProgress:
     """How far one election is."""
 
     total: int = 0
     """Partitions that an outcome is awaited of."""
-    standings: dict[TopicPartition, Standing] = field(default_factory=dict)
-    outcomes: dict[TopicPartition, Outcome] = field(default_factory=dict)
+    standings: dict[TopicPartition, PartitionStanding] = field(default_factory=dict)
+    outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
     journal: Path | None = None
-    rescuing: Rescuing | None = None
+    rescuing: RescueProgress | None = None
     """None: no rescue runs."""
-    rescued: list[Rescued] = field(default_factory=list)
+    rescued: list[RescuedPartition] = field(default_factory=list)
     finished: bool = False
     result: str | None = None
 
-    def begin(self, partitions: Iterable[TopicPartition], standing: Standing = WAITING) -> None:
+    def begin(
+        self, partitions: Iterable[TopicPartition], standing: PartitionStanding = WAITING
+    ) -> None:
         """All of *partitions* stand alike, and wait for what comes of them."""
         self.standings = dict.fromkeys(partitions, standing)
         self.total = len(self.standings)
@@ -59,20 +60,20 @@ class Progress:
         elif isinstance(event, Finished):
             self.finished, self.result = True, event.result
 
-    def told(self, outcomes: Iterable[Outcome]) -> None:
+    def told(self, outcomes: Iterable[PartitionOutcome]) -> None:
         """What came of some partitions, or how far they have climbed since."""
         for one in outcomes:
             self.outcomes[one.partition] = one
             self.standings[one.partition] = standing_of(one)
 
-    def count(self, *results: Result) -> int:
+    def count(self, *results: RecoveryResult) -> int:
         """How many partitions ended in one of *results*."""
         return sum(one.result in results for one in self.outcomes.values())
 
     @property
-    def unknown(self) -> tuple[Outcome, ...]:
+    def unknown(self) -> tuple[PartitionOutcome, ...]:
         """Those that may or may not have happened."""
-        return tuple(one for one in self.outcomes.values() if one.result is Result.UNKNOWN)
+        return tuple(one for one in self.outcomes.values() if one.result is RecoveryResult.UNKNOWN)
 
     @property
     def by_word(self) -> Counter[str]:

@@ -18,7 +18,7 @@ TOO_SMALL = "The terminal is too small to show what is elected: enlarge it to 80
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ScreenRoom:
     """The screen between its two bars."""
 
     width: int

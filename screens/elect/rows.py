@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from screens.elect.standing import ASKED, CONFIRMED, Standing, alone, left_out, spared
+from screens.elect.standing import ASKED, CONFIRMED, PartitionStanding, alone, left_out, spared
 from screens.widgets.line_table import Cell, LineColumn
 from services.consent import Price
 from services.model import TopicPartition, Unknown, known
 from services.recovery.guarded.priced import Priced
-from services.recovery.guarded.subject import Subject
-from services.recovery.judgement.loss import Unread
+from services.recovery.guarded.subject import ElectionSubject
+from services.recovery.judgement.loss import UnreadRecords
 from services.words.figures import count, unread_text
 from themes.roles import Role
 
@@ -21,20 +21,20 @@ class ElectionRow:
     """One partition of an election. Where it stands is looked up when its line is drawn."""
 
     partition: TopicPartition
-    asked: Standing
+    asked: PartitionStanding
     """Where it stands before anything was sent."""
     designee: int | None = None
     epoch: int | Unknown | None = None
     """Last written epoch of the designee."""
     log_end: int | Unknown | None = None
     price: Price | None = None
-    unread: Unread | None = None
+    unread: UnreadRecords | None = None
 
 
-StandingOf = Callable[[ElectionRow], Standing]
+StandingOf = Callable[[ElectionRow], PartitionStanding]
 
 
-def rows_of(subject: Subject) -> tuple[ElectionRow, ...]:
+def rows_of(subject: ElectionSubject) -> tuple[ElectionRow, ...]:
     """A row for each partition of *subject*, in its order; those left out come last."""
     elected = (
         _row(subject, one, unread)
@@ -45,7 +45,7 @@ def rows_of(subject: Subject) -> tuple[ElectionRow, ...]:
     return (*elected, *confirmed, *left)
 
 
-def _row(subject: Subject, one: Priced, unread: Unread) -> ElectionRow:
+def _row(subject: ElectionSubject, one: Priced, unread: UnreadRecords) -> ElectionRow:
     designee = one.target.designee
     replica = one.evidence.replica(designee)
     return ElectionRow(
@@ -59,7 +59,7 @@ def _row(subject: Subject, one: Priced, unread: Unread) -> ElectionRow:
     )
 
 
-def _asked(subject: Subject, partition: TopicPartition) -> Standing:
+def _asked(subject: ElectionSubject, partition: TopicPartition) -> PartitionStanding:
     """What an operator should know of it before consenting."""
     why = subject.why_alone.get(partition, "")
     if partition in subject.spared:

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 from screens.context import Context
 from screens.elect import wording
-from screens.elect.election import Election
+from screens.elect.election import ElectionUndertaking
 from screens.elect.page import GuardedPage
 from screens.elect.phase import Phase
 from screens.elect.resumption import Resumption
@@ -38,7 +38,9 @@ class ElectScreen(GuardedPage):
     ) -> None:
         super().__init__(
             context,
-            Election(context.access, context.known, tuple(partitions), plan, context.state_folder),
+            ElectionUndertaking(
+                context.access, context.known, tuple(partitions), plan, context.state_folder
+            ),
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from services.words.figures import count
 from themes.roles import Role
 
@@ -14,7 +14,7 @@ ORDER_LEFT = "; the order of its assignment was not put back: resume the journal
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PartitionStanding:
     """What is shown of one partition."""
 
     glyph: str
@@ -30,63 +30,65 @@ class Standing:
         return f"{self.glyph} {self.word}".strip()
 
 
-ASKED = Standing("", "")
-WAITING = Standing(AHEAD * RUNGS, "waits for its turn", Role.MUTED)
-LOOKED_AT = Standing("»", "read again", Role.RUNNING)
-ELECTING = Standing("»", "electing", Role.RUNNING)
-CONFIRMED = Standing(
+ASKED = PartitionStanding("", "")
+WAITING = PartitionStanding(AHEAD * RUNGS, "waits for its turn", Role.MUTED)
+LOOKED_AT = PartitionStanding("»", "read again", Role.RUNNING)
+ELECTING = PartitionStanding("»", "electing", Role.RUNNING)
+CONFIRMED = PartitionStanding(
     "", "to be confirmed", None, "its designee leads: it is confirmed, and its order put back"
 )
 """Of a partition that a resume finds led as it should be."""
 
 
-def alone(why: str) -> Standing:
+def alone(why: str) -> PartitionStanding:
     """A partition that needs a phrase of its own."""
-    return Standing("!", "own phrase", Role.LOST, f"needs a consent of its own: {why}")
+    return PartitionStanding("!", "own phrase", Role.LOST, f"needs a consent of its own: {why}")
 
 
-def spared(instead: str, why_alone: str = "") -> Standing:
+def spared(instead: str, why_alone: str = "") -> PartitionStanding:
     """A partition that needs no election if something else is done."""
     own = f"; to elect it {alone(why_alone).reason}" if why_alone else ""
-    return Standing("", f"or {instead}", Role.WAITING, f"needs no election if you {instead}{own}")
+    return PartitionStanding(
+        "", f"or {instead}", Role.WAITING, f"needs no election if you {instead}{own}"
+    )
 
 
-def left_out(reason: str) -> Standing:
+def left_out(reason: str) -> PartitionStanding:
     """A partition that is not elected."""
-    return Standing("-", "left out", Role.MUTED, reason)
+    return PartitionStanding("-", "left out", Role.MUTED, reason)
 
 
-def changed(reason: str) -> Standing:
+def changed(reason: str) -> PartitionStanding:
     """A partition whose evidence is not what was agreed to any more."""
-    return Standing("!", f"changed: {reason}", Role.FAILED, reason, 1)
+    return PartitionStanding("!", f"changed: {reason}", Role.FAILED, reason, 1)
 
 
-def standing_of(outcome: Outcome) -> Standing:
+def standing_of(outcome: PartitionOutcome) -> PartitionStanding:
     """What came of one partition."""
-    if outcome.result is Result.ELECTED:
+    if outcome.result is RecoveryResult.ELECTED:
         return _elected(outcome)
     glyph, role, weight = _UNELECTED[outcome.result]
     word = str(outcome.result)
-    if outcome.result is Result.ELECTED_ANOTHER:
+    if outcome.result is RecoveryResult.ELECTED_ANOTHER:
         word = f"b{outcome.leader} was elected"
-    elif outcome.result is Result.REORDERED:
+    elif outcome.result is RecoveryResult.REORDERED:
         word = "reordered only"
     reason = outcome.reason
-    if outcome.order_restored is False and outcome.result is not Result.REORDERED:
+    if outcome.order_restored is False and outcome.result is not RecoveryResult.REORDERED:
         reason = f"{reason}{ORDER_LEFT}"
-    return Standing(glyph, word, role, reason, weight)
+    return PartitionStanding(glyph, word, role, reason, weight)
 
 
-def _elected(outcome: Outcome) -> Standing:
+def _elected(outcome: PartitionOutcome) -> PartitionStanding:
     if outcome.rung is None:
-        return Standing("!", "leader lost again", Role.FAILED, outcome.reason, 4)
+        return PartitionStanding("!", "leader lost again", Role.FAILED, outcome.reason, 4)
     glyph = CLIMBED * outcome.rung + AHEAD * (RUNGS - outcome.rung)
     role = Role.VERIFIED if outcome.rung >= Rung.WRITABLE else Role.RUNNING
     led = f"b{outcome.leader} leads in epoch {count(outcome.leader_epoch)}"
     reason = f"{led}; {MEANING[outcome.rung]}"
     if outcome.order_restored is False:
         reason += ORDER_LEFT
-    return Standing(glyph, str(outcome.rung), role, reason)
+    return PartitionStanding(glyph, str(outcome.rung), role, reason)
 
 
 MEANING = {
@@ -98,12 +100,12 @@ MEANING = {
 }
 
 _UNELECTED = {
-    Result.ALREADY_ONLINE: ("✓", Role.VERIFIED, 0),
-    Result.UNDONE: ("✓", Role.VERIFIED, 0),
-    Result.NOT_ATTEMPTED: ("-", Role.MUTED, 1),
-    Result.REFUSED: ("!", Role.FAILED, 2),
-    Result.FAILED: ("x", Role.FAILED, 3),
-    Result.REORDERED: ("!", Role.FAILED, 4),
-    Result.UNKNOWN: ("?", Role.UNKNOWN, 5),
-    Result.ELECTED_ANOTHER: ("x", Role.FAILED, 6),
+    RecoveryResult.ALREADY_ONLINE: ("✓", Role.VERIFIED, 0),
+    RecoveryResult.UNDONE: ("✓", Role.VERIFIED, 0),
+    RecoveryResult.NOT_ATTEMPTED: ("-", Role.MUTED, 1),
+    RecoveryResult.REFUSED: ("!", Role.FAILED, 2),
+    RecoveryResult.FAILED: ("x", Role.FAILED, 3),
+    RecoveryResult.REORDERED: ("!", Role.FAILED, 4),
+    RecoveryResult.UNKNOWN: ("?", Role.UNKNOWN, 5),
+    RecoveryResult.ELECTED_ANOTHER: ("x", Role.FAILED, 6),
 }

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from screens.elect import wording
 from screens.elect.evidence import evidence_told
 from screens.elect.phase import Phase
-from screens.elect.progress import Progress
+from screens.elect.progress import ElectionProgress
 from screens.elect.rows import ElectionRow
-from screens.elect.standing import LOOKED_AT, Standing, changed
-from screens.elect.undertaking import Asked
+from screens.elect.standing import LOOKED_AT, PartitionStanding, changed
+from screens.elect.undertaking import ConsentPhrase
 from services.model import TopicPartition
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.aftermath import Aftermath
 from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import Subject
+from services.recovery.guarded.subject import ElectionSubject
 from themes.roles import Role
 
 
 @dataclass(slots=True)
-class State:
+class ElectionState:
     """One undertaking, from its price to what is left to do."""
 
     armed: bool
@@ -29,16 +29,16 @@ class State:
     doing: str
     rescue: RescueChoice
     phase: Phase = Phase.READING
-    subject: Subject | None = None
+    subject: ElectionSubject | None = None
     every_row: tuple[ElectionRow, ...] = ()
     """Of the subject, in its order."""
-    asked: tuple[Asked, ...] = ()
+    asked: tuple[ConsentPhrase, ...] = ()
     """The phrases that the subject takes."""
     given: list[str] = field(default_factory=list)
     """Those that were typed so far."""
     changed: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Why a consent did not hold any more."""
-    progress: Progress = field(default_factory=Progress)
+    progress: ElectionProgress = field(default_factory=ElectionProgress)
     aftermath: Aftermath | None = None
     answered: str = ""
     """What asking again has found out."""
@@ -55,24 +55,27 @@ class State:
         self.note, self.note_role = note, role
 
     def review(
-        self, subject: Subject, rows: tuple[ElectionRow, ...], asked: tuple[Asked, ...]
+        self,
+        subject: ElectionSubject,
+        rows: tuple[ElectionRow, ...],
+        asked: tuple[ConsentPhrase, ...],
     ) -> None:
         """Show *subject* in *rows* and ask for its phrases from the beginning."""
         self.phase, self.subject, self.every_row, self.asked = Phase.REVIEW, subject, rows, asked
         self.given.clear()
-        self.progress = Progress()
+        self.progress = ElectionProgress()
         self.progress.standings = {name: changed(why) for name, why in self.changed.items()}
 
-    def reread(self, subject: Subject) -> None:
+    def reread(self, subject: ElectionSubject) -> None:
         """Everything was agreed to."""
         self.phase, self.changed = Phase.REREADING, {}
-        self.progress = Progress()
+        self.progress = ElectionProgress()
         partitions = [one.partition for one in subject.wanted]
         partitions += [one.partition for one in subject.led]
         self.progress.begin(partitions, LOOKED_AT)
 
     @property
-    def next_asked(self) -> Asked | None:
+    def next_asked(self) -> ConsentPhrase | None:
         """The phrase to be typed now; None where there is nothing to agree to."""
         if not self.armed or self.phase is not Phase.REVIEW or len(self.given) == len(self.asked):
             return None
@@ -86,7 +89,8 @@ class State:
             self.reopened
             or progress.result is None
             or any(
-                one.result in (Result.NOT_ATTEMPTED, Result.UNKNOWN) or one.order_restored is False
+                one.result in (RecoveryResult.NOT_ATTEMPTED, RecoveryResult.UNKNOWN)
+                or one.order_restored is False
                 for one in progress.outcomes.values()
             )
         )
@@ -122,7 +126,7 @@ class State:
             return self.every_row
         return tuple(sorted(self.every_row, key=lambda row: -self.standing(row).weight))
 
-    def standing(self, row: ElectionRow) -> Standing:
+    def standing(self, row: ElectionRow) -> PartitionStanding:
         """Where *row* stands now."""
         return self.progress.standings.get(row.partition, row.asked)
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from services.consent import ConsentGroup
 from services.model import TopicPartition
-from services.recovery.execution.target import Outcome
+from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.events import Tell
 from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import Subject
+from services.recovery.guarded.subject import ElectionSubject
 
 if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
@@ -29,7 +29,7 @@ Waits = Callable[[str], None]
 Stop = Callable[[], bool]
 
 
-class Asked(NamedTuple):
+class ConsentPhrase(NamedTuple):
     """A phrase to be typed."""
 
     phrase: str
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 class Fresh(NamedTuple):
     """A subject read again."""
 
-    subject: Subject
+    subject: ElectionSubject
     changed: Mapping[TopicPartition, str]
     """Why the consent does not hold any more; empty when it does."""
 
@@ -56,33 +56,35 @@ class Undertaking(ABC):
     """Partitions may be left out of it."""
 
     @abstractmethod
-    def freeze(self, client: ReadClient, waits: Waits, stop: Stop) -> Subject:
+    def freeze(self, client: ReadClient, waits: Waits, stop: Stop) -> ElectionSubject:
         """What is to be carried out, and its price."""
 
     @abstractmethod
-    def again(self, client: ReadClient, subject: Subject, waits: Waits, stop: Stop) -> Fresh:
+    def again(
+        self, client: ReadClient, subject: ElectionSubject, waits: Waits, stop: Stop
+    ) -> Fresh:
         """*subject* read again after it was agreed to."""
 
     @abstractmethod
     def carry_out(
         self,
         power: Power,
-        subject: Subject,
+        subject: ElectionSubject,
         phrases: Sequence[str],
         rescue: RescueChoice,
         tell: Tell,
         stop: Stop,
-    ) -> tuple[Outcome, ...]:
+    ) -> tuple[PartitionOutcome, ...]:
         """Elect; nothing is asked any more. Raises what `GuardedElection.run` raises."""
 
-    def asked(self, subject: Subject) -> tuple[Asked, ...]:
+    def asked(self, subject: ElectionSubject) -> tuple[ConsentPhrase, ...]:
         """The phrases that *subject* takes."""
         return tuple(_asked(one) for one in subject.groups)
 
 
-def _asked(group: ConsentGroup) -> Asked:
+def _asked(group: ConsentGroup) -> ConsentPhrase:
     alone = group.partitions[0] if group.why_alone else None
-    return Asked(group.phrase, group.why_alone, alone)
+    return ConsentPhrase(group.phrase, group.why_alone, alone)
 
 
 def waiting_of(found: Triage) -> str:

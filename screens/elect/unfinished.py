@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 
 from screens.messages import ResumeAsked
 from screens.widgets.overlay import Overlay
-from services.recovery.timeline.account import Brief, State, words_of
+from services.recovery.timeline.account import Brief, ExecutionState, words_of
 from services.recovery.timeline.shelf import Shelf
 from services.words.inert import bounded, inert
 from services.words.moments import time_text
@@ -36,7 +36,7 @@ def unfinished(cluster_id: str, folder: Path | None = None) -> tuple[Brief, ...]
         for one in told
         if isinstance(one, Brief)
         and one.resumable
-        and (one.state is State.INTERRUPTED or one.unknown)
+        and (one.state is ExecutionState.INTERRUPTED or one.unknown)
     )
 
 
@@ -57,7 +57,7 @@ class UnfinishedScreen(Overlay):
         self.app.post_message(ResumeAsked(self._briefs[0].path))
 
     def content(self) -> RenderableType:
-        interrupted = self._briefs[0].state is State.INTERRUPTED
+        interrupted = self._briefs[0].state is ExecutionState.INTERRUPTED
         title = Text(STOPPED if interrupted else UNSURE, role_style(self.app, Role.HEADING))
         for line in unfinished_told(self._briefs):
             title.append(f"\n{inert(bounded(line, LONGEST))}", "")

@@ -12,11 +12,11 @@ from textual.widgets import Static
 
 from screens.elect import wording
 from screens.elect.phase import Phase
-from screens.elect.room import TOO_SMALL, Room
+from screens.elect.room import TOO_SMALL, ScreenRoom
 from screens.elect.rows import ElectionRow, columns
-from screens.elect.state import State
-from screens.elect.undertaking import Asked
-from screens.widgets.consent import Consent
+from screens.elect.state import ElectionState
+from screens.elect.undertaking import ConsentPhrase
+from screens.widgets.consent import ConsentPanel
 from screens.widgets.line_table import LineTable
 from services.words.inert import bounded, inert
 from themes.roles import Role, role_style
@@ -45,7 +45,7 @@ class GuardedView(Vertical):
     GuardedView #summary, GuardedView #ask { height: auto; }
     """
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ElectionState) -> None:
         super().__init__()
         self.state = state
         self._texts: dict[str, str] = {}
@@ -62,7 +62,7 @@ class GuardedView(Vertical):
         yield Static(id="reason", markup=False)
         yield Static(id="note", markup=False)
         yield VerticalScroll(Static(id="summary", markup=False), id="after")
-        yield Vertical(Static(id="ask", markup=False), Consent("Back"), id="consent")
+        yield Vertical(Static(id="ask", markup=False), ConsentPanel("Back"), id="consent")
 
     @property
     def table(self) -> LineTable[ElectionRow]:
@@ -70,8 +70,8 @@ class GuardedView(Vertical):
         return self.query_one("#partitions", LineTable)
 
     @property
-    def consent(self) -> Consent:
-        return self.query_one(Consent)
+    def consent(self) -> ConsentPanel:
+        return self.query_one(ConsentPanel)
 
     def show(self) -> None:
         """Draw the state as it is now."""
@@ -88,7 +88,7 @@ class GuardedView(Vertical):
         self._make_room()
         self._show_consent()
 
-    def point_at(self, asked: Asked | None) -> None:
+    def point_at(self, asked: ConsentPhrase | None) -> None:
         """Put the cursor on the partition that a phrase is asked for alone."""
         if asked is not None and asked.partition is not None:
             self.table.move_to(asked.partition)
@@ -108,7 +108,7 @@ class GuardedView(Vertical):
         asked = self.state.next_asked
         self.too_small = False
         if asked is not None:
-            room, needed = Room(*self.size), tuple(self._needed(asked))
+            room, needed = ScreenRoom(*self.size), tuple(self._needed(asked))
             self.too_small = not room.shows(*needed)
             wanted = room.shared(needed, wanted)
         for place, lines in zip(most, wanted, strict=True):
@@ -116,7 +116,7 @@ class GuardedView(Vertical):
             shown.display = lines > 0
             shown.styles.max_height = max(lines, 1)
 
-    def _needed(self, asked: Asked) -> Iterator[int]:
+    def _needed(self, asked: ConsentPhrase) -> Iterator[int]:
         """Lines of what has to be seen while the phrase is typed."""
         yield min(self._lines(self.state.headline), HEADLINE_LINES)
         yield self._lines(self._asking(asked).plain)
@@ -149,7 +149,7 @@ class GuardedView(Vertical):
             return Text(wording.read_only(state.doing), role_style(self.app, Role.READONLY))
         return Text()
 
-    def _asking(self, asked: Asked) -> Text:
+    def _asking(self, asked: ConsentPhrase) -> Text:
         told = Text(wording.asking(asked, len(self.state.given) + 1, len(self.state.asked)))
         return told.append(inert(asked.phrase), role_style(self.app, Role.HEADING))
 

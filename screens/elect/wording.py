@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from screens.elect.progress import Progress
-from screens.elect.undertaking import Asked
+from screens.elect.progress import ElectionProgress
+from screens.elect.undertaking import ConsentPhrase
 from services.kafka.cluster.open_transactions import OpenTransaction
 from services.model import TopicPartition, Unknown
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.aftermath import Aftermath
 from services.recovery.guarded.check_again import CheckedAgain
 from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import Subject
+from services.recovery.guarded.subject import ElectionSubject
 from services.recovery.plan.digest import spoken
 from services.recovery.recover import GroupPastEnd
 from services.words.figures import partitions_text, unread_told
@@ -30,7 +30,7 @@ def read_only(doing: str) -> str:
     return READ_ONLY.format(doing=doing[:1].upper() + doing[1:])
 
 
-def headline(subject: Subject, *, undo: bool = False) -> str:
+def headline(subject: ElectionSubject, *, undo: bool = False) -> str:
     """What is carried out, and what it loses."""
     if not subject.wanted:
         return _without_elections(subject, undo=undo)
@@ -42,7 +42,7 @@ def headline(subject: Subject, *, undo: bool = False) -> str:
     return f"{what}: loses {loss_told(subject)}, {unread_told(subject.unread)}."
 
 
-def _without_elections(subject: Subject, *, undo: bool) -> str:
+def _without_elections(subject: ElectionSubject, *, undo: bool) -> str:
     if not subject.led:
         return "Nothing is left that could be elected."
     held = partitions_text(len(subject.led))
@@ -51,7 +51,7 @@ def _without_elections(subject: Subject, *, undo: bool) -> str:
     return f"Confirm {held} and put their order back. Nothing is elected."
 
 
-def loss_told(subject: Subject) -> str:
+def loss_told(subject: ElectionSubject) -> str:
     """``50 records``; apart from it, of how many elections the loss is not known."""
     known, unknown = subject.known_loss, subject.unknown_losses
     if unknown == len(subject.wanted):
@@ -60,7 +60,7 @@ def loss_told(subject: Subject) -> str:
     return f"{records}, and unknown for {unknown:,}" if unknown else records
 
 
-def spared(subject: Subject) -> Iterator[str]:
+def spared(subject: ElectionSubject) -> Iterator[str]:
     """What would make elections needless."""
     if len(subject.wanted) == 1:
         yield from (f"It needs no election if you {one}." for one in subject.spared.values())
@@ -70,7 +70,7 @@ def spared(subject: Subject) -> Iterator[str]:
         yield f"{number:,} of them {need} no election if you {instead}."
 
 
-def remarks(subject: Subject) -> Iterator[str]:
+def remarks(subject: ElectionSubject) -> Iterator[str]:
     """What else an operator should know before consenting."""
     if subject.left:
         first = subject.left[0]
@@ -86,7 +86,7 @@ def _approved(names: Sequence[str] | None) -> str:
     return f", approved by {' and '.join(names)}" if names else ", approved by nobody"
 
 
-def rescue_told(subject: Subject, choice: RescueChoice) -> str:
+def rescue_told(subject: ElectionSubject, choice: RescueChoice) -> str:
     """Whether what is cut off is saved first, how much that is, and where it goes."""
     held = subject.rescue
     if not held.records and not held.impossible:
@@ -106,14 +106,14 @@ def size_text(size: int) -> str:
     return f"{size} B"
 
 
-def asking(asked: Asked, number: int, total: int) -> str:
+def asking(asked: ConsentPhrase, number: int, total: int) -> str:
     """Which phrase is to be typed, and why it stands alone."""
     place = f"{number} of {total}: " if total > 1 else ""
     alone = f"{place}this one needs a consent of its own: {asked.why}.\n" if asked.why else ""
     return f"{alone}{'' if asked.why else place}To go on type: "
 
 
-def changed_told(changed: Mapping[TopicPartition, str], subject: Subject) -> str:
+def changed_told(changed: Mapping[TopicPartition, str], subject: ElectionSubject) -> str:
     """Nothing was sent, because the consent does not hold any more; empty where it does."""
     if not changed:
         return ""
@@ -125,7 +125,7 @@ def changed_told(changed: Mapping[TopicPartition, str], subject: Subject) -> str
     return f"{told} Look at what it would cost now, then consent to that."
 
 
-def progress_told(progress: Progress) -> str:
+def progress_told(progress: ElectionProgress) -> str:
     """One line while it runs."""
     rescuing = progress.rescuing
     if rescuing is not None:
@@ -138,13 +138,13 @@ def progress_told(progress: Progress) -> str:
     return f"Electing: {_counted(progress)}."
 
 
-def _counted(progress: Progress) -> str:
+def _counted(progress: ElectionProgress) -> str:
     told = f"{len(progress.outcomes):,} of {progress.total:,} told"
     words = ", ".join(f"{number:,} {word}" for word, number in progress.by_word.most_common())
     return f"{told}: {words}" if words else told
 
 
-def ended_told(progress: Progress) -> str:
+def ended_told(progress: ElectionProgress) -> str:
     """One line when it is over."""
     words = ", ".join(f"{number:,} {word}" for word, number in progress.by_word.most_common())
     if not progress.finished:
@@ -154,7 +154,7 @@ def ended_told(progress: Progress) -> str:
     return f"{'Stopped' if progress.result is None else 'Done'}: {words or 'nothing was to do'}."
 
 
-def what_next(progress: Progress, aftermath: Aftermath | None) -> Iterator[str]:
+def what_next(progress: ElectionProgress, aftermath: Aftermath | None) -> Iterator[str]:
     """What is still to be done, the most urgent first."""
     yield from _another_leads(progress)
     yield from _unknown(progress)
@@ -162,7 +162,7 @@ def what_next(progress: Progress, aftermath: Aftermath | None) -> Iterator[str]:
     yield from _not_elected(progress)
     yield from _given_up(aftermath)
     if aftermath is None:
-        if progress.count(Result.ELECTED):
+        if progress.count(RecoveryResult.ELECTED):
             yield "Looking for open transactions and groups past the end."
     else:
         yield from _transactions(aftermath.open_transactions, progress)
@@ -172,14 +172,14 @@ def what_next(progress: Progress, aftermath: Aftermath | None) -> Iterator[str]:
         yield f"Journal: {progress.journal}"
 
 
-def _another_leads(progress: Progress) -> Iterator[str]:
+def _another_leads(progress: ElectionProgress) -> Iterator[str]:
     for one in progress.outcomes.values():
-        if one.result is Result.ELECTED_ANOTHER:
+        if one.result is RecoveryResult.ELECTED_ANOTHER:
             yield f"{one.partition}: {one.reason}."
 
 
-def _unknown(progress: Progress) -> Iterator[str]:
-    unknown = progress.count(Result.UNKNOWN)
+def _unknown(progress: ElectionProgress) -> Iterator[str]:
+    unknown = progress.count(RecoveryResult.UNKNOWN)
     if unknown:
         yield (
             f"{partitions_text(unknown)} unknown: it may or may not have happened. u asks the "
@@ -187,9 +187,9 @@ def _unknown(progress: Progress) -> Iterator[str]:
         )
 
 
-def _reordered(progress: Progress) -> Iterator[str]:
+def _reordered(progress: ElectionProgress) -> Iterator[str]:
     """Whose assignment may still have the order that was written, elected or not."""
-    reordered = progress.count(Result.REORDERED)
+    reordered = progress.count(RecoveryResult.REORDERED)
     if reordered:
         yield (
             f"{partitions_text(reordered)} reordered and not elected: r takes the journal up "
@@ -201,13 +201,16 @@ def _reordered(progress: Progress) -> Iterator[str]:
         yield f"The order of {of} was not put back: r takes the journal up again."
 
 
-def _not_elected(progress: Progress) -> Iterator[str]:
-    for result, what in ((Result.FAILED, "failed"), (Result.REFUSED, "refused by a guard")):
+def _not_elected(progress: ElectionProgress) -> Iterator[str]:
+    for result, what in (
+        (RecoveryResult.FAILED, "failed"),
+        (RecoveryResult.REFUSED, "refused by a guard"),
+    ):
         number = progress.count(result)
         if number:
             first = next(one for one in progress.outcomes.values() if one.result is result)
             yield f"{partitions_text(number)} {what}: {first.partition}: {first.reason}."
-    waiting = progress.count(Result.NOT_ATTEMPTED)
+    waiting = progress.count(RecoveryResult.NOT_ATTEMPTED)
     if waiting:
         yield f"{partitions_text(waiting)} not attempted: r takes the journal up again."
 
@@ -218,9 +221,11 @@ def _given_up(aftermath: Aftermath | None) -> Iterator[str]:
         yield f"{one.advice[:1].upper()}{one.advice[1:]}."
 
 
-def _transactions(found: Sequence[OpenTransaction] | Unknown, progress: Progress) -> Iterator[str]:
+def _transactions(
+    found: Sequence[OpenTransaction] | Unknown, progress: ElectionProgress
+) -> Iterator[str]:
     if isinstance(found, Unknown):
-        if progress.count(Result.ELECTED):
+        if progress.count(RecoveryResult.ELECTED):
             yield f"Open transactions are not known: {found.reason}."
         return
     told = (
@@ -250,7 +255,7 @@ def _some(told: Iterable[str], number: int, what: str) -> Iterator[str]:
         yield sentence
 
 
-def _rescued(progress: Progress) -> Iterator[str]:
+def _rescued(progress: ElectionProgress) -> Iterator[str]:
     saved = [place for one in progress.rescued for place in one.saved]
     if saved:
         records = sum(one.records for one in saved)

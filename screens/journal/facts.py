@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from screens.journal.rows import Journal
 from screens.widgets.facts import Fact
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.incident.election_words import Sighting
 from services.journal import UnreadableJournal
-from services.recovery.timeline.account import Brief, State
+from services.recovery.timeline.account import Brief, ExecutionState
 from services.recovery.timeline.moments import digest_text
 from services.words.moments import time_text
 from themes.roles import Role
@@ -20,7 +20,7 @@ def journal_facts(journal: Journal | None, asking: bool, armed: bool) -> tuple[F
     if journal is None:
         return ()
     if isinstance(journal, UnreadableJournal):
-        return (Fact("Unreadable", (Part(journal.reason, Role.FAILED),)),)
+        return (Fact("Unreadable", (LinePart(journal.reason, Role.FAILED),)),)
     if isinstance(journal, Sighting):
         return tuple(_of_sighting(journal))
     return tuple(_facts(journal, asking, armed))
@@ -28,34 +28,34 @@ def journal_facts(journal: Journal | None, asking: bool, armed: bool) -> tuple[F
 
 def _of_sighting(seen: Sighting) -> Iterator[Fact]:
     noted = seen.acknowledged_by
-    yield Fact("Seen", (Part(f"{seen.sentence}.", None if noted else Role.BOMB),))
+    yield Fact("Seen", (LinePart(f"{seen.sentence}.", None if noted else Role.BOMB),))
     told = f"by {noted}" if noted else "by nobody yet: ! acknowledges it"
-    yield Fact("Acknowledged", (Part(told, None if noted else Role.UNKNOWN),))
+    yield Fact("Acknowledged", (LinePart(told, None if noted else Role.UNKNOWN),))
 
 
 def _facts(brief: Brief, asking: bool, armed: bool) -> Iterator[Fact]:
     people = ", then ".join(dict.fromkeys((brief.who, *brief.resumed_by)))
-    yield Fact("Who", (Part(f"{people}, until {time_text(brief.last_at_ms)}"),))
+    yield Fact("Who", (LinePart(f"{people}, until {time_text(brief.last_at_ms)}"),))
     price = f"loses {brief.stake}" if brief.stake.said else ""
     digest = f"digest {digest_text(brief.digest)}" if brief.digest else ""
     cost = ", ".join(filter(None, (price, digest)))
     if cost:
-        yield Fact("Agreed to", (Part(cost),))
+        yield Fact("Agreed to", (LinePart(cost),))
     following = tuple(_next(brief, asking, armed))
     if following:
         yield Fact("Next", following)
 
 
-def _next(brief: Brief, asking: bool, armed: bool) -> Iterator[Part]:
-    if brief.state is State.RUNNING:
-        yield Part("it is being written right now", Role.RUNNING)
+def _next(brief: Brief, asking: bool, armed: bool) -> Iterator[LinePart]:
+    if brief.state is ExecutionState.RUNNING:
+        yield LinePart("it is being written right now", Role.RUNNING)
         return
     if asking:
-        yield Part("asking the cluster what became of it", Role.RUNNING)
+        yield LinePart("asking the cluster what became of it", Role.RUNNING)
     elif brief.checkable:
         what = f"{brief.unknown:,} partition{'s' * (brief.unknown != 1)} unknown"
-        yield Part(what, Role.UNKNOWN)
-        yield Part(": u asks the cluster again")
+        yield LinePart(what, Role.UNKNOWN)
+        yield LinePart(": u asks the cluster again")
     if brief.resumable:
         how = "" if armed else " (with --write)"
-        yield Part(f"{'; ' if asking or brief.checkable else ''}r takes it up again{how}")
+        yield LinePart(f"{'; ' if asking or brief.checkable else ''}r takes it up again{how}")

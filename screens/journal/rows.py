@@ -12,7 +12,7 @@ from services.journal import UnreadableJournal
 from services.journal_view import UNKNOWN
 from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE
 from services.recovery.judgement.precedence import recovery_order
-from services.recovery.timeline.account import Account, Brief, State, words_of
+from services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
 from services.recovery.timeline.ending import NOTHING_SENT, Ending
 from services.recovery.timeline.text import UNTROUBLED
 from services.words.figures import count
@@ -108,9 +108,9 @@ def _result(journal: Journal) -> Cell:
 
 def result_role(brief: Brief) -> Role:
     """How the result of *brief* is drawn."""
-    if brief.state is State.RUNNING:
+    if brief.state is ExecutionState.RUNNING:
         return Role.RUNNING
-    if brief.unknown or brief.state is State.INTERRUPTED:
+    if brief.unknown or brief.state is ExecutionState.INTERRUPTED:
         return Role.UNKNOWN
     ended = {SUCCEEDED: Role.VERIFIED, UNDONE: Role.VERIFIED, PARTLY_FAILED: Role.FAILED}
     return ended.get(brief.ended or "", Role.UNKNOWN)

@@ -39,7 +39,7 @@ from services.state_folder import state_folder
 from services.words.inert import bounded
 
 if TYPE_CHECKING:
-    from services.recovery.guarded.check_again import Answer
+    from services.recovery.guarded.check_again import StepAnswer
 
 NONE_YET = "Nothing was changed from here: this cluster has no journal."
 SHOWN_ANSWERS = 3
@@ -284,7 +284,7 @@ class JournalScreen(Page):
         self.run_worker(run, group=group, thread=True, exit_on_error=False)
 
 
-def answers_text(answers: Sequence[Answer]) -> str:
+def answers_text(answers: Sequence[StepAnswer]) -> str:
     """What the cluster says of the steps that were unknown, the first few by name."""
     settled = [one for one in answers if one.settled]
     left = len(answers) - len(settled)

@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 
 from screens.journal.rows import role_of
 from screens.widgets.overlay import Overlay
-from screens.widgets.status_bar import Part
-from services.journal_view import Step
+from screens.widgets.status_bar import LinePart
+from services.journal_view import JournalStep
 from services.recovery.guarded.given_up import do_not_start
 from services.recovery.timeline.account import Account
 from services.recovery.timeline.ending import Ending, result_of
@@ -46,36 +46,36 @@ class StoryScreen(Overlay):
             table.add_row(heading, Text(bounded(part.text, LENGTH), style))
         return table
 
-    def _lines(self) -> Iterator[tuple[str, Part]]:
+    def _lines(self) -> Iterator[tuple[str, LinePart]]:
         one = self._ending
-        yield "Partition", Part(str(one.partition))
-        yield "Result", Part(_result(one), role_of(one))
+        yield "Partition", LinePart(str(one.partition))
+        yield "Result", LinePart(_result(one), role_of(one))
         if one.price:
-            yield "Loses", Part(one.agreed)
+            yield "Loses", LinePart(one.agreed)
         for broker in one.abandons:
-            yield f"b{broker}", Part(do_not_start(broker), Role.UNKNOWN)
+            yield f"b{broker}", LinePart(do_not_start(broker), Role.UNKNOWN)
         for saved in one.rescued:
             where = f"{count(saved.records)} records of b{saved.broker} in {saved.path}"
-            yield "Rescued", Part(where)
+            yield "Rescued", LinePart(where)
         if one.order_kept:
-            yield "Order", Part("its assignment was not put back", Role.FAILED)
+            yield "Order", LinePart("its assignment was not put back", Role.FAILED)
         for step in self._account.view.steps_of(one.partition):
-            yield "", Part("")
+            yield "", LinePart("")
             yield from _step(step, one)
-        yield "", Part("")
-        yield "", Part("Esc closes", Role.MUTED)
+        yield "", LinePart("")
+        yield "", LinePart("Esc closes", Role.MUTED)
 
 
-def _step(step: Step, ending: Ending) -> Iterator[tuple[str, Part]]:
+def _step(step: JournalStep, ending: Ending) -> Iterator[tuple[str, LinePart]]:
     outcome = result_of(step, ending.partition)
-    yield time_text(step.request.at_ms), Part(step.name, Role.HEADING)
+    yield time_text(step.request.at_ms), LinePart(step.name, Role.HEADING)
     asked = _said(step.items[ending.partition], SAID)
     if asked:
-        yield "asked", Part(asked)
-    yield "became", Part(outcome.result)
+        yield "asked", LinePart(asked)
+    yield "became", LinePart(outcome.result)
     told = {name: one for name, one in outcome.details.items() if one and name != "saved"}
     for name, value in told.items():
-        yield name, Part(_text(value))
+        yield name, LinePart(_text(value))
 
 
 def _result(one: Ending) -> str:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from screens.metastore.rows import View
+from screens.metastore.rows import MetastoreView
 from screens.widgets.facts import Fact
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.metastore.looking import ServiceLook
 from services.model import Unknown
 from themes.roles import Role
 
 
-def service_facts(look: ServiceLook, view: View, services: int) -> Iterator[Fact]:
+def service_facts(look: ServiceLook, view: MetastoreView, services: int) -> Iterator[Fact]:
     """What is known of the service, the worst first."""
     for alarm in look.alarms:
-        yield Fact("ALARM", (Part(alarm, Role.FAILED),))
+        yield Fact("ALARM", (LinePart(alarm, Role.FAILED),))
     if look.degraded is not None:
-        yield Fact("Not read on", (Part(str(look.degraded), Role.FAILED),))
+        yield Fact("Not read on", (LinePart(str(look.degraded), Role.FAILED),))
     held = look.metastore
     types, queries = len(held.types), len(held.queries)
     counted = (
@@ -25,28 +25,28 @@ def service_facts(look: ServiceLook, view: View, services: int) -> Iterator[Fact
         f"{queries:,} quer{'y' if queries == 1 else 'ies'}, {len(look.entries):,} commands"
     )
     more = f"  (1 of {services:,} services)" if services > 1 else ""
-    yield Fact("Service", (Part(look.topic, Role.HEADING), Part(more, Role.MUTED)))
-    yield Fact("Shown", (Part(f"{view.value}  ", Role.HEADING), Part(counted)))
+    yield Fact("Service", (LinePart(look.topic, Role.HEADING), LinePart(more, Role.MUTED)))
+    yield Fact("Shown", (LinePart(f"{view.value}  ", Role.HEADING), LinePart(counted)))
     yield Fact("Backup", tuple(_backup(look)))
 
 
-def _backup(look: ServiceLook) -> Iterator[Part]:
+def _backup(look: ServiceLook) -> Iterator[LinePart]:
     backup = look.backup
     if isinstance(backup, Unknown):
-        yield Part(backup.reason, Role.UNKNOWN)
+        yield LinePart(backup.reason, Role.UNKNOWN)
         return
     counts = backup.counts
-    yield Part(f"{len(backup.lines):,} lines  ")
+    yield LinePart(f"{len(backup.lines):,} lines  ")
     if counts.different:
         first = counts.first.number if counts.first is not None else 0
-        yield Part(f"{counts.different:,} differ, the first at {first:,}  ", Role.DIVERGED)
+        yield LinePart(f"{counts.different:,} differ, the first at {first:,}  ", Role.DIVERGED)
     if counts.only_backup:
-        yield Part(f"{counts.only_backup:,} are not in the topic  ", Role.LOST)
+        yield LinePart(f"{counts.only_backup:,} are not in the topic  ", Role.LOST)
     if counts.only_topic:
-        yield Part(f"{counts.only_topic:,} behind  ", Role.WAITING)
+        yield LinePart(f"{counts.only_topic:,} behind  ", Role.WAITING)
     if not (counts.different or counts.only_backup or counts.only_topic):
-        yield Part("the same as the topic  ", Role.VERIFIED)
-    yield Part(str(backup.file), Role.MUTED)
+        yield LinePart("the same as the topic  ", Role.VERIFIED)
+    yield LinePart(str(backup.file), Role.MUTED)
 
 
 def restore_words(look: ServiceLook) -> str:

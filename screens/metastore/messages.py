@@ -11,7 +11,7 @@ from services.model import Unknown
 
 if TYPE_CHECKING:
     from services.metastore.looking import ServiceLook
-    from services.metastore.restore.plan import RestorePlan
+    from services.metastore.restore.plan import MetastoreRestorePlan
 
 
 @dataclass(eq=False)
@@ -26,7 +26,7 @@ class ServiceLooked(Message):
 class RestorePlanned(Message):
     """What the restore of a command topic would do."""
 
-    plan: RestorePlan
+    plan: MetastoreRestorePlan
 
 
 @dataclass(eq=False)

@@ -15,11 +15,11 @@ from screens.context import Context
 from screens.messages import MutationBegan, MutationEnded
 from screens.metastore.messages import RestoreEnded, RestorePlanned, RestoreTold
 from screens.unforeseen import of_step
-from screens.widgets.consent import Consent
+from screens.widgets.consent import ConsentPanel
 from screens.widgets.facts import Fact, Facts
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.errors import OutcomeUnknown
-from services.metastore.restore.plan import RestorePlan
+from services.metastore.restore.plan import MetastoreRestorePlan
 from services.metastore.settings import MetastoreSettings
 from services.words.inert import inert
 from themes.roles import Role
@@ -52,13 +52,13 @@ class RestoreScreen(ConsentPage):
     def __init__(self, context: Context, service_id: str, file: Path) -> None:
         super().__init__(context)
         self._service_id, self._file = service_id, file
-        self._plan: RestorePlan | None = None
-        self._steps: list[Part] = [Part("reading the backup and the topic ...", Role.MUTED)]
+        self._plan: MetastoreRestorePlan | None = None
+        self._steps: list[LinePart] = [LinePart("reading the backup and the topic ...", Role.MUTED)]
         self._busy = False
 
     def body(self) -> Iterator[Widget]:
         yield Facts(id="facts")
-        yield Consent()
+        yield ConsentPanel()
 
     def on_mount(self) -> None:
         self.ask(None)
@@ -98,12 +98,14 @@ class RestoreScreen(ConsentPage):
 
     @on(RestoreTold)
     def _told(self, message: RestoreTold) -> None:
-        self._steps.append(Part(message.step))
+        self._steps.append(LinePart(message.step))
         self._tell()
 
     @on(RestoreEnded)
     def _ended(self, message: RestoreEnded) -> None:
-        self._steps.append(Part(message.outcome, Role.VERIFIED if message.good else Role.FAILED))
+        self._steps.append(
+            LinePart(message.outcome, Role.VERIFIED if message.good else Role.FAILED)
+        )
         if self._busy:
             self._busy = False
             self.app.post_message(MutationEnded())
@@ -114,10 +116,10 @@ class RestoreScreen(ConsentPage):
         self._tell()
 
     def _tell(self) -> None:
-        facts = [Fact("Restore", (Part(str(self._file), Role.HEADING),))]
+        facts = [Fact("Restore", (LinePart(str(self._file), Role.HEADING),))]
         facts += [Fact("", (one,)) for one in self._steps]
         if self.phrase is not None:
-            facts.append(Fact("Type", (Part(inert(self.phrase), Role.ARMED),)))
+            facts.append(Fact("Type", (LinePart(inert(self.phrase), Role.ARMED),)))
         self.query_one("#facts", Facts).facts = tuple(facts)
 
     def _make_plan(self) -> None:
@@ -137,7 +139,7 @@ class RestoreScreen(ConsentPage):
         else:
             self.post_message(RestorePlanned(plan))
 
-    def _carry_out(self, power: Power, plan: RestorePlan) -> None:
+    def _carry_out(self, power: Power, plan: MetastoreRestorePlan) -> None:
         """In a thread."""
         from services.metastore.restore.journalled import restore_with_journal
 
@@ -158,20 +160,20 @@ class RestoreScreen(ConsentPage):
         self.post_message(RestoreTold(step))
 
 
-def _plan_parts(plan: RestorePlan) -> Iterator[Part]:
+def _plan_parts(plan: MetastoreRestorePlan) -> Iterator[LinePart]:
     source, present = plan.source, plan.present
-    yield Part(f"{len(source.commands):,} commands, offsets {source.offsets.value}")
+    yield LinePart(f"{len(source.commands):,} commands, offsets {source.offsets.value}")
     if plan.done:
-        yield Part("the topic holds these very commands already: nothing is to be done")
+        yield LinePart("the topic holds these very commands already: nothing is to be done")
     elif present is None:
-        yield Part(f"{plan.topic} does not exist and will be created", Role.WAITING)
+        yield LinePart(f"{plan.topic} does not exist and will be created", Role.WAITING)
     else:
-        yield Part(
+        yield LinePart(
             f"{plan.topic} holds {present.commands:,} commands and will be deleted; "
             f"{present.lost:,} of them are not in the backup",
             Role.LOST if present.lost else Role.WAITING,
         )
     for one in plan.servers.seen:
-        yield Part(f"a server seems to run: {one}", Role.FAILED)
+        yield LinePart(f"a server seems to run: {one}", Role.FAILED)
     for one in plan.servers.unseen:
-        yield Part(f"? {one}", Role.UNKNOWN)
+        yield LinePart(f"? {one}", Role.UNKNOWN)

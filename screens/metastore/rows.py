@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from screens.widgets.line_table import Cell, LineColumn
-from services.metastore.compared import Pair, Standing
-from services.metastore.log.reader import Entry
+from services.metastore.compared import CommandPair, CommandStanding
+from services.metastore.log.reader import AppliedCommand
 from services.metastore.looking import ServiceLook
-from services.metastore.metastore import Query, Source
+from services.metastore.metastore import PersistentQuery, StreamOrTable
 from services.words.moments import time_text
 from themes.roles import Role
 
 
-class View(StrEnum):
+class MetastoreView(StrEnum):
     """What is listed."""
 
     OBJECTS = "objects"
@@ -25,7 +25,7 @@ class View(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MetastoreRow:
     """One line of the table, and all that is known of it."""
 
     key: tuple[str, str]
@@ -37,10 +37,10 @@ class Row:
 
 
 TITLES = {
-    View.OBJECTS: ("Kind", "Name", "Topic", "Query", "State"),
-    View.QUERIES: ("State", "Query", "Reads", "Writes", "Offset"),
-    View.HISTORY: ("Offset", "Command", "Statement", "Time"),
-    View.COMPARISON: ("", "Offset", "Line", "Topic", "Backup"),
+    MetastoreView.OBJECTS: ("Kind", "Name", "Topic", "Query", "State"),
+    MetastoreView.QUERIES: ("State", "Query", "Reads", "Writes", "Offset"),
+    MetastoreView.HISTORY: ("Offset", "Command", "Statement", "Time"),
+    MetastoreView.COMPARISON: ("", "Offset", "Line", "Topic", "Backup"),
 }
 NARROW = frozenset({"", "Kind", "State", "Offset", "Line", "Command", "Topic", "Time"})
 """Columns that give way to no other."""
@@ -51,19 +51,19 @@ LONGEST = 400
 PARTING = 24
 """Bytes of each side that are shown of where they part."""
 ROLES = {
-    Standing.DIFFERENT: Role.DIVERGED,
-    Standing.ONLY_BACKUP: Role.LOST,
-    Standing.ONLY_TOPIC: Role.WAITING,
+    CommandStanding.DIFFERENT: Role.DIVERGED,
+    CommandStanding.ONLY_BACKUP: Role.LOST,
+    CommandStanding.ONLY_TOPIC: Role.WAITING,
 }
 
 
-def columns(view: View) -> tuple[LineColumn[Row], ...]:
+def columns(view: MetastoreView) -> tuple[LineColumn[MetastoreRow], ...]:
     """The columns of *view*."""
     return tuple([_column(number, title) for number, title in enumerate(TITLES[view])])
 
 
-def _column(number: int, title: str) -> LineColumn[Row]:
-    def cell(row: Row) -> Cell:
+def _column(number: int, title: str) -> LineColumn[MetastoreRow]:
+    def cell(row: MetastoreRow) -> Cell:
         return row.cells[number]
 
     right = title in ("Offset", "Line")
@@ -71,46 +71,46 @@ def _column(number: int, title: str) -> LineColumn[Row]:
     return LineColumn(title, cell, right=right, most=most, shrinks=title not in NARROW)
 
 
-def rows(look: ServiceLook, view: View) -> Sequence[Row]:
+def rows(look: ServiceLook, view: MetastoreView) -> Sequence[MetastoreRow]:
     """The rows of *view*."""
     match view:
-        case View.OBJECTS:
+        case MetastoreView.OBJECTS:
             objects = sorted(look.metastore.sources.values(), key=lambda one: one.name)
             types = sorted(look.metastore.types.items())
             return [
                 *[_source(one, look.wrong.get(one.name, "")) for one in objects],
                 *[_type(name, text) for name, text in types],
             ]
-        case View.QUERIES:
+        case MetastoreView.QUERIES:
             return [_query(one) for one in look.metastore.queries.values()]
-        case View.HISTORY:
+        case MetastoreView.HISTORY:
             return [_entry(one) for one in look.entries]
-        case View.COMPARISON:
+        case MetastoreView.COMPARISON:
             return [_pair(one) for one in look.pairs]
 
 
-def _source(one: Source, wrong: str) -> Row:
+def _source(one: StreamOrTable, wrong: str) -> MetastoreRow:
     state = Cell("wrong", Role.FAILED) if wrong else Cell("ok", Role.VERIFIED)
     cells = (Cell(one.kind.value), Cell(one.name), Cell(one.topic or "-"), Cell(one.query or "-"))
     told = [("Statement", _flat(one.statement)), ("Columns", ", ".join(one.columns) or "?")]
     if wrong:
         told.insert(0, ("Wrong", wrong))
-    return Row(("object", one.name), (*cells, state), tuple(told))
+    return MetastoreRow(("object", one.name), (*cells, state), tuple(told))
 
 
-def _type(name: str, text: str) -> Row:
+def _type(name: str, text: str) -> MetastoreRow:
     cells = (Cell("type"), Cell(name), Cell("-"), Cell("-"), Cell("ok", Role.VERIFIED))
-    return Row(("type", name), cells, (("Type", text),))
+    return MetastoreRow(("type", name), cells, (("Type", text),))
 
 
-def _query(one: Query) -> Row:
+def _query(one: PersistentQuery) -> MetastoreRow:
     state = Cell("paused", Role.WAITING) if one.paused else Cell("running", Role.RUNNING)
     sides = Cell(", ".join(one.sources)), Cell(one.sink or "-")
     cells = (state, Cell(one.id), *sides, Cell(f"{one.offset:,}"))
-    return Row(("query", one.id), cells, (("Statement", _flat(one.statement)),))
+    return MetastoreRow(("query", one.id), cells, (("Statement", _flat(one.statement)),))
 
 
-def _entry(one: Entry) -> Row:
+def _entry(one: AppliedCommand) -> MetastoreRow:
     statement = _flat(one.command.statement)
     cells = (
         Cell(f"{one.offset:,}"),
@@ -118,10 +118,10 @@ def _entry(one: Entry) -> Row:
         Cell(statement[:LONGEST]),
         Cell(time_text(one.timestamp_ms)),
     )
-    return Row(("entry", str(one.offset)), cells, (("Statement", statement),))
+    return MetastoreRow(("entry", str(one.offset)), cells, (("Statement", statement),))
 
 
-def _pair(one: Pair) -> Row:
+def _pair(one: CommandPair) -> MetastoreRow:
     role = ROLES.get(one.standing)
     topic, backup = _shown(one.topic), _shown(one.backup)
     cells = (
@@ -132,15 +132,15 @@ def _pair(one: Pair) -> Row:
         Cell(backup[:LONGEST], role),
     )
     told = [("Topic", topic or "-"), ("Backup", backup or "-")]
-    if one.standing is Standing.SAME:
+    if one.standing is CommandStanding.SAME:
         told = [("Both", topic)]
-    elif one.standing is Standing.DIFFERENT:
+    elif one.standing is CommandStanding.DIFFERENT:
         told.insert(0, ("From byte", _parting(one)))
-    different = one.standing is not Standing.SAME
-    return Row(("pair", str(one.number)), cells, tuple(told), different)
+    different = one.standing is not CommandStanding.SAME
+    return MetastoreRow(("pair", str(one.number)), cells, tuple(told), different)
 
 
-def _parting(one: Pair) -> str:
+def _parting(one: CommandPair) -> str:
     """Where the two begin to differ, and how each goes on there."""
     both = enumerate(zip(one.topic, one.backup, strict=False))
     shorter = min(len(one.topic), len(one.backup))

@@ -18,12 +18,12 @@ from screens.context import Context
 from screens.messages import CopyAsked
 from screens.metastore.facts import restore_words, service_facts
 from screens.metastore.messages import ServiceLooked
-from screens.metastore.rows import Row, View, columns, rows
+from screens.metastore.rows import MetastoreRow, MetastoreView, columns, rows
 from screens.page import Page
 from screens.unforeseen import in_words
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.metastore.looking import ServiceLook, ServiceWatch, command_topics
 from services.model import Unknown
 from themes.roles import Role
@@ -68,7 +68,7 @@ class MetastoreScreen(Page):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._view = View.OBJECTS
+        self._view = MetastoreView.OBJECTS
         self._look: ServiceLook | Unknown | None = None
         self._looking: _Looking | None = None
         self._busy = False
@@ -76,7 +76,9 @@ class MetastoreScreen(Page):
 
     def body(self) -> Iterator[Widget]:
         yield Facts(id="service")
-        yield LineTable[Row](columns(self._view), lambda one: one.key, id="commands", empty="")
+        yield LineTable[MetastoreRow](
+            columns(self._view), lambda one: one.key, id="commands", empty=""
+        )
         yield Facts(id="about")
 
     def on_mount(self) -> None:
@@ -99,13 +101,13 @@ class MetastoreScreen(Page):
         super().action_ask_refresh()
 
     def action_view(self, by: int) -> None:
-        views = list(View)
+        views = list(MetastoreView)
         self._turn(views[(views.index(self._view) + by) % len(views)])
 
     def action_difference(self, by: int) -> None:
         """To the next row where topic and backup differ; from other views, to the comparison."""
-        if self._view is not View.COMPARISON:
-            self._turn(View.COMPARISON)
+        if self._view is not MetastoreView.COMPARISON:
+            self._turn(MetastoreView.COMPARISON)
         found = self._rows()
         current = self._table.current
         at = next((n for n, one in enumerate(found) if one == current), -1)
@@ -162,10 +164,10 @@ class MetastoreScreen(Page):
             self._show()
 
     @property
-    def _table(self) -> LineTable[Row]:
+    def _table(self) -> LineTable[MetastoreRow]:
         return self.query_one("#commands", LineTable)
 
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[MetastoreRow]:
         return list(rows(self._look, self._view)) if isinstance(self._look, ServiceLook) else []
 
     def _topics(self) -> tuple[str, ...]:
@@ -174,7 +176,7 @@ class MetastoreScreen(Page):
             return ()
         return command_topics(one.partition.topic for one in incident.snapshot.partitions)
 
-    def _turn(self, view: View) -> None:
+    def _turn(self, view: MetastoreView) -> None:
         """Show *view*. Rows of one view do not fit the columns of another."""
         self._view = view
         self._table.set_rows(())
@@ -194,16 +196,16 @@ class MetastoreScreen(Page):
         if isinstance(look, ServiceLook):
             yield from service_facts(look, self._view, len(topics))
         elif isinstance(look, Unknown):
-            yield Fact("Unknown", (Part(look.reason, Role.UNKNOWN),))
+            yield Fact("Unknown", (LinePart(look.reason, Role.UNKNOWN),))
         elif self.context.known.incident is not None and not topics:
-            yield Fact("Service", (Part(NO_SERVICE, Role.MUTED),))
+            yield Fact("Service", (LinePart(NO_SERVICE, Role.MUTED),))
         else:
-            yield Fact("Service", (Part("reading ...", Role.MUTED),))
+            yield Fact("Service", (LinePart("reading ...", Role.MUTED),))
 
     def _tell_row(self) -> None:
         row = self._table.current
         told = () if row is None else row.told
-        facts = tuple([Fact(label, (Part(text),)) for label, text in told])
+        facts = tuple([Fact(label, (LinePart(text),)) for label, text in told])
         self.query_one("#about", Facts).facts = facts
 
     def _change(self, topic: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from screens.widgets.line_table import Cell, LineColumn
 from services.incident import cells
 from services.incident.cells import Listed
-from services.incident.groups import Group
+from services.incident.groups import PartitionGroup
 from services.model import Unknown
 from services.recovery.judgement.assessment import Verdict
 from themes.roles import Role
@@ -33,7 +33,7 @@ def columns(opened: Callable[[Listed], bool | None]) -> tuple[LineColumn[Listed]
 
     def name(one: Listed) -> Cell:
         shown = cells.name_text(one)
-        if isinstance(one, Group):
+        if isinstance(one, PartitionGroup):
             return Cell(("▾" if opened(one) else "▸") + shown)
         return Cell(("   " if opened(one) is None else " ") + shown)
 
@@ -63,7 +63,7 @@ def _epoch(one: Listed) -> Cell:
 
 def _loses(one: Listed) -> Cell:
     text = cells.loses_text(one)
-    value = one.loss.at_least if isinstance(one, Group) else one.loss
+    value = one.loss.at_least if isinstance(one, PartitionGroup) else one.loss
     if isinstance(value, Unknown):
         return Cell(text, Role.UNKNOWN)
     return Cell(text, Role.LOST if value else None)

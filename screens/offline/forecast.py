@@ -10,11 +10,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 
-from screens.widgets.replica_table import Line, Piece, ReplicaTable, reason_lines
+from screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
 from services.incident import cells
 from services.incident.forecast import Forecast, Outlook, forecast_of
-from services.incident.groups import Group
-from services.incident.row import Row
+from services.incident.groups import PartitionGroup
+from services.incident.row import IncidentRow
 from themes.roles import Role
 
 MOST_TOPICS = 12
@@ -34,7 +34,7 @@ class ForecastScreen(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,f,q", "dismiss", "Close")]
 
-    def __init__(self, rows: Sequence[Row], what: str) -> None:
+    def __init__(self, rows: Sequence[IncidentRow], what: str) -> None:
         """*what* names the rows: ``12 offline partitions marked``."""
         super().__init__()
         self._what = what
@@ -55,11 +55,11 @@ class ForecastScreen(ModalScreen[None]):
 
 def forecast_lines(forecast: Forecast, what: str, width: int) -> list[Line]:
     """What to show of *forecast*, in *width* cells."""
-    lines: list[Line] = [(Piece(f" If nobody intervenes: {what}", Role.HEADING),)]
+    lines: list[Line] = [(TablePiece(f" If nobody intervenes: {what}", Role.HEADING),)]
     for outlook in forecast.outlooks:
         lines += _outlook(outlook, width)
     if forecast.unread:
-        lines.append((Piece(f" {forecast.unread:,} not read yet", Role.UNKNOWN),))
+        lines.append((TablePiece(f" {forecast.unread:,} not read yet", Role.UNKNOWN),))
     lines += _restores(forecast)
     return lines
 
@@ -68,15 +68,18 @@ def _outlook(outlook: Outlook, width: int) -> Iterator[Line]:
     number = f" {len(outlook.rows):>7,}  "
     role = Role.BOMB if outlook.harmful else None
     for place, (line,) in enumerate(reason_lines([_fate(outlook)], width - 9)):
-        yield Piece(number if not place else " " * len(number)), Piece(line.text[3:], role)
+        yield (
+            TablePiece(number if not place else " " * len(number)),
+            TablePiece(line.text[3:], role),
+        )
     names = [_name(one) for one in outlook.topics]
     shown = ", ".join(names[:MOST_TOPICS])
     more = f", and {len(names) - MOST_TOPICS:,} topics more" if len(names) > MOST_TOPICS else ""
     for (line,) in reason_lines([shown + more], width - 9):
-        yield (Piece(" " * len(number) + line.text[3:], Role.MUTED),)
+        yield (TablePiece(" " * len(number) + line.text[3:], Role.MUTED),)
 
 
-def _name(group: Group) -> str:
+def _name(group: PartitionGroup) -> str:
     """A group of one is that partition."""
     return cells.name_text(group if len(group.rows) > 1 else group.rows[0])
 
@@ -102,8 +105,8 @@ def _restores(forecast: Forecast) -> Iterator[Line]:
     if not forecast.restores:
         return
     yield ()
-    yield (Piece(" What brings partitions back whole", Role.HEADING),)
+    yield (TablePiece(" What brings partitions back whole", Role.HEADING),)
     for one in forecast.restores:
         cure = "reconnect" if one.runs else "start"
         how = "to the controllers" if one.runs else "with its disk as it was"
-        yield (Piece(f" {one.partitions:>7,}  {cure} b{one.broker} {how}"),)
+        yield (TablePiece(f" {one.partitions:>7,}  {cure} b{one.broker} {how}"),)

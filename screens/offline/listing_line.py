@@ -9,9 +9,9 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from screens.widgets.replica_table import Piece
+from screens.widgets.replica_table import TablePiece
 from screens.widgets.status_bar import age_text
-from services.incident.order import Order
+from services.incident.order import RowOrder
 from services.words.inert import bounded
 from themes.roles import Role, role_style
 
@@ -21,7 +21,7 @@ OLD_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ListingFacts:
     """What is told."""
 
     total: int = 0
@@ -31,7 +31,7 @@ class Facts:
     filter: str = ""
     fault: str = ""
     """Why the filter that is being written cannot be read."""
-    order: Order = Order.URGENCY
+    order: RowOrder = RowOrder.URGENCY
     marked: int = 0
     awaited: tuple[int, ...] = ()
     """Brokers that are still waited for."""
@@ -51,7 +51,7 @@ class ListingLine(Widget):
     DEFAULT_CSS = """
     ListingLine { height: 1; }
     """
-    facts: reactive[Facts] = reactive(Facts())
+    facts: reactive[ListingFacts] = reactive(ListingFacts())
 
     def render(self) -> Text:
         text = Text(no_wrap=True, overflow="ellipsis", end="")
@@ -62,33 +62,33 @@ class ListingLine(Widget):
         return text
 
 
-def _pieces(facts: Facts) -> Iterator[Piece]:
+def _pieces(facts: ListingFacts) -> Iterator[TablePiece]:
     if facts.fault:
-        yield Piece(facts.fault, Role.FAILED)
+        yield TablePiece(facts.fault, Role.FAILED)
     if facts.marked:
-        yield Piece(f"{facts.marked:,} marked", Role.MARKED)
+        yield TablePiece(f"{facts.marked:,} marked", Role.MARKED)
     if facts.filter:
         shown = bounded(facts.filter, LONGEST_FILTER)
-        yield Piece(f"filter: {shown} ({facts.kept:,} of {facts.total:,})", Role.DIFFERENT)
+        yield TablePiece(f"filter: {shown} ({facts.kept:,} of {facts.total:,})", Role.DIFFERENT)
     if facts.judged < facts.total:
-        yield Piece(f"reading: {facts.judged:,} of {facts.total:,}", Role.RUNNING)
+        yield TablePiece(f"reading: {facts.judged:,} of {facts.total:,}", Role.RUNNING)
     if facts.awaited:
-        yield Piece(f"waiting for {_named(facts.awaited)}", Role.RUNNING)
+        yield TablePiece(f"waiting for {_named(facts.awaited)}", Role.RUNNING)
     if facts.silent:
-        yield Piece(f"no answer from {_named(facts.silent)}", Role.UNKNOWN)
+        yield TablePiece(f"no answer from {_named(facts.silent)}", Role.UNKNOWN)
     if facts.gone:
-        yield Piece(f"declared gone: {_named(facts.gone)}", Role.DIFFERENT)
+        yield TablePiece(f"declared gone: {_named(facts.gone)}", Role.DIFFERENT)
     if facts.figures_age:
-        yield Piece(f"figures up to {age_text(facts.figures_age)} old (ctrl+r)", Role.STALE)
+        yield TablePiece(f"figures up to {age_text(facts.figures_age)} old (ctrl+r)", Role.STALE)
     if facts.missing_acls:
         first, *more = facts.missing_acls
         others = f" and {len(more):,} more" if more else ""
-        yield Piece(f"missing ACL: {first}{others}", Role.UNKNOWN)
-    if facts.order is not Order.URGENCY:
-        yield Piece(f"by {facts.order.value}", Role.MUTED)
+        yield TablePiece(f"missing ACL: {first}{others}", Role.UNKNOWN)
+    if facts.order is not RowOrder.URGENCY:
+        yield TablePiece(f"by {facts.order.value}", Role.MUTED)
     if facts.groups and not facts.filter:
         groups = "one group" if facts.groups == 1 else f"{facts.groups:,} groups"
-        yield Piece(f"{facts.kept:,} in {groups}", Role.MUTED)
+        yield TablePiece(f"{facts.kept:,} in {groups}", Role.MUTED)
 
 
 def _named(brokers: tuple[int, ...]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from services.incident.cells import Listed
-from services.incident.groups import Group
-from services.incident.row import Row
+from services.incident.groups import PartitionGroup
+from services.incident.row import IncidentRow
 from services.model import TopicPartition
 
 
@@ -18,7 +18,7 @@ class Marks:
 
     def __init__(self) -> None:
         self._numbers: dict[str, frozenset[int]] = {}
-        self._groups: dict[object, Group] = {}
+        self._groups: dict[object, PartitionGroup] = {}
         self._members: dict[object, frozenset[int]] = {}
         """Of groups that were looked at: taking 50,000 numbers off their rows can be felt."""
         self._whole: dict[object, bool] = {}
@@ -45,7 +45,7 @@ class Marks:
             [TopicPartition(topic, one) for topic, numbers in held for one in sorted(numbers)]
         )
 
-    def show(self, groups: Iterable[Group]) -> None:
+    def show(self, groups: Iterable[PartitionGroup]) -> None:
         """These groups are listed from now on."""
         self._groups = {one.key: one for one in groups}
         self._members.clear()
@@ -59,7 +59,7 @@ class Marks:
             self._numbers[topic_of(line)] = held - numbers if marked else held | numbers
         self._whole.clear()
 
-    def keep(self, rows: Iterable[Row]) -> None:
+    def keep(self, rows: Iterable[IncidentRow]) -> None:
         """Only *rows* are offline: what is marked besides is forgotten."""
         if not len(self):
             return
@@ -79,7 +79,7 @@ class Marks:
     def _marked(self, line: Listed) -> bool:
         """Whether all that *line* stands for is marked."""
         held = self._held(line)
-        if isinstance(line, Group) and len(held) < len(line.rows):
+        if isinstance(line, PartitionGroup) and len(held) < len(line.rows):
             # Most groups are drawn while none, or few, of their partitions are marked.
             return False
         return self._numbers_of(line) <= held
@@ -89,7 +89,7 @@ class Marks:
         return self._numbers.get(topic_of(line), frozenset())
 
     def _numbers_of(self, line: Listed) -> frozenset[int]:
-        if not isinstance(line, Group):
+        if not isinstance(line, PartitionGroup):
             return frozenset((line.partition.partition,))
         found = self._members.get(line.key)
         if found is None:
@@ -100,16 +100,16 @@ class Marks:
 
 def topic_of(line: Listed) -> str:
     """The topic of what a line stands for."""
-    return line.topic if isinstance(line, Group) else line.partition.topic
+    return line.topic if isinstance(line, PartitionGroup) else line.partition.topic
 
 
 def line_key(line: Listed) -> Hashable:
     """What a line is found again by."""
-    return line.key if isinstance(line, Group) else line.state.partition
+    return line.key if isinstance(line, PartitionGroup) else line.state.partition
 
 
-def rows_of(line: Listed | None) -> Sequence[Row]:
+def rows_of(line: Listed | None) -> Sequence[IncidentRow]:
     """What a line stands for."""
     if line is None:
         return ()
-    return line.rows if isinstance(line, Group) else (line,)
+    return line.rows if isinstance(line, PartitionGroup) else (line,)

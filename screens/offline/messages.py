@@ -11,7 +11,7 @@ from textual.message import Message
 if TYPE_CHECKING:
     from screens.offline.prepared import Prepared
     from services.incident.listing import Listing
-    from services.recovery.rescue.results import Progress, Rescued
+    from services.recovery.rescue.results import RescuedPartition, RescueProgress
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class RescuePrepared(Message):
 class RescueMoved(Message):
     """A rescue has copied more."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: RescueProgress) -> None:
         super().__init__()
         self.progress = progress
 
@@ -44,4 +44,4 @@ class RescueMoved(Message):
 class RescueFinished(Message):
     """A rescue is over: one result for each partition."""
 
-    results: Sequence[Rescued]
+    results: Sequence[RescuedPartition]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from screens.widgets.replica_table import Line, Piece, partition_lines, reason_lines
+from screens.widgets.replica_table import Line, TablePiece, partition_lines, reason_lines
 from services.incident import cells
 from services.incident.cells import Listed
-from services.incident.groups import Group
+from services.incident.groups import PartitionGroup
 from services.incident.incident import Incident
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from themes.roles import Role
 
 
@@ -15,24 +15,28 @@ def panel_lines(incident: Incident, line: Listed | None, width: int) -> list[Lin
     """About a line of the list, in *width* cells."""
     if line is None:
         return []
-    if isinstance(line, Group):
+    if isinstance(line, PartitionGroup):
         return [_group(line), *_partition(incident, line.rows[0], width)]
     return _partition(incident, line, width)
 
 
-def _group(group: Group) -> Line:
-    listed = Piece("  Enter lists them; the first is", Role.MUTED)
-    return Piece(f" {cells.name_text(group)}", Role.HEADING), Piece(f"  {_whole(group)}"), listed
+def _group(group: PartitionGroup) -> Line:
+    listed = TablePiece("  Enter lists them; the first is", Role.MUTED)
+    return (
+        TablePiece(f" {cells.name_text(group)}", Role.HEADING),
+        TablePiece(f"  {_whole(group)}"),
+        listed,
+    )
 
 
-def _whole(group: Group) -> str:
+def _whole(group: PartitionGroup) -> str:
     told = [f"loses {cells.loses_text(group)}", f"unread {cells.unread_text(group)}"]
     if group.verdict is None:
         return "not read yet"
     return ", ".join([f"best {cells.best_text(group)}", *told])
 
 
-def _partition(incident: Incident, row: Row, width: int) -> list[Line]:
+def _partition(incident: Incident, row: IncidentRow, width: int) -> list[Line]:
     assessment = incident.assessment(row.partition)
     if assessment is not None:
         return partition_lines(assessment, width)
@@ -41,4 +45,4 @@ def _partition(incident: Incident, row: Row, width: int) -> list[Line]:
         f"leader epoch {state.leader_epoch}, assignment {','.join(map(str, state.assignment))}: "
         "its replicas have not been read yet"
     )
-    return [(Piece(f" {row.partition}", Role.HEADING),), *reason_lines([about], width)]
+    return [(TablePiece(f" {row.partition}", Role.HEADING),), *reason_lines([about], width)]

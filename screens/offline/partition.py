@@ -12,7 +12,13 @@ from textual.widget import Widget
 from screens.context import Context
 from screens.messages import CopyAsked, DiffAsked, ElectionAsked
 from screens.page import Page
-from screens.widgets.replica_table import Line, Piece, ReplicaTable, partition_lines, reason_lines
+from screens.widgets.replica_table import (
+    Line,
+    ReplicaTable,
+    TablePiece,
+    partition_lines,
+    reason_lines,
+)
 from services.model import PartitionEvidence, ReplicaLog, TopicPartition, TopicSettings, Unknown
 from services.recovery.judgement.assessment import Assessment, Verb, Verdict
 from services.words.contents import contents_sentence
@@ -73,7 +79,7 @@ class PartitionScreen(Page):
     def _told(self, gone: bool, width: int) -> Iterator[Line]:
         if gone:
             news = f" {self._partition} is not offline any more. Last seen:"
-            yield (Piece(bounded(news, width), Role.VERIFIED),)
+            yield (TablePiece(bounded(news, width), Role.VERIFIED),)
         if self._assessment is not None:
             yield from everything(self._assessment, width)
 
@@ -93,7 +99,7 @@ def everything(assessment: Assessment, width: int) -> Iterator[Line]:
     """All about one partition, in *width* cells."""
     evidence = assessment.evidence
     verdict = f"{assessment.verdict.value} {assessment.action}"
-    yield (Piece(f" {verdict}", Role.HEADING),)
+    yield (TablePiece(f" {verdict}", Role.HEADING),)
     yield from partition_lines(assessment, width)
     yield from _section("By itself", [_forecast(assessment)], width)
     yield from _section("Each choice", _choices(assessment), width)
@@ -106,7 +112,7 @@ def everything(assessment: Assessment, width: int) -> Iterator[Line]:
 
 def _section(title: str, sentences: Iterator[str] | list[str], width: int) -> Iterator[Line]:
     yield ()
-    yield (Piece(f" {title}", Role.HEADING),)
+    yield (TablePiece(f" {title}", Role.HEADING),)
     yield from reason_lines(sentences, width)
 
 

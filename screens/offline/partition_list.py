@@ -18,11 +18,11 @@ from screens.offline.marks import Marks, line_key, rows_of
 from screens.offline.messages import ListingMade
 from screens.widgets.line_table import LineTable
 from services.incident.cells import Listed
-from services.incident.groups import Group, GroupKey
+from services.incident.groups import GroupKey, PartitionGroup
 from services.incident.incident import Incident
-from services.incident.listing import Listing, View, group_key, listing, narrowed
-from services.incident.order import Order
-from services.incident.row import Row
+from services.incident.listing import Listing, ListingView, group_key, listing, narrowed
+from services.incident.order import RowOrder
+from services.incident.row import IncidentRow
 from services.model import TopicPartition
 
 AT_ONCE = 2_000
@@ -56,7 +56,7 @@ class PartitionList(LineTable[Listed]):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(columns(self._opened), line_key, id=id)
-        self.view = View()
+        self.view = ListingView()
         self.listing = Listing()
         self._whole: tuple[Incident, Listing] | None = None
         """All rows of an incident by urgency: what most filters narrow down."""
@@ -77,7 +77,7 @@ class PartitionList(LineTable[Listed]):
             self.marks.keep(incident.rows)
             self._list()
 
-    def look(self, view: View) -> None:
+    def look(self, view: ListingView) -> None:
         """List as *view* wants it from now on."""
         if view != self.view:
             self.view = view
@@ -100,7 +100,7 @@ class PartitionList(LineTable[Listed]):
         first = next(iter(rows_of(self.current)), None)
         return None if first is None else first.partition
 
-    def rows_of_interest(self) -> list[Row]:
+    def rows_of_interest(self) -> list[IncidentRow]:
         """The rows of what is marked, else of all that the filter keeps."""
         if len(self.marks) and self._incident is not None:
             return [row for row in self._incident.rows if row.partition in self.marks]
@@ -109,7 +109,7 @@ class PartitionList(LineTable[Listed]):
     def action_choose(self) -> None:
         """Enter: open or close a group; a partition is `Chosen`."""
         line = self.current
-        if isinstance(line, Group):
+        if isinstance(line, PartitionGroup):
             self.action_open(line.key not in self.listing.opened)
         else:
             super().action_choose()
@@ -119,7 +119,7 @@ class PartitionList(LineTable[Listed]):
         line = self.current
         if line is None:
             return
-        key = line.key if isinstance(line, Group) else group_key(line)
+        key = line.key if isinstance(line, PartitionGroup) else group_key(line)
         group = self.listing.by_key.get(key)
         if group is None or len(group.rows) == 1 or (key in self.listing.opened) == opened:
             return
@@ -146,15 +146,15 @@ class PartitionList(LineTable[Listed]):
         self._draw_marks()
 
     def action_sort(self, by: int) -> None:
-        orders = list(Order)
+        orders = list(RowOrder)
         place = orders.index(self.view.order) + by
-        self.look(View(self.view.filter, orders[place % len(orders)]))
+        self.look(ListingView(self.view.filter, orders[place % len(orders)]))
 
     @on(ListingMade)
     def _listing_made(self, message: ListingMade) -> None:
         self._making = False
         if message.generation == self._generation:
-            if self._incident is not None and self.view == View():
+            if self._incident is not None and self.view == ListingView():
                 self._whole = self._incident, message.listing
             self._put_listing(message.listing)
         else:
@@ -196,7 +196,7 @@ class PartitionList(LineTable[Listed]):
         self,
         generation: int,
         incident: Incident,
-        view: View,
+        view: ListingView,
         opened: frozenset[GroupKey],
         keep: TopicPartition | None,
     ) -> None:
@@ -237,7 +237,7 @@ class PartitionList(LineTable[Listed]):
 
     def _opened(self, line: Listed) -> bool | None:
         """Whether a group is opened; None for a partition that is listed below its group."""
-        if isinstance(line, Group):
+        if isinstance(line, PartitionGroup):
             return line.key in self.listing.opened
         key = group_key(line)
         group = self.listing.by_key.get(key)

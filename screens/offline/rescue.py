@@ -21,13 +21,13 @@ from screens.messages import CopyAsked
 from screens.offline.messages import RescueFinished, RescueMoved, RescuePrepared
 from screens.offline.prepared import Prepared
 from screens.page import Page
-from screens.widgets.replica_table import Line, Piece, ReplicaTable, reason_lines
+from screens.widgets.replica_table import Line, ReplicaTable, TablePiece, reason_lines
 from services.incident.incident import Incident
 from services.model import TopicPartition
 from themes.roles import Role
 
 if TYPE_CHECKING:
-    from services.recovery.rescue.results import Progress, Rescued
+    from services.recovery.rescue.results import RescuedPartition, RescueProgress
 
 COPIED_WIDTH = 200
 MOST_LISTED = 200
@@ -56,8 +56,8 @@ class RescueScreen(Page):
         super().__init__(context)
         self._partitions = tuple(partitions)
         self._prepared: Prepared | None = None
-        self._progress: Progress | None = None
-        self._results: tuple[Rescued, ...] | None = None
+        self._progress: RescueProgress | None = None
+        self._results: tuple[RescuedPartition, ...] | None = None
         self._halted = threading.Event()
         self._copying = False
 
@@ -132,7 +132,7 @@ class RescueScreen(Page):
         """In a thread: never raises for a broker, a disk or a partition."""
         from services.recovery.guarded.rescuing import rescuer
 
-        def tell(progress: Progress) -> None:
+        def tell(progress: RescueProgress) -> None:
             self.post_message(RescueMoved(progress))
 
         rescuing = rescuer(self.context.access, cluster_id, self._stopped)
@@ -149,7 +149,7 @@ class RescueScreen(Page):
     def _told(self, width: int) -> Iterator[Line]:
         prepared = self._prepared
         if prepared is None:
-            yield (Piece(" Working out what would be cut off.", Role.RUNNING),)
+            yield (TablePiece(" Working out what would be cut off.", Role.RUNNING),)
             return
         yield from _heading(prepared, width)
         if self._results is not None:
@@ -157,7 +157,7 @@ class RescueScreen(Page):
         elif self._copying:
             yield from _progress(self._progress, stopping=self._halted.is_set())
         elif prepared.partitions:
-            yield (Piece(" Enter begins. Esc goes back.", Role.KEY),)
+            yield (TablePiece(" Enter begins. Esc goes back.", Role.KEY),)
 
 
 def prepare(incident: Incident, partitions: Sequence[TopicPartition], folder: Path) -> Prepared:
@@ -187,7 +187,7 @@ def _heading(prepared: Prepared, width: int) -> Iterator[Line]:
     brokers = ", ".join(f"b{one}" for one in prepared.brokers) or "no broker"
     plural = "s" * (prepared.partitions != 1)
     what = f"{prepared.partitions:,} partition{plural}, {prepared.offsets:,} offsets at most"
-    yield (Piece(f" To be saved: {what}, from {brokers}", Role.HEADING),)
+    yield (TablePiece(f" To be saved: {what}, from {brokers}", Role.HEADING),)
     told = [f"into {prepared.folder}"]
     if prepared.without:
         told.append(f"{prepared.without:,} of those asked for lose nothing, or elect nobody")
@@ -195,21 +195,21 @@ def _heading(prepared: Prepared, width: int) -> Iterator[Line]:
     yield ()
 
 
-def _progress(progress: Progress | None, *, stopping: bool) -> Iterator[Line]:
+def _progress(progress: RescueProgress | None, *, stopping: bool) -> Iterator[Line]:
     copied, most = (0, 0) if progress is None else (progress.copied, progress.at_most)
     doing = "Stopping" if stopping else "Copying"
-    yield (Piece(f" {doing}: {copied:,} of {most:,}", Role.RUNNING),)
+    yield (TablePiece(f" {doing}: {copied:,} of {most:,}", Role.RUNNING),)
     if not stopping:
-        yield (Piece(" Esc stops; what is whole by then stays.", Role.MUTED),)
+        yield (TablePiece(" Esc stops; what is whole by then stays.", Role.MUTED),)
 
 
-def _results(results: Sequence[Rescued], width: int) -> Iterator[Line]:
+def _results(results: Sequence[RescuedPartition], width: int) -> Iterator[Line]:
     missed = [one for one in results if not one.whole]
     records = sum(one.records for one in results)
     whole = len(results) - len(missed)
     role = Role.VERIFIED if not missed else Role.FAILED
     done = f" Saved {records:,} records; whole: {whole:,} of {len(results):,} partitions"
-    yield (Piece(done, role),)
+    yield (TablePiece(done, role),)
     for one in missed[:MOST_LISTED]:
         yield from reason_lines([f"{one.partition} is not whole: {one.reason}"], width)
     for one in [one for one in results if one.saved][:MOST_LISTED]:
@@ -217,4 +217,4 @@ def _results(results: Sequence[Rescued], width: int) -> Iterator[Line]:
             told = f"{one.partition}: {saved.records:,} records of b{saved.broker} in {saved.path}"
             yield from reason_lines([told], width)
     if len(results) > MOST_LISTED:
-        yield (Piece(f" Listed are {MOST_LISTED} at most; the folder has all.", Role.MUTED),)
+        yield (TablePiece(f" Listed are {MOST_LISTED} at most; the folder has all.", Role.MUTED),)

@@ -19,7 +19,7 @@ from textual.widgets import Input
 from screens.context import Context
 from screens.filtered_page import FilteredPage, filter_field
 from screens.messages import CopyAsked, DiffAsked, ElectionAsked, GoneDeclared, PlanAsked
-from screens.offline.listing_line import OLD_SECONDS, Facts, ListingLine
+from screens.offline.listing_line import OLD_SECONDS, ListingFacts, ListingLine
 from screens.offline.marks import line_key
 from screens.offline.panel import panel_lines
 from screens.offline.partition_list import PartitionList
@@ -27,7 +27,7 @@ from screens.widgets.line_table import LineTable
 from screens.widgets.replica_table import ReplicaTable
 from services.incident.filters import HELP, readable
 from services.incident.incident import Incident
-from services.incident.listing import View
+from services.incident.listing import ListingView
 
 WIDE = 160
 """Columns from which the replicas stand beside the list."""
@@ -130,7 +130,7 @@ class OfflineScreen(FilteredPage):
         wanted, fault = readable(text)
         self._fault = "" if fault is None else f"at {fault.position + 1}: {fault}"
         if wanted.text != self._list.view.filter.text:
-            self._list.look(View(wanted, self._list.view.order))
+            self._list.look(ListingView(wanted, self._list.view.order))
         self._tell()
 
     # What is acted on.
@@ -247,7 +247,7 @@ class OfflineScreen(FilteredPage):
         incident, listed = self._incident, self._list
         if incident is None:
             return
-        self.query_one(ListingLine).facts = Facts(
+        self.query_one(ListingLine).facts = ListingFacts(
             total=len(incident.rows),
             judged=incident.judged,
             kept=listed.listing.kept,

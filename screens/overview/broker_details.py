@@ -17,7 +17,7 @@ from screens.overview.broker_rows import BrokerRow
 from screens.overview.messages import BrokerSettingsRead
 from screens.unforeseen import in_words
 from screens.widgets.overlay import Overlay
-from screens.widgets.status_bar import Part, age_text
+from screens.widgets.status_bar import LinePart, age_text
 from services.health.answers import LANE
 from services.kafka.cluster.broker_log_dirs import BrokerLogDir
 from services.kafka.wire.deadline import Deadline
@@ -92,55 +92,59 @@ class BrokerDetails(Overlay):
         table.add_row("", Text(keys, role_style(self.app, Role.MUTED)))
         return table
 
-    def _lines(self) -> Iterator[tuple[str, Part]]:
+    def _lines(self) -> Iterator[tuple[str, LinePart]]:
         broker, state = self._row.health, self._row.state
-        yield f"Broker {broker.id}", Part(state.text, state.role)
+        yield f"Broker {broker.id}", LinePart(state.text, state.role)
         if broker.registration is not None:
             one = broker.registration
-            yield "Address", Part(f"{one.host}:{one.port}")
-            yield "Rack", Part(one.rack or "-")
+            yield "Address", LinePart(f"{one.host}:{one.port}")
+            yield "Rack", LinePart(one.rack or "-")
             yield "Fenced", _fenced(one.fenced)
         held = broker.held
         yield (
             "Replicas",
-            Part(
+            LinePart(
                 f"{count(held.replicas)}, {count(held.in_sync)} in sync, leads {count(held.leads)}"
             ),
         )
         yield from self._log_dirs()
         yield from self._told_settings()
 
-    def _log_dirs(self) -> Iterator[tuple[str, Part]]:
+    def _log_dirs(self) -> Iterator[tuple[str, LinePart]]:
         figure = self._row.health.voice.log_dirs
         if isinstance(figure.value, Unknown):
-            yield "Log dirs", Part(f"? {figure.value.reason}", Role.UNKNOWN)
+            yield "Log dirs", LinePart(f"? {figure.value.reason}", Role.UNKNOWN)
             return
         for number, one in enumerate(figure.value):
             yield "" if number else "Log dirs", _log_dir(one)
         age = age_text(figure.age_ms(self._row.now_ms) / 1_000)
         if figure.failed is not None:
-            yield "", Part(f"STALE {age}: {figure.failed.reason}", Role.STALE)
+            yield "", LinePart(f"STALE {age}: {figure.failed.reason}", Role.STALE)
         else:
-            yield "", Part(f"read {age} ago", Role.MUTED)
+            yield "", LinePart(f"read {age} ago", Role.MUTED)
 
-    def _told_settings(self) -> Iterator[tuple[str, Part]]:
+    def _told_settings(self) -> Iterator[tuple[str, LinePart]]:
         if isinstance(self._settings, Unknown):
-            yield "Settings", Part(f"? {self._settings.reason}", Role.UNKNOWN)
+            yield "Settings", LinePart(f"? {self._settings.reason}", Role.UNKNOWN)
             return
         for key, value in self._settings.items():
-            yield key, Part(shown(value))
+            yield key, LinePart(shown(value))
 
 
-def _fenced(fenced: bool | Unknown) -> Part:
+def _fenced(fenced: bool | Unknown) -> LinePart:
     if isinstance(fenced, Unknown):
-        return Part(f"? {fenced.reason}", Role.UNKNOWN)
-    return Part("yes: it leads nothing until it is let in", Role.OFFLINE) if fenced else Part("no")
+        return LinePart(f"? {fenced.reason}", Role.UNKNOWN)
+    return (
+        LinePart("yes: it leads nothing until it is let in", Role.OFFLINE)
+        if fenced
+        else LinePart("no")
+    )
 
 
-def _log_dir(one: BrokerLogDir) -> Part:
+def _log_dir(one: BrokerLogDir) -> LinePart:
     if not one.online:
-        return Part(f"{one.path} OFFLINE: {one.why_offline}", Role.OFFLINE)
-    return Part(f"{one.path}, {_free(one)}")
+        return LinePart(f"{one.path} OFFLINE: {one.why_offline}", Role.OFFLINE)
+    return LinePart(f"{one.path}, {_free(one)}")
 
 
 def _free(one: BrokerLogDir) -> str:

@@ -10,7 +10,7 @@ from screens.context import Known
 from screens.overview.broker_rows import ASK_SECONDS
 from screens.overview.troubles import doubt_of
 from screens.widgets.facts import NO_AGE, Fact
-from screens.widgets.status_bar import Part, age_text
+from screens.widgets.status_bar import LinePart, age_text
 from services.health.backups import BackupGlance
 from services.health.brokers import BrokerHealth
 from services.health.figure import Figure
@@ -45,7 +45,7 @@ class _Writing:
     now_ms: int
 
     def all(self, health: Health, trouble: str) -> Iterator[Fact]:
-        refresh = Part(f"every {self.interval_ms / 1_000:g} s (+ -)")
+        refresh = LinePart(f"every {self.interval_ms / 1_000:g} s (+ -)")
         yield Fact("Refresh", (refresh,), self._age(health.counts))
         yield self._fact("Quorum", health.quorum, _quorum(health.quorum))
         yield self._fact("Reassigning", health.reassignments, _moves(health.reassignments.value))
@@ -54,38 +54,38 @@ class _Writing:
             yield self._fact(label, glance, _backup(glance.value))
         counts = health.counts.value
         if known(counts) and doubt_of(counts):
-            yield Fact("Unknown", (Part(doubt_of(counts), Role.UNKNOWN),))
+            yield Fact("Unknown", (LinePart(doubt_of(counts), Role.UNKNOWN),))
         if known(health.brokers.value):
             asked = min([one.voice.asked_at_ms for one in health.brokers.value], default=0)
             yield Fact("Brokers", tuple(_brokers(health.brokers.value, trouble)), self._aged(asked))
 
-    def _fact(self, label: str, figure: Figure[Any], parts: Iterator[Part]) -> Fact:
+    def _fact(self, label: str, figure: Figure[Any], parts: Iterator[LinePart]) -> Fact:
         return Fact(label, (*parts, *self._why_stale(figure)), self._age(figure))
 
-    def _why_stale(self, figure: Figure[Any]) -> Iterator[Part]:
+    def _why_stale(self, figure: Figure[Any]) -> Iterator[LinePart]:
         """Why there is nothing newer, where that is not said elsewhere."""
         failed = figure.failed
         if failed is not None and failed.reason != self.told and not isinstance(failed, Silent):
-            yield Part(f" (not since: {failed.reason})", Role.STALE)
+            yield LinePart(f" (not since: {failed.reason})", Role.STALE)
 
-    def _age(self, figure: Figure[Any]) -> Part:
+    def _age(self, figure: Figure[Any]) -> LinePart:
         """How old *figure* is; what is too old is called so."""
         if not figure.read_at_ms:
             return NO_AGE
         age = age_text(figure.age_ms(self.now_ms) / 1_000)
         if figure.stale(self.now_ms, self.interval_ms):
-            return Part(f"STALE {age}", Role.STALE)
-        return Part(f"{age} ago", Role.MUTED)
+            return LinePart(f"STALE {age}", Role.STALE)
+        return LinePart(f"{age} ago", Role.MUTED)
 
-    def _aged(self, asked_at_ms: int) -> Part:
+    def _aged(self, asked_at_ms: int) -> LinePart:
         """How long ago the broker was asked that was asked longest ago."""
         asked: Figure[None] = Figure(None, asked_at_ms)
         return replace(self, interval_ms=int(ASK_SECONDS * 1_000))._age(asked)
 
 
-def _brokers(brokers: Sequence[BrokerHealth], trouble: str) -> Iterator[Part]:
+def _brokers(brokers: Sequence[BrokerHealth], trouble: str) -> Iterator[LinePart]:
     """How many there are, and how many of them are in which trouble."""
-    yield Part(f"{len(brokers):,}")
+    yield LinePart(f"{len(brokers):,}")
     kinds = {
         "not registered": sum(one.registration is None for one in brokers),
         "fenced": sum(one.fenced is True for one in brokers),
@@ -94,10 +94,10 @@ def _brokers(brokers: Sequence[BrokerHealth], trouble: str) -> Iterator[Part]:
     }
     for words, number in kinds.items():
         if number:
-            yield Part(", ")
-            yield Part(f"{number:,} {words}", Role.OFFLINE)
+            yield LinePart(", ")
+            yield LinePart(f"{number:,} {words}", Role.OFFLINE)
     if trouble:
-        yield Part(f"; cannot be asked: {trouble}", Role.FAILED)
+        yield LinePart(f"; cannot be asked: {trouble}", Role.FAILED)
 
 
 def _broken(broker: BrokerHealth) -> bool:
@@ -105,23 +105,23 @@ def _broken(broker: BrokerHealth) -> bool:
     return isinstance(offline, int) and offline > 0
 
 
-def _quorum(figure: Figure[Quorum]) -> Iterator[Part]:
+def _quorum(figure: Figure[Quorum]) -> Iterator[LinePart]:
     """The quorum; controllers that fell silent are told before what they said last."""
     quorum = figure.value
     if isinstance(figure.failed, Silent):
-        yield Part(f"NO QUORUM: {figure.failed.reason}", Role.BOMB)
-        yield Part("; before: ")
+        yield LinePart(f"NO QUORUM: {figure.failed.reason}", Role.BOMB)
+        yield LinePart("; before: ")
     if isinstance(quorum, Unknown):
         lost = quorum_lost(quorum)
-        yield Part(f"NO QUORUM: {lost}", Role.BOMB) if lost else _unknown(quorum)
+        yield LinePart(f"NO QUORUM: {lost}", Role.BOMB) if lost else _unknown(quorum)
         return
     if quorum.leader is None:
-        yield Part("NO LEADER", Role.BOMB)
+        yield LinePart("NO LEADER", Role.BOMB)
     else:
-        yield Part(f"leader {quorum.leader}")
-    yield Part(f", epoch {quorum.leader_epoch}, log end {count(_log_end(quorum))}")
+        yield LinePart(f"leader {quorum.leader}")
+    yield LinePart(f", epoch {quorum.leader_epoch}, log end {count(_log_end(quorum))}")
     for number, voter in enumerate(one for one in quorum.voters if one.id != quorum.leader):
-        yield Part(", " if number else "; voters ")
+        yield LinePart(", " if number else "; voters ")
         yield _voter(voter)
 
 
@@ -131,37 +131,37 @@ def _log_end(quorum: Quorum) -> int | Unknown:
     return next(ends, quorum.high_watermark)
 
 
-def _voter(voter: Voter) -> Part:
+def _voter(voter: Voter) -> LinePart:
     if isinstance(voter.lag, Unknown):
-        return Part(f"{voter.id} ? ({voter.lag.reason})", Role.UNKNOWN)
+        return LinePart(f"{voter.id} ? ({voter.lag.reason})", Role.UNKNOWN)
     behind = f"{voter.id} lag {count(voter.lag)}"
     if isinstance(voter.silent_ms, int) and voter.silent_ms > BEHIND_MS:
-        return Part(f"{behind}, SILENT {age_text(voter.silent_ms / 1_000)}", Role.OFFLINE)
-    return Part(behind)
+        return LinePart(f"{behind}, SILENT {age_text(voter.silent_ms / 1_000)}", Role.OFFLINE)
+    return LinePart(behind)
 
 
-def _moves(moves: Moves | Unknown) -> Iterator[Part]:
+def _moves(moves: Moves | Unknown) -> Iterator[LinePart]:
     if isinstance(moves, Unknown):
         yield _unknown(moves)
         return
     if not moves.moves:
-        yield Part("nothing")
+        yield LinePart("nothing")
         return
     number = len(moves.moves)
     topics = [f"{bounded(topic, 40)} {many:,}" for topic, many in moves.by_topic]
     more = f" and {len(topics) - SHOWN_TOPICS:,} more" if len(topics) > SHOWN_TOPICS else ""
-    yield Part(f"{number:,} partition{'s' * (number != 1)}", Role.RUNNING)
-    yield Part(f": {', '.join(topics[:SHOWN_TOPICS])}{more}")
+    yield LinePart(f"{number:,} partition{'s' * (number != 1)}", Role.RUNNING)
+    yield LinePart(f": {', '.join(topics[:SHOWN_TOPICS])}{more}")
 
 
-def _backup(glance: BackupGlance | Unknown) -> Iterator[Part]:
+def _backup(glance: BackupGlance | Unknown) -> Iterator[LinePart]:
     if isinstance(glance, Unknown):
         yield _unknown(glance)
         return
-    yield Part(f"{glance.state}, newest {time_text(glance.newest_ms)}")
+    yield LinePart(f"{glance.state}, newest {time_text(glance.newest_ms)}")
     if glance.trouble:
-        yield Part(f"; {glance.trouble}", Role.FAILED)
+        yield LinePart(f"; {glance.trouble}", Role.FAILED)
 
 
-def _unknown(value: Unknown) -> Part:
-    return Part(f"? {value.reason}", Role.UNKNOWN)
+def _unknown(value: Unknown) -> LinePart:
+    return LinePart(f"? {value.reason}", Role.UNKNOWN)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from screens.widgets.line_table import Cell, LineColumn
 from screens.widgets.sparkline import sparkline
 from screens.widgets.status_bar import age_text
-from services.health.counts import Counts, Trouble
+from services.health.counts import PartitionCounts, Trouble
 from services.health.history import Sample
 from services.health.monitor import Health
 from services.model import known
@@ -85,7 +85,7 @@ def _since(health: Health, now_ms: int) -> str:
     return f"Since {began:%H:%M}Z ({age_text((now_ms - since) / 1000)})"
 
 
-def doubt_of(counts: Counts) -> str:
+def doubt_of(counts: PartitionCounts) -> str:
     """Why the number under min ISR may be higher; empty if it is not."""
     if not counts.unjudged:
         return ""

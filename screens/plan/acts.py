@@ -19,7 +19,7 @@ from services.recovery.plan.history import Edit
 from services.recovery.plan.make import make_plan
 from services.recovery.plan.notes import with_notes
 from services.recovery.plan.opened import open_plan, save_plan
-from services.recovery.plan.present import Present, present_of
+from services.recovery.plan.present import PresentEvidence, present_of
 from services.recovery.plan.read_back import Problem, read_back
 from services.recovery.plan.recommendation import as_recommended, recommended
 from services.recovery.plan.totals import totals_of
@@ -208,7 +208,7 @@ def _edited(draft: Draft, plan: Plan, what: str, stale: str = "") -> Done:
     return (draft, NOTHING) if after is draft else (after, str(after.history.last))
 
 
-def _present(draft: Draft, incident: Incident) -> Present:
+def _present(draft: Draft, incident: Incident) -> PresentEvidence:
     plan = draft.plan
     wanted = list(dict.fromkeys((*plan.leaders, *plan.records)))
     judged = incident.assessments(wanted)

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from screens.plan.approve_dialog import ApproveDialog
 from screens.plan.leader_dialog import LeaderDialog
 from screens.plan.notes_dialog import NotesDialog
-from screens.plan.rules_dialog import RENEW, BrokersDialog, Group, Needs, Rule, RulesDialog
+from screens.plan.rules_dialog import RENEW, BrokerGroup, BrokersDialog, Needs, Rule, RulesDialog
 from screens.widgets.prompt import Prompt, Question
 from services.clock import now_ms
 from services.words.figures import partitions_text
 
 if TYPE_CHECKING:
     from screens.plan.editing import Editing
-    from screens.plan.view import View
+    from screens.plan.view import PlanView
     from services.incident.incident import Incident
     from services.model import TopicPartition
     from services.recovery.plan.row import PlanRow
@@ -92,14 +92,14 @@ async def apply_rule(screen: Editing) -> None:
     screen.desk.change(lambda draft: acts.rule(draft, rule.name, brokers, only))
 
 
-async def _brokers(screen: Editing, rule: Rule, view: View) -> frozenset[int] | None:
+async def _brokers(screen: Editing, rule: Rule, view: PlanView) -> frozenset[int] | None:
     by_rack = rule.needs is Needs.RACK
     groups = rack_groups(view, screen.incident) if by_rack else broker_groups(view, screen.incident)
     kind = "In rack" if by_rack else "Broker"
     return await screen.app.push_screen_wait(BrokersDialog(rule.title, groups, kind))
 
 
-def broker_groups(view: View, incident: Incident | None) -> Sequence[Group]:
+def broker_groups(view: PlanView, incident: Incident | None) -> Sequence[BrokerGroup]:
     """Each broker that the plan's partitions are assigned to."""
     leads = Counter(row.leader for row in view.rows if row.leader is not None)
     racks = _racks(incident)
@@ -109,11 +109,12 @@ def broker_groups(view: View, incident: Incident | None) -> Sequence[Group]:
         for broker in record.evidence.state.assignment
     }
     return [
-        Group(f"b{one}", frozenset((one,)), racks.get(one, "-"), leads[one]) for one in sorted(held)
+        BrokerGroup(f"b{one}", frozenset((one,)), racks.get(one, "-"), leads[one])
+        for one in sorted(held)
     ]
 
 
-def rack_groups(view: View, incident: Incident | None) -> Sequence[Group]:
+def rack_groups(view: PlanView, incident: Incident | None) -> Sequence[BrokerGroup]:
     """The brokers of each rack that the cluster names."""
     leads = Counter(row.leader for row in view.rows if row.leader is not None)
     racks = _racks(incident)
@@ -121,7 +122,7 @@ def rack_groups(view: View, incident: Incident | None) -> Sequence[Group]:
     for rack in sorted(set(racks.values())):
         brokers = frozenset(one for one, its in racks.items() if its == rack)
         named = ", ".join(f"b{one}" for one in sorted(brokers))
-        groups.append(Group(named, brokers, rack, sum(leads[one] for one in brokers)))
+        groups.append(BrokerGroup(named, brokers, rack, sum(leads[one] for one in brokers)))
     return groups
 
 

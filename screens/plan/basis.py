@@ -9,7 +9,7 @@ from services.model import Unknown
 
 if TYPE_CHECKING:
     from services.incident.incident import Incident
-    from services.incident.row import Row
+    from services.incident.row import IncidentRow
     from services.model import TopicPartition
 
 
@@ -36,7 +36,7 @@ class Basis:
         return False
 
 
-def _essence(row: Row | None) -> object:
+def _essence(row: IncidentRow | None) -> object:
     """What a plan rests on, as far as a list tells it; None: it was not read yet."""
     if row is None:
         return "has a leader"

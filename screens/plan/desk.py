@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from textual.message import Message
     from textual.screen import Screen
 
-    from screens.plan.view import View
+    from screens.plan.view import PlanView
     from services.recovery.plan.draft import Draft
 
 Job = Callable[["Draft | None"], "Message"]
@@ -32,7 +32,7 @@ class Desk:
         self._waiting: deque[Job] = deque()
         self._busy = False
         self._then: Callable[[], None] | None = None
-        self.view: View | None = None
+        self.view: PlanView | None = None
 
     @property
     def busy(self) -> bool:
@@ -64,7 +64,7 @@ class Desk:
         self._then = then
         self._go_on()
 
-    def ended(self, view: View | None = None) -> None:
+    def ended(self, view: PlanView | None = None) -> None:
         """Take what came of the last job, and do the next; without *view* it was not done."""
         if view is None:
             self._then = None

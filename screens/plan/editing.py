@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
     from screens.plan.desk import Desk
-    from screens.plan.view import View
+    from screens.plan.view import PlanView
     from services.incident.incident import Incident
     from services.model import TopicPartition
 
@@ -23,7 +23,7 @@ class Editing(Protocol):
         """Shows the dialogs."""
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> PlanView | None:
         """What is shown; None: there is no plan."""
 
     @property

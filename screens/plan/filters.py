@@ -9,7 +9,7 @@ from services.recovery.plan.row import PlanRow
 from services.words.inert import bounded
 
 
-class Kind(NamedTuple):
+class RowKind(NamedTuple):
     """One sort of rows."""
 
     words: str
@@ -18,14 +18,16 @@ class Kind(NamedTuple):
 
 
 KINDS = (
-    Kind("", lambda row: True),  # noqa: ARG005 -- every row is kept
-    Kind("what departs from the recommendation", lambda row: row.departs),
-    Kind("what is left out", lambda row: row.leader is None),
-    Kind("what cannot go on", lambda row: row.checked is not None and not row.checked.status.fine),
+    RowKind("", lambda row: True),  # noqa: ARG005 -- every row is kept
+    RowKind("what departs from the recommendation", lambda row: row.departs),
+    RowKind("what is left out", lambda row: row.leader is None),
+    RowKind(
+        "what cannot go on", lambda row: row.checked is not None and not row.checked.status.fine
+    ),
 )
 
 
-class Filter(NamedTuple):
+class PlanFilter(NamedTuple):
     """A kind of rows, and what their names contain."""
 
     kind: int = 0
@@ -50,6 +52,6 @@ class Filter(NamedTuple):
         what = ", ".join(filter(None, (KINDS[self.kind].words, named)))
         return f"showing {what} ({shown:,} of {total:,}); Esc shows all"
 
-    def next_kind(self) -> Filter:
+    def next_kind(self) -> PlanFilter:
         """The same names, another kind."""
         return self._replace(kind=(self.kind + 1) % len(KINDS))

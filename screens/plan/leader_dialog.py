@@ -13,7 +13,7 @@ from screens.widgets.dialog import Dialog
 from screens.widgets.line_table import Cell, LineColumn, LineTable
 from services.model import TopicPartition, known
 from services.recovery.judgement.ranking import holds_records
-from services.recovery.plan.candidates import Candidate
+from services.recovery.plan.candidates import ReplicaCandidate
 from services.words.figures import count
 from themes.roles import Role
 
@@ -26,7 +26,7 @@ class LeaderDialog(Dialog[int]):
     def __init__(
         self,
         partition: TopicPartition,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[ReplicaCandidate],
         leader: int | None,
         recommended: int | None,
     ) -> None:
@@ -49,7 +49,7 @@ class LeaderDialog(Dialog[int]):
 
     @on(LineTable.Chosen)
     def _chosen(self, message: LineTable.Chosen) -> None:
-        chosen: Candidate = message.row
+        chosen: ReplicaCandidate = message.row
         if chosen.eligible:
             self.dismiss(chosen.broker)
         else:
@@ -58,10 +58,10 @@ class LeaderDialog(Dialog[int]):
     def action_choose(self) -> None:
         self._table().action_choose()
 
-    def _table(self) -> LineTable[Candidate]:
+    def _table(self) -> LineTable[ReplicaCandidate]:
         return self.query_one(LineTable)
 
-    def _explain(self, one: Candidate | None) -> None:
+    def _explain(self, one: ReplicaCandidate | None) -> None:
         if one is None:
             return
         if one.refusal:
@@ -72,7 +72,7 @@ class LeaderDialog(Dialog[int]):
             told.append(f"Needs a consent of its own: {one.own_consent}.")
         self.say(" ".join(told), _role(one))
 
-    def _columns(self) -> Sequence[LineColumn[Candidate]]:
+    def _columns(self) -> Sequence[LineColumn[ReplicaCandidate]]:
         return (
             LineColumn("Broker", self._broker),
             LineColumn("Role", lambda one: Cell(one.replica.role.value)),
@@ -84,7 +84,7 @@ class LeaderDialog(Dialog[int]):
             LineColumn("Can lead", _can, shrinks=True),
         )
 
-    def _broker(self, one: Candidate) -> Cell:
+    def _broker(self, one: ReplicaCandidate) -> Cell:
         remarks = []
         if one.broker == self._leader:
             remarks.append("elected")
@@ -94,25 +94,25 @@ class LeaderDialog(Dialog[int]):
         return Cell(f"b{one.broker}{said}", Role.DESIGNEE if one.broker == self._leader else None)
 
 
-def _wipes(one: Candidate) -> bool:
+def _wipes(one: ReplicaCandidate) -> bool:
     """Its log has no record: electing it destroys all that the others hold."""
     return not holds_records(one.replica) and one.loses.records != 0
 
 
-def _price(one: Candidate) -> str:
+def _price(one: ReplicaCandidate) -> str:
     counted = one.loses if known(one.loses.records) else "an unknown number of records"
     if _wipes(one):
         return f"b{one.broker} is EMPTY: electing it DESTROYS {counted}."
     return f"Electing b{one.broker} loses {counted}."
 
 
-def _role(one: Candidate) -> Role | None:
+def _role(one: ReplicaCandidate) -> Role | None:
     if _wipes(one):
         return Role.LOST
     return Role.UNKNOWN if one.own_consent else None
 
 
-def _loses(one: Candidate) -> Cell:
+def _loses(one: ReplicaCandidate) -> Cell:
     if not known(one.loses.records):
         return Cell("DESTROYS ?", Role.LOST) if _wipes(one) else Cell("?", Role.UNKNOWN)
     if _wipes(one):
@@ -120,7 +120,7 @@ def _loses(one: Candidate) -> Cell:
     return Cell(str(one.loses), Role.LOST if one.loses.records else None)
 
 
-def _can(one: Candidate) -> Cell:
+def _can(one: ReplicaCandidate) -> Cell:
     if one.refusal:
         return Cell(f"no: {one.refusal}", Role.MUTED)
     return Cell("with its own consent" if one.own_consent else "yes")

@@ -11,7 +11,7 @@ from textual.message import Message
 from services.errors import BreakglassError
 
 if TYPE_CHECKING:
-    from screens.plan.view import View
+    from screens.plan.view import PlanView
     from services.recovery.plan.read_back import Problem
 
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class DraftChanged(Message):
     """The plan that is being edited is now as *view* shows it; *said* is what was done."""
 
-    view: View
+    view: PlanView
     said: str
 
 

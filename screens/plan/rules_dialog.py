@@ -92,7 +92,7 @@ class RulesDialog(Dialog[Rule]):
         self.query_one(LineTable).action_choose()
 
 
-class Group(NamedTuple):
+class BrokerGroup(NamedTuple):
     """Brokers that can be chosen together: one, or those of a rack."""
 
     name: str
@@ -110,21 +110,21 @@ class BrokersDialog(Dialog[frozenset[int]]):
         Binding("space", "mark", "Mark several"),
     ]
 
-    def __init__(self, title: str, groups: Sequence[Group], kind: str) -> None:
+    def __init__(self, title: str, groups: Sequence[BrokerGroup], kind: str) -> None:
         super().__init__(title)
         self._groups, self._kind = groups, kind
         self._marked: set[str] = set()
 
     def body(self) -> Iterator[Widget]:
         columns = (
-            LineColumn[Group](self._kind, lambda one: Cell(one.name)),
-            LineColumn[Group]("Rack", lambda one: Cell(one.rack)),
-            LineColumn[Group]("Elected for", lambda one: Cell(f"{one.leads:,}"), right=True),
+            LineColumn[BrokerGroup](self._kind, lambda one: Cell(one.name)),
+            LineColumn[BrokerGroup]("Rack", lambda one: Cell(one.rack)),
+            LineColumn[BrokerGroup]("Elected for", lambda one: Cell(f"{one.leads:,}"), right=True),
         )
         yield LineTable(columns, lambda one: one.name, empty="the cluster names none")
 
     def on_mount(self) -> None:
-        table: LineTable[Group] = self.query_one(LineTable)
+        table: LineTable[BrokerGroup] = self.query_one(LineTable)
         table.set_rows(self._groups, marked=self._marked)
         table.focus()
 
@@ -138,7 +138,7 @@ class BrokersDialog(Dialog[frozenset[int]]):
         self.query_one(LineTable).action_choose()
 
     def action_mark(self) -> None:
-        table: LineTable[Group] = self.query_one(LineTable)
+        table: LineTable[BrokerGroup] = self.query_one(LineTable)
         if table.current is not None:
             self._marked ^= {table.current.name}
             table.set_marked(self._marked)

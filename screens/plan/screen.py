@@ -22,14 +22,14 @@ from screens.plan import asking, files
 from screens.plan.basis import Basis
 from screens.plan.columns import columns_for
 from screens.plan.desk import Desk
-from screens.plan.filters import Filter
+from screens.plan.filters import PlanFilter
 from screens.plan.messages import DraftChanged, DraftRefused, FormFaulty, FormReady
 from screens.plan.summary import PlanSummary, RowDetail
 from screens.widgets.line_table import LineTable
 
 if TYPE_CHECKING:
     from screens.context import Context
-    from screens.plan.view import View
+    from screens.plan.view import PlanView
     from services.incident.incident import Incident
     from services.model import TopicPartition
     from services.recovery.plan.draft import Draft
@@ -74,7 +74,7 @@ class PlanScreen(Page):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.desk = Desk(self)
-        self._filter = Filter()
+        self._filter = PlanFilter()
         self._marked: frozenset[TopicPartition] = frozenset()
         self._read_again = False
         """The operator has asked for everything to be read; it is checked when it is there."""
@@ -90,7 +90,7 @@ class PlanScreen(Page):
         yield RowDetail()
 
     @property
-    def view(self) -> View | None:
+    def view(self) -> PlanView | None:
         """What is shown; None: there is no plan."""
         return self.desk.view
 
@@ -345,9 +345,9 @@ class PlanScreen(Page):
 
     def action_show_all(self) -> None:
         self._marked = frozenset()
-        self._keep(Filter())
+        self._keep(PlanFilter())
 
-    def _keep(self, wanted: Filter) -> None:
+    def _keep(self, wanted: PlanFilter) -> None:
         self._filter = wanted
         if self.view is not None:
             self._show_rows()

@@ -14,7 +14,7 @@ from services.words.moments import time_text
 from themes.roles import Role, role_style
 
 if TYPE_CHECKING:
-    from screens.plan.view import View
+    from screens.plan.view import PlanView
     from services.recovery.plan.row import PlanRow
 
 SAID_LENGTH = 300
@@ -29,7 +29,7 @@ class PlanSummary(Widget):
     PlanSummary { height: auto; max-height: 7; }
     """
 
-    view: reactive[View | None] = reactive(None, layout=True)
+    view: reactive[PlanView | None] = reactive(None, layout=True)
     said: reactive[str] = reactive("", layout=True)
     """What was done last."""
     failed: reactive[bool] = reactive(False)
@@ -56,14 +56,14 @@ class PlanSummary(Widget):
             yield bounded(self.said, SAID_LENGTH), Role.FAILED if self.failed else None
 
 
-def _facts(view: View) -> Iterator[tuple[str, Role | None]]:
+def _facts(view: PlanView) -> Iterator[tuple[str, Role | None]]:
     left = view.totals.left_out
     out = f"; leaves out {left:,}" if left else ""
     yield f"{view.spoken}  {view.totals}{out}", Role.HEADING
     yield "  ".join(_standing(view)), None
 
 
-def _standing(view: View) -> Iterator[str]:
+def _standing(view: PlanView) -> Iterator[str]:
     draft = view.draft
     name = "in no file" if draft.opened is None else bounded(draft.opened.path.name, NAME_LENGTH)
     yield f"{name} (not saved)" if draft.unsaved and draft.opened else name
@@ -79,7 +79,7 @@ def _standing(view: View) -> Iterator[str]:
         yield f"{view.departing:,} ≠ best"
 
 
-def _freshness(view: View, *, outdated: bool) -> Iterator[tuple[str, Role | None]]:
+def _freshness(view: PlanView, *, outdated: bool) -> Iterator[tuple[str, Role | None]]:
     draft = view.draft
     if draft.plan.breakglass is None:
         yield "NO EVIDENCE: a file in Kafka's form; ctrl+r reads it", Role.STALE

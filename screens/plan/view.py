@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from services.recovery.plan.check import CheckStatus
     from services.recovery.plan.draft import Draft
     from services.recovery.plan.row import PlanRow
-    from services.recovery.plan.totals import Totals
+    from services.recovery.plan.totals import PlanTotals
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class PlanView:
     """One state of the draft."""
 
     draft: Draft
     rows: tuple[PlanRow, ...]
     places: Mapping[TopicPartition, int]
     """Of each row."""
-    totals: Totals
+    totals: PlanTotals
     spoken: str
     """The digest, to be read out loud."""
     approved: tuple[str, ...]

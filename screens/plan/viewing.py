@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from screens.plan.view import View
+from screens.plan.view import PlanView
 from services.recovery.plan.approvals import WANTED, voided
 from services.recovery.plan.notes import notes_of
 from services.recovery.plan.present import tally
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from services.recovery.plan.draft import Draft
 
 
-def view_of(draft: Draft) -> View:
+def view_of(draft: Draft) -> PlanView:
     """Work out what is shown of *draft*: some tens of milliseconds for 2,000 partitions."""
     plan = draft.plan
     rows = plan_rows(plan, draft.checked)
-    return View(
+    return PlanView(
         draft,
         rows,
         {row.partition: place for place, row in enumerate(rows)},

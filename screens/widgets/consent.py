@@ -10,11 +10,11 @@ from screens.widgets.cancel import Cancel
 from screens.widgets.consent_field import ConsentField
 
 
-class Consent(Vertical):
+class ConsentPanel(Vertical):
     """Both widgets; the field is there only while a phrase is asked for."""
 
     DEFAULT_CSS = """
-    Consent { height: auto; }
+    ConsentPanel { height: auto; }
     """
 
     def __init__(self, way_out: str = "Leave") -> None:

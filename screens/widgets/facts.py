@@ -10,13 +10,13 @@ from rich.text import Text
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from screens.widgets.status_bar import Part
+from screens.widgets.status_bar import LinePart
 from services.words.inert import bounded
 from themes.roles import Role, role_style
 
 LENGTH = 400
 """Of some words; what a broker or a topic is called does not fill the screen."""
-NO_AGE = Part("")
+NO_AGE = LinePart("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,8 @@ class Fact:
     """One sentence with its label and its age."""
 
     label: str
-    parts: tuple[Part, ...]
-    age: Part = NO_AGE
+    parts: tuple[LinePart, ...]
+    age: LinePart = NO_AGE
 
 
 class Facts(Widget):
@@ -44,10 +44,10 @@ class Facts(Widget):
         heading = role_style(self.app, Role.HEADING)
         for fact in self.facts:
             label = Text(f" {fact.label}", heading)
-            table.add_row(label, self._text(fact.parts), self._text((fact.age, Part(" "))))
+            table.add_row(label, self._text(fact.parts), self._text((fact.age, LinePart(" "))))
         return table
 
-    def _text(self, parts: Sequence[Part]) -> Text:
+    def _text(self, parts: Sequence[LinePart]) -> Text:
         text = Text()
         for part in parts:
             style = role_style(self.app, part.role) if part.role else None

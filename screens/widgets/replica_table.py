@@ -33,14 +33,14 @@ LEAST_WIDTH = 20
 GAP = "  "
 
 
-class Piece(NamedTuple):
+class TablePiece(NamedTuple):
     """Some words of a line."""
 
     text: str
     role: Role | None = None
 
 
-Line = tuple[Piece, ...]
+Line = tuple[TablePiece, ...]
 MakeLines = Callable[[int], Iterable[Line]]
 """Folds lines for so many cells."""
 
@@ -130,7 +130,7 @@ def reason_lines(reasons: Iterable[str], width: int) -> Iterator[Line]:
     for reason in reasons:
         folded = wrap(bounded(reason, LONGEST_REASON), max(width - 3, 10))
         for number, part in enumerate(folded):
-            yield (Piece(f" {'-' if not number else ' '} {part}"),)
+            yield (TablePiece(f" {'-' if not number else ' '} {part}"),)
 
 
 def _title(assessment: Assessment, loss: Loss | None, width: int) -> Iterator[Line]:
@@ -138,14 +138,14 @@ def _title(assessment: Assessment, loss: Loss | None, width: int) -> Iterator[Li
     state = assessment.evidence.state
     name = bounded(str(assessment.partition), max(width // 2, 10))
     about = f"  leader epoch {state.leader_epoch}  assignment {_ids(state.assignment)}"
-    line = (Piece(f" {name}", Role.HEADING), Piece(about))
+    line = (TablePiece(f" {name}", Role.HEADING), TablePiece(about))
     parting = "" if loss is None else parting_text(loss)
     if len(name) + len(about) + len(parting) + 3 <= width:
-        yield (*line, Piece(f"  {parting}", Role.DIVERGED))
+        yield (*line, TablePiece(f"  {parting}", Role.DIVERGED))
         return
     yield line
     if parting:
-        yield (Piece(f" {parting}", Role.DIVERGED),)
+        yield (TablePiece(f" {parting}", Role.DIVERGED),)
 
 
 def replica_lines(assessment: Assessment, loss: Loss | None, width: int) -> list[Line]:
@@ -155,7 +155,7 @@ def replica_lines(assessment: Assessment, loss: Loss | None, width: int) -> list
     rows = [_row(assessment, loss, one.replica) for one in assessment.ranking.candidates]
     columns = _fitting(titles, rows, width)
     widths = [_width(column, titles, rows) for column in columns]
-    header = _aligned([Piece(titles[one], Role.HEADING) for one in columns], columns, widths)
+    header = _aligned([TablePiece(titles[one], Role.HEADING) for one in columns], columns, widths)
     return [header, *(_line(row, columns, widths, width) for row in rows)]
 
 
@@ -167,7 +167,7 @@ GIVE_WAY = (NEWEST, 5, 2, 3)
 """Columns that are left out where there is no room for all, in that order."""
 
 
-def _row(assessment: Assessment, loss: Loss | None, replica: ReplicaLog) -> list[Piece]:
+def _row(assessment: Assessment, loss: Loss | None, replica: ReplicaLog) -> list[TablePiece]:
     chosen = replica.broker == assessment.designee
     unread = unread_reason(replica)
     verdict = unread if loss is None else against(assessment, loss, replica)
@@ -179,14 +179,14 @@ def _row(assessment: Assessment, loss: Loss | None, replica: ReplicaLog) -> list
     elif chosen:
         role = Role.DESIGNEE
     return [
-        Piece(f"{'>' if chosen else ' '} {replica.broker}", Role.DESIGNEE if chosen else None),
-        Piece(_role(replica)),
+        TablePiece(f"{'>' if chosen else ' '} {replica.broker}", Role.DESIGNEE if chosen else None),
+        TablePiece(_role(replica)),
         _figure(count(replica.log_start)),
         _figure(count(replica.high_watermark)),
         _figure(count(replica.log_end)),
         _figure(epochs_text(replica.epochs)),
         _figure(moment_text(replica.newest_ms, replica.observed_at_ms)),
-        Piece(verdict, role),
+        TablePiece(verdict, role),
     ]
 
 
@@ -205,11 +205,11 @@ def _standing(replica: ReplicaLog) -> Iterator[str]:
         yield "dir offline"
 
 
-def _figure(text: str) -> Piece:
-    return Piece(text, Role.UNKNOWN if text == "?" else None)
+def _figure(text: str) -> TablePiece:
+    return TablePiece(text, Role.UNKNOWN if text == "?" else None)
 
 
-def _fitting(titles: Sequence[str], rows: Sequence[Sequence[Piece]], width: int) -> list[int]:
+def _fitting(titles: Sequence[str], rows: Sequence[Sequence[TablePiece]], width: int) -> list[int]:
     """The columns there is room for."""
     columns = list(range(len(titles)))
     wanted = min(_width(AGAINST, titles, rows), MOST_AGAINST)
@@ -221,17 +221,19 @@ def _fitting(titles: Sequence[str], rows: Sequence[Sequence[Piece]], width: int)
     return columns
 
 
-def _width(column: int, titles: Sequence[str], rows: Sequence[Sequence[Piece]]) -> int:
+def _width(column: int, titles: Sequence[str], rows: Sequence[Sequence[TablePiece]]) -> int:
     """Of a column; what a silent replica does not tell has its reason in its place."""
     told = [row[column].text for row in rows if column < 2 or not _silent(row)]
     return max(map(cell_len, (titles[column], *told)))
 
 
-def _silent(row: Sequence[Piece]) -> bool:
+def _silent(row: Sequence[TablePiece]) -> bool:
     return row[AGAINST].text.startswith("?: ")
 
 
-def _line(row: Sequence[Piece], columns: Sequence[int], widths: Sequence[int], width: int) -> Line:
+def _line(
+    row: Sequence[TablePiece], columns: Sequence[int], widths: Sequence[int], width: int
+) -> Line:
     """A silent replica's line is its broker, its role and the reason."""
     if not _silent(row):
         line = _aligned([row[one] for one in columns], columns, widths)
@@ -241,12 +243,12 @@ def _line(row: Sequence[Piece], columns: Sequence[int], widths: Sequence[int], w
     return _cut(line, width)
 
 
-def _aligned(cells: Sequence[Piece], columns: Sequence[int], widths: Sequence[int]) -> Line:
-    pieces: list[Piece] = []
+def _aligned(cells: Sequence[TablePiece], columns: Sequence[int], widths: Sequence[int]) -> Line:
+    pieces: list[TablePiece] = []
     for cell, column, wide in zip(cells, columns, widths, strict=False):
         pad = " " * (wide - cell_len(cell.text))
         text = pad + cell.text if column in RIGHT else cell.text + pad
-        pieces += [Piece(text, cell.role), Piece(GAP)]
+        pieces += [TablePiece(text, cell.role), TablePiece(GAP)]
     return tuple(pieces)
 
 
@@ -255,9 +257,9 @@ def _cut(line: Line, width: int) -> Line:
     left, kept = width, []
     for text, role in line:
         if cell_len(text.rstrip()) > left:
-            kept.append(Piece(text[: max(left - 1, 0)] + "…", role))
+            kept.append(TablePiece(text[: max(left - 1, 0)] + "…", role))
             break
-        kept.append(Piece(text, role))
+        kept.append(TablePiece(text, role))
         left -= cell_len(text)
     return tuple(kept)
 

@@ -35,7 +35,7 @@ LINES_PER_ALARM_LINE = 6
 """Of the screen's lines, for each that the sentence of an alarm may take."""
 
 
-class Part(NamedTuple):
+class LinePart(NamedTuple):
     """Some words of a line."""
 
     text: str
@@ -114,7 +114,7 @@ class StatusBar(Widget):
         return Style.null() if role is None else role_style(self.app, role)
 
 
-def _fitting(parts: list[Part], width: int) -> list[Part]:
+def _fitting(parts: list[LinePart], width: int) -> list[LinePart]:
     """*parts* in a line of *width*: the name is cut, what is spare is left out."""
     for spare in (0, 1, 2):
         kept = [one for one in parts if not 0 < one.spare <= spare]
@@ -125,20 +125,20 @@ def _fitting(parts: list[Part], width: int) -> list[Part]:
             break
     name = kept[0]
     room = max(cell_len(name.text) - over, NAME_LEAST)
-    return [Part(set_cell_size(name.text, room - 1) + CUT, name.role), *kept[1:]]
+    return [LinePart(set_cell_size(name.text, room - 1) + CUT, name.role), *kept[1:]]
 
 
-def _length(parts: Sequence[Part]) -> int:
+def _length(parts: Sequence[LinePart]) -> int:
     return sum(cell_len(one.text) for one in parts) + 2 * len(parts) - 1
 
 
-def _parts(context: Context, now: float) -> Iterator[Part]:
+def _parts(context: Context, now: float) -> Iterator[LinePart]:
     known = context.known
     incident = known.incident
-    yield Part(inert(_name(context, incident)), Role.HEADING)
-    yield Part("WRITE", Role.ARMED) if context.armed else Part("READ-ONLY", Role.READONLY)
+    yield LinePart(inert(_name(context, incident)), Role.HEADING)
+    yield LinePart("WRITE", Role.ARMED) if context.armed else LinePart("READ-ONLY", Role.READONLY)
     if incident is None:
-        yield Part("connecting" if not known.failure else "not connected", Role.UNKNOWN)
+        yield LinePart("connecting" if not known.failure else "not connected", Role.UNKNOWN)
         return
     yield _quorum(incident)
     yield _brokers(incident)
@@ -152,36 +152,36 @@ def _name(context: Context, incident: Incident | None) -> str:
     return incident.snapshot.cluster_id if incident is not None else "breakglass"
 
 
-def _quorum(incident: Incident) -> Part:
+def _quorum(incident: Incident) -> LinePart:
     quorum = incident.snapshot.quorum
     if quorum_lost(quorum):
-        return Part("NO QUORUM", Role.BOMB)
+        return LinePart("NO QUORUM", Role.BOMB)
     if isinstance(quorum, Unknown):
-        return Part("quorum ?", Role.UNKNOWN)
-    return Part("quorum ok", spare=1)
+        return LinePart("quorum ?", Role.UNKNOWN)
+    return LinePart("quorum ok", spare=1)
 
 
-def _brokers(incident: Incident) -> Part:
+def _brokers(incident: Incident) -> LinePart:
     brokers = incident.snapshot.brokers
     fenced = sum(one.fenced is True for one in brokers)
     away = f", {fenced} fenced" if fenced else ""
-    return Part(f"{len(brokers)} broker{'s' * (len(brokers) != 1)}{away}", spare=2)
+    return LinePart(f"{len(brokers)} broker{'s' * (len(brokers) != 1)}{away}", spare=2)
 
 
-def _offline(incident: Incident) -> Part:
+def _offline(incident: Incident) -> LinePart:
     number = len(incident.rows)
-    return Part(f"{number:,} offline", Role.OFFLINE if number else None)
+    return LinePart(f"{number:,} offline", Role.OFFLINE if number else None)
 
 
-def _age(known: Known, now: float) -> Part:
+def _age(known: Known, now: float) -> LinePart:
     age = known.age(now)
     if age is None:
-        return Part("")
+        return LinePart("")
     if known.paused:
-        return Part("refresh paused", Role.RUNNING)
+        return LinePart("refresh paused", Role.RUNNING)
     if known.stale(now):
-        return Part(f"STALE {age_text(age)}", Role.STALE)
-    return Part(f"{age_text(age)} ago")
+        return LinePart(f"STALE {age_text(age)}", Role.STALE)
+    return LinePart(f"{age_text(age)} ago")
 
 
 def age_text(seconds: float) -> str:
@@ -200,18 +200,18 @@ def _alarmed(known: Known) -> tuple[str, ...]:
     return (f"{told[0]}.{unwritten}", *told[1:])
 
 
-def _told(known: Known) -> Iterator[tuple[Part, ...]]:
+def _told(known: Known) -> Iterator[tuple[LinePart, ...]]:
     """Line by line: what must be stopped, what helps most; why there is no newer truth."""
     incident = known.incident
     if incident is None:
         if not known.failure:
-            yield (Part("Reading the cluster.", Role.MUTED),)
+            yield (LinePart("Reading the cluster.", Role.MUTED),)
     elif incident.rows and not incident.judged:
         reading = f"Reading the replicas of {len(incident.rows):,} offline partitions."
-        yield (Part(reading, Role.MUTED),)
+        yield (LinePart(reading, Role.MUTED),)
     elif incident.summary.alarm:
-        yield (Part(incident.summary.alarm, Role.BOMB), Part(incident.summary.headline))
+        yield (LinePart(incident.summary.alarm, Role.BOMB), LinePart(incident.summary.headline))
     else:
-        yield (Part(incident.summary.headline),)
+        yield (LinePart(incident.summary.headline),)
     if known.failure:
-        yield (Part(known.failure, Role.FAILED),)
+        yield (LinePart(known.failure, Role.FAILED),)

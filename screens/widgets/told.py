@@ -10,11 +10,11 @@ from rich.text import Text
 from textual.widgets import Static
 
 
-class Told(Static):
+class StyledLines(Static):
     """Some lines of styled words."""
 
     DEFAULT_CSS = """
-    Told { height: auto; }
+    StyledLines { height: auto; }
     """
 
     def __init__(self, id: str | None = None) -> None:

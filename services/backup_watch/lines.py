@@ -10,8 +10,8 @@ from typing import TypeAlias
 from services.backup_watch.job import Life
 from services.backup_watch.live_ends import NOT_ASKED, LiveEnds
 from services.backup_watch.location import TopicHeld
-from services.backup_watch.states import State, running_topics, state_of
-from services.backup_watch.watch import Place, Standing
+from services.backup_watch.states import BackupState, running_topics, state_of
+from services.backup_watch.watch import BackupStanding, WatchedLocation
 from services.model import Unknown
 from services.topic_backup.status import PartitionStatus
 
@@ -19,7 +19,7 @@ Lag: TypeAlias = int | Unknown | None
 """Offsets that are not backed up yet; None where a later generation goes on."""
 
 
-class Order(StrEnum):
+class TopicOrder(StrEnum):
     """By what topics are sorted within their place."""
 
     URGENCY = "urgency"
@@ -30,12 +30,12 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class BackupsView:
     """How the lines are wanted."""
 
     filter: str = ""
     """Words, all of which are in the name, the place, or are the state."""
-    order: Order = Order.URGENCY
+    order: TopicOrder = TopicOrder.URGENCY
     opened: frozenset[tuple[str, str]] = frozenset()
     """Topics whose partitions are shown, by place and name."""
     closed: frozenset[str] = frozenset()
@@ -46,7 +46,7 @@ class View:
 class PlaceLine:
     """A place of backups."""
 
-    place: Place
+    place: WatchedLocation
     jobs: int
     """That run there."""
     closed: bool
@@ -58,13 +58,13 @@ class TopicLine:
 
     url: str
     held: TopicHeld
-    state: State
+    state: BackupState
     lag: Lag
     opened: bool
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLine:
+class BackupPartitionLine:
     """A partition of one."""
 
     url: str
@@ -73,7 +73,7 @@ class PartitionLine:
     lag: Lag
 
 
-Line: TypeAlias = PlaceLine | TopicLine | PartitionLine
+Line: TypeAlias = PlaceLine | TopicLine | BackupPartitionLine
 
 
 def key_of(line: Line) -> tuple[str, str, int]:
@@ -83,21 +83,21 @@ def key_of(line: Line) -> tuple[str, str, int]:
             return (line.place.url, "", -1)
         case TopicLine():
             return (line.url, line.held.name, -1)
-        case PartitionLine():
+        case BackupPartitionLine():
             return (line.url, line.held.name, line.part.partition)
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class BackupSurvey:
     """Everything the lines are made of, judged once: not for a thread that draws."""
 
-    standing: Standing
+    standing: BackupStanding
     topics: tuple[tuple[TopicLine, ...], ...]
     """For each place, none of them opened."""
     ends: LiveEnds | Unknown = NOT_ASKED
 
 
-def survey(standing: Standing, ends: LiveEnds | Unknown) -> Survey:
+def survey(standing: BackupStanding, ends: LiveEnds | Unknown) -> BackupSurvey:
     """Judge every topic of *standing*."""
     made = []
     for place in standing.places:
@@ -108,7 +108,7 @@ def survey(standing: Standing, ends: LiveEnds | Unknown) -> Survey:
                 for one in place.topics
             )
         )
-    return Survey(standing, tuple(made), ends)
+    return BackupSurvey(standing, tuple(made), ends)
 
 
 def topic_lag(held: TopicHeld, ends: LiveEnds | Unknown) -> Lag:
@@ -120,7 +120,7 @@ def topic_lag(held: TopicHeld, ends: LiveEnds | Unknown) -> Lag:
     return Unknown(held.unread) if held.status is None else ends.total_lag(held.status)
 
 
-def lines(made: Survey, view: View) -> list[Line]:
+def lines(made: BackupSurvey, view: BackupsView) -> list[Line]:
     """The lines of *made* as *view* wants them."""
     words = view.filter.lower().split()
     shown: list[Line] = []
@@ -136,13 +136,13 @@ def lines(made: Survey, view: View) -> list[Line]:
     return shown
 
 
-def _jobs_at(standing: Standing, url: str) -> int:
+def _jobs_at(standing: BackupStanding, url: str) -> int:
     return sum(one.job.url == url and one.life is not Life.DEAD for one in standing.jobs)
 
 
-def _partitions(line: TopicLine, ends: LiveEnds | Unknown) -> Iterator[PartitionLine]:
+def _partitions(line: TopicLine, ends: LiveEnds | Unknown) -> Iterator[BackupPartitionLine]:
     for part in line.held.partitions:
-        yield PartitionLine(line.url, line.held, part, _partition_lag(line.held, part, ends))
+        yield BackupPartitionLine(line.url, line.held, part, _partition_lag(line.held, part, ends))
 
 
 def _partition_lag(held: TopicHeld, part: PartitionStatus, ends: LiveEnds | Unknown) -> Lag:
@@ -167,14 +167,14 @@ def _most(value: int | Unknown | None) -> tuple[int, int]:
     return (0, 0) if not isinstance(value, int) else (1, -value)
 
 
-_URGENCY = {state: number for number, state in enumerate(State)}
+_URGENCY = {state: number for number, state in enumerate(BackupState)}
 
-_ORDERS: dict[Order, Callable[[TopicLine], tuple[object, ...]]] = {
-    Order.URGENCY: lambda one: (_URGENCY[one.state], one.held.topic, one.held.generation),
-    Order.NAME: lambda one: (one.held.topic, one.held.generation),
-    Order.LAG: lambda one: (_most(one.lag), one.held.topic, one.held.generation),
-    Order.AGE: lambda one: (_committed(one), one.held.topic, one.held.generation),
-    Order.SIZE: lambda one: (_most(one.held.bytes), one.held.topic, one.held.generation),
+_ORDERS: dict[TopicOrder, Callable[[TopicLine], tuple[object, ...]]] = {
+    TopicOrder.URGENCY: lambda one: (_URGENCY[one.state], one.held.topic, one.held.generation),
+    TopicOrder.NAME: lambda one: (one.held.topic, one.held.generation),
+    TopicOrder.LAG: lambda one: (_most(one.lag), one.held.topic, one.held.generation),
+    TopicOrder.AGE: lambda one: (_committed(one), one.held.topic, one.held.generation),
+    TopicOrder.SIZE: lambda one: (_most(one.held.bytes), one.held.topic, one.held.generation),
 }
 
 

@@ -9,7 +9,7 @@ from services.backup_watch.job import Life, SeenJob
 from services.backup_watch.location import TopicHeld
 
 
-class State(StrEnum):
+class BackupState(StrEnum):
     """The words, in the order of their urgency."""
 
     UNREADABLE = "unreadable"
@@ -27,20 +27,20 @@ class State(StrEnum):
     VERIFIED = "verified"
 
 
-def state_of(held: TopicHeld, running: Collection[str] = ()) -> State:
+def state_of(held: TopicHeld, running: Collection[str] = ()) -> BackupState:
     """The word for *held*; *running* are the topics that jobs copy now."""
     status = held.status
     if status is None:
-        return State.UNREADABLE
+        return BackupState.UNREADABLE
     if status.damaged:
-        return State.DAMAGED
+        return BackupState.DAMAGED
     if held.lost:
-        return State.LOST
+        return BackupState.LOST
     if held.newest and held.topic in running:
-        return State.RUNNING
+        return BackupState.RUNNING
     if status.commit is None:
-        return State.BARE
-    return State.VERIFIED if status.verified_now else State.UNVERIFIED
+        return BackupState.BARE
+    return BackupState.VERIFIED if status.verified_now else BackupState.UNVERIFIED
 
 
 def running_topics(jobs: Collection[SeenJob], url: str) -> frozenset[str]:

@@ -14,7 +14,7 @@ from operator import is_
 
 from services.backup_watch.job import Life, SeenJob, read_jobs
 from services.backup_watch.location import LocationHeld, TopicHeld, full_address, read_location
-from services.backup_watch.states import State, state_of
+from services.backup_watch.states import BackupState, state_of
 from services.clock import now_ms
 from services.errors import BreakglassError
 from services.health.backups import BackupGlance
@@ -31,7 +31,7 @@ THREAD_NAME = "backups"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WatchedLocation:
     """One folder of backups, as far as it is known."""
 
     url: str
@@ -48,13 +48,13 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BackupStanding:
     """Everything that is known now."""
 
-    places: tuple[Place, ...] = ()
+    places: tuple[WatchedLocation, ...] = ()
     jobs: tuple[SeenJob, ...] = ()
 
-    def same_as(self, other: Standing) -> bool:
+    def same_as(self, other: BackupStanding) -> bool:
         """Whether no place was looked at between the two, and no job has told anything."""
         alike = len(self.places) == len(other.places) and self.jobs == other.jobs
         return alike and all(map(is_, self.places, other.places))
@@ -81,16 +81,16 @@ class BackupWatch:
         self.now_ms = now_ms
         """The clock that every age is by."""
         self._changed = threading.Condition()
-        self._places = {url: Place(url) for url in map(_address, urls)}
+        self._places = {url: WatchedLocation(url) for url in map(_address, urls)}
         self._jobs: tuple[SeenJob, ...] = ()
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> BackupStanding:
         """What is known now."""
         with self._changed:
-            return Standing(tuple(self._places.values()), self._jobs)
+            return BackupStanding(tuple(self._places.values()), self._jobs)
 
-    def look(self, *, now: bool = False) -> Standing:
+    def look(self, *, now: bool = False) -> BackupStanding:
         """Read what jobs tell, and begin to look at every place whose time has come.
 
         With *now* every place's time has come. Waits for no place.
@@ -101,11 +101,11 @@ class BackupWatch:
             self._jobs = jobs
             for one in jobs:
                 if one.life is not Life.DEAD:
-                    self._places.setdefault(one.job.url, Place(one.job.url))
+                    self._places.setdefault(one.job.url, WatchedLocation(one.job.url))
             for place in tuple(self._places.values()):
                 if place.reading_since_ms is None and (now or at >= place.next_ms):
                     self._begin(place, at)
-            return Standing(tuple(self._places.values()), jobs)
+            return BackupStanding(tuple(self._places.values()), jobs)
 
     def glance(self, deadline: Deadline) -> BackupGlance:
         """How everything stands, in a line; waits for places that were never read."""
@@ -117,7 +117,7 @@ class BackupWatch:
     def _all_read(self) -> bool:
         return all(one.held is not NOT_YET for one in self._places.values())
 
-    def _begin(self, place: Place, at: int) -> None:
+    def _begin(self, place: WatchedLocation, at: int) -> None:
         self._places[place.url] = replace(place, reading_since_ms=at)
         # A daemon: nobody can end a thread that a hung disk keeps, nor has to wait for it.
         name = f"{THREAD_NAME} {place.url}"
@@ -138,16 +138,16 @@ class BackupWatch:
             now = self.now_ms()
             held = self._places[url].held.again(found, now)
             rest = max(EVERY_MS, REST * took_ms)
-            self._places[url] = Place(url, held, None, now + rest)
+            self._places[url] = WatchedLocation(url, held, None, now + rest)
             self._changed.notify_all()
 
 
-def glance_of(standing: Standing) -> BackupGlance:
+def glance_of(standing: BackupStanding) -> BackupGlance:
     """*standing* in a line."""
     topics = [one for place in standing.places for one in place.topics if one.newest]
     running = [one for one in standing.jobs if one.life is Life.RUNNING]
     newest = [one.held.value.newest_ms for one in standing.places if known(one.held.value)]
-    verified = sum(state_of(one) is State.VERIFIED for one in topics)
+    verified = sum(state_of(one) is BackupState.VERIFIED for one in topics)
     state = f"{verified:,} of {len(topics):,} verified"
     if running:
         state = ", ".join(f"{one.job.kind} running" for one in running) + f", {state}"
@@ -159,7 +159,7 @@ def glance_of(standing: Standing) -> BackupGlance:
     )
 
 
-def _troubles(standing: Standing) -> list[str]:
+def _troubles(standing: BackupStanding) -> list[str]:
     told = []
     for place in standing.places:
         reason = place.held.failed or place.held.value
@@ -181,9 +181,9 @@ def _troubles(standing: Standing) -> list[str]:
 
 def _bad(held: TopicHeld) -> str:
     state = state_of(held)
-    if state in (State.UNREADABLE, State.DAMAGED):
+    if state in (BackupState.UNREADABLE, BackupState.DAMAGED):
         return str(state)
-    return f"lost {held.lost:,} offsets" if state is State.LOST else ""
+    return f"lost {held.lost:,} offsets" if state is BackupState.LOST else ""
 
 
 def _address(url: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from services.browse.finding import WHOLE
 from services.divergence.content import Content
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.divergence.source import Reading, Source
 from services.errors import UsageError
 from services.model import TopicPartition
@@ -48,7 +48,7 @@ def records_at(source: Source, marked: Collection[int], reading: Reading) -> Ite
     whole = replace(reading, keep=WHOLE)
     for start, end in runs(marked):
         for item in source.read(start, end, whole):
-            if isinstance(item, Entry) and item.marker is None:
+            if isinstance(item, RecordEntry) and item.marker is None:
                 yield _record(item)
 
 
@@ -65,7 +65,7 @@ def runs(offsets: Collection[int]) -> Iterator[tuple[int, int]]:
         yield start, end
 
 
-def _record(entry: Entry) -> Record:
+def _record(entry: RecordEntry) -> Record:
     headers = tuple((key.kept, _bytes(value)) for key, value in entry.headers.kept)
     kind, stamp = entry.timestamp_type, entry.timestamp
     return Record(entry.offset, kind, stamp, _bytes(entry.key), _bytes(entry.value), headers)

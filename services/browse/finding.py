@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from services.browse.query import Query
-from services.divergence.align import Pair
+from services.browse.query import RecordQuery
+from services.divergence.align import RecordPair
 from services.divergence.comparison import Comparison
 from services.divergence.content import Keep
-from services.divergence.entry import Entry, Item
+from services.divergence.entry import Item, RecordEntry
 from services.divergence.source import Reading, Source
 
 WHOLE = Keep(value=2**31, headers=2**31)
@@ -22,7 +22,7 @@ Progress = Callable[[int], None]
 
 
 def next_match(
-    comparison: Comparison, query: Query, after: int, reading: Reading, progress: Progress
+    comparison: Comparison, query: RecordQuery, after: int, reading: Reading, progress: Progress
 ) -> int | None:
     """The first offset above *after* where either side has what is searched for."""
     whole = replace(reading, keep=WHOLE)
@@ -36,7 +36,7 @@ def next_match(
 
 
 def previous_match(
-    comparison: Comparison, query: Query, before: int, reading: Reading, progress: Progress
+    comparison: Comparison, query: RecordQuery, before: int, reading: Reading, progress: Progress
 ) -> int | None:
     """The last offset below *before* where either side has what is searched for."""
     whole = replace(reading, keep=WHOLE)
@@ -69,16 +69,16 @@ def first_at(source: Source, moment_ms: int, reading: Reading) -> int:
     return low
 
 
-def _stamped(source: Source, start: int, end: int, reading: Reading) -> Entry | None:
+def _stamped(source: Source, start: int, end: int, reading: Reading) -> RecordEntry | None:
     """The first record from *start* on that has a timestamp."""
     for item in source.read(start, end, reading):
-        if isinstance(item, Entry) and item.timestamp is not None and item.marker is None:
+        if isinstance(item, RecordEntry) and item.timestamp is not None and item.marker is None:
             return item
     return None
 
 
-def _fits(query: Query, pair: Pair) -> bool:
+def _fits(query: RecordQuery, pair: RecordPair) -> bool:
     sides: tuple[Item | None, ...] = (pair.left, pair.right)
     if pair.left is pair.right:
         sides = (pair.left,)
-    return any(isinstance(one, Entry) and query.fits(one) for one in sides)
+    return any(isinstance(one, RecordEntry) and query.fits(one) for one in sides)

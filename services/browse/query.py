@@ -24,29 +24,29 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.errors import UsageError
 from services.words.moments import moment_in
 
 HELP = "words, key: key= value: header: json: time: offset:, -not"
 
-Condition = Callable[[Entry], bool]
+Condition = Callable[[RecordEntry], bool]
 _STEP = re.compile(r"([^.\[\]]+)|\[([0-9]{1,9})\]")
 
 
 @dataclass(frozen=True)
-class Query:
+class RecordQuery:
     """Conditions, all of which have to hold."""
 
     text: str
     conditions: tuple[Condition, ...]
 
-    def fits(self, entry: Entry) -> bool:
+    def fits(self, entry: RecordEntry) -> bool:
         """Whether *entry*, held as a whole, is searched for."""
         return all(one(entry) for one in self.conditions)
 
 
-def parse_query(text: str) -> Query:
+def parse_query(text: str) -> RecordQuery:
     """The query that *text* is.
 
     Raises:
@@ -58,7 +58,7 @@ def parse_query(text: str) -> Query:
         raise UsageError(f"{text!r} cannot be read ({error}): close the quotes.") from None
     if not words:
         raise UsageError(f"nothing to search for: write {HELP}.")
-    return Query(text, tuple(_condition(word) for word in words))
+    return RecordQuery(text, tuple(_condition(word) for word in words))
 
 
 def parse_time(text: str) -> int:
@@ -101,7 +101,7 @@ def _header(rest: str) -> Condition:
     name, equals, value = rest.partition("=")
     wanted, worth = name.encode(), value.encode()
 
-    def fits(entry: Entry) -> bool:
+    def fits(entry: RecordEntry) -> bool:
         return any(
             key.kept == wanted and (not equals or (held is not None and held.kept == worth))
             for key, held in entry.headers.kept
@@ -127,7 +127,7 @@ def _json(rest: str) -> Condition:
     path, equals, wanted = rest.partition("=")
     steps = _steps(path)
 
-    def fits(entry: Entry) -> bool:
+    def fits(entry: RecordEntry) -> bool:
         if entry.value is None:
             return False
         try:

@@ -19,9 +19,9 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from services.divergence.align import Pair
+from services.divergence.align import RecordPair
 from services.divergence.content import Content
-from services.divergence.entry import Entry, Item
+from services.divergence.entry import Item, RecordEntry
 from services.errors import UsageError
 from services.extras import missing
 
@@ -52,7 +52,7 @@ class Decoded:
 class DecodedPair:
     """A pair whose keys and values are JSON where a schema told what they are."""
 
-    pair: Pair
+    pair: RecordPair
     notes: tuple[str, ...]
     """By which schemas, or why not."""
     any: bool
@@ -83,7 +83,7 @@ class Schemas:
         self._lock = threading.Lock()
         """Held while decoding: deserialisers keep what they parsed."""
 
-    def pair(self, pair: Pair, topic: str) -> DecodedPair:
+    def pair(self, pair: RecordPair, topic: str) -> DecodedPair:
         """Decode the keys and values of *pair*, as far as they are held whole."""
         notes: dict[str, None] = {}
         before = pair
@@ -93,7 +93,7 @@ class Schemas:
         return DecodedPair(pair, tuple(notes), changed)
 
     def _item(self, item: Item | None, topic: str, notes: dict[str, None]) -> Item | None:
-        if not isinstance(item, Entry):
+        if not isinstance(item, RecordEntry):
             return item
         key = self._content(item.key, topic, notes, of_key=True)
         value = self._content(item.value, topic, notes, of_key=False)

@@ -130,7 +130,7 @@ def topics_at(url: str, key: Key | None = None) -> tuple[TopicNode, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TopicHeld:
+class TopicContents:
     """What is in a topic's folder."""
 
     partitions: tuple[PartitionNode, ...]
@@ -139,7 +139,7 @@ class TopicHeld:
     """None: made by Kafka Backup, without a manifest."""
 
 
-def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicHeld:
+def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicContents:
     """The partitions in a topic's folder.
 
     Raises:
@@ -156,8 +156,8 @@ def partitions_in(topic: TopicNode, key: Key | None = None) -> TopicHeld:
             PartitionNode(topic.url, topic.folder, number, _bare(topic, folder, files.segments))
             for number, files in sorted(found.items())
         )
-        return TopicHeld(partitions, None, None)
-    return TopicHeld(
+        return TopicContents(partitions, None, None)
+    return TopicContents(
         _committed_partitions(topic, folder, manifest, names),
         _verified(folder),
         manifest.commit,

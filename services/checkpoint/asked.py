@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from services.checkpoint.kafka.control import CONTROL_TOPIC
-from services.checkpoint.store.documents import Level, Policy
+from services.checkpoint.store.documents import GroupPolicy, Level
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.errors import UsageError
 
@@ -27,7 +27,7 @@ class TakeAsked:
     """What a checkpoint is to be of, and how it is copied."""
 
     topics: tuple[str, ...]
-    groups: Mapping[str, Policy] = field(default_factory=dict)
+    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
     level: Level = Level.COORDINATED
     bytes_per_second: float | None = None
     drain_seconds: float = DRAIN_SECONDS
@@ -104,28 +104,28 @@ def same_again(found: StoredCheckpoint) -> str:
 def new_names(
     found: StoredCheckpoint, renamed: Mapping[str, str], suffix: str
 ) -> Mapping[str, str]:
-    """The new name of each topic of *found* that gets one, as `restoring.Options` takes them."""
+    """The new name of each topic of *found* that gets one, for `CheckpointRestoreOptions`."""
     subjects = (one.subject for one in found.partitions)
     topics = {one.topic for one in subjects if one is not None}
     behind = {one: f"{one}{suffix}" for one in topics} if suffix else {}
     return {**behind, **renamed}
 
 
-def policies(given: Iterable[str] | None) -> dict[str, Policy]:
+def policies(given: Iterable[str] | None) -> dict[str, GroupPolicy]:
     """The groups that the options name, each with its policy.
 
     Raises:
         UsageError: one is not written NAME=POLICY, or is named twice.
     """
-    found: dict[str, Policy] = {}
+    found: dict[str, GroupPolicy] = {}
     for text in given or ():
         name, _, policy = text.rpartition("=")
-        if not name or policy not in set(Policy) or name in found:
+        if not name or policy not in set(GroupPolicy) or name in found:
             raise UsageError(
                 f"--group {text!r} is not written NAME=exactly-once or NAME=at-least-once, or is "
                 "named twice: write each group once, so."
             )
-        found[name] = Policy(policy)
+        found[name] = GroupPolicy(policy)
     return found
 
 

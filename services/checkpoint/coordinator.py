@@ -16,8 +16,8 @@ from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
 from services.checkpoint.seams import Scope, Topics
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Subject, TakeDocument
-from services.checkpoint.store.retention import Candidate, Retention, expired
+from services.checkpoint.store.documents import NumberedPartition, TakeDocument
+from services.checkpoint.store.retention import Retention, RetentionCandidate, expired
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.clock import now_ms
 from services.errors import ClusterError, Refused, TimedOut, UsageError
@@ -156,7 +156,7 @@ class Coordinator:
         return NotHigher(asked.id, latest) if latest > asked.id else None
 
     def _started(
-        self, id: int, subjects: Mapping[int, Subject]
+        self, id: int, subjects: Mapping[int, NumberedPartition]
     ) -> tuple[protocol.Take, dict[int, int]]:
         """Ask until every partition has started, or one cannot. Raises TimedOut."""
         take = protocol.resume(id, tuple(subjects))
@@ -203,7 +203,7 @@ class Coordinator:
 
     def expired(self, retention: Retention) -> tuple[int, ...]:
         """The checkpoints that *retention* lets go, oldest first; nothing is deleted."""
-        found = [Candidate(one.id, one.status, one.created_at_ms) for one in self.all()]
+        found = [RetentionCandidate(one.id, one.status, one.created_at_ms) for one in self.all()]
         return expired(found, retention, now_ms())
 
 

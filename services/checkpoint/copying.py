@@ -11,7 +11,7 @@ from typing import Protocol
 
 from services.checkpoint.protocol import worker
 from services.checkpoint.protocol.values import Copy, CopyId, Status
-from services.checkpoint.protocol.worker import Attempt, Begin
+from services.checkpoint.protocol.worker import Begin, CopyAttempt
 from services.checkpoint.store.copies import Copies
 from services.checkpoint.store.documents import ManifestDocument
 from services.errors import BreakglassError, PipelineError, StorageError, Unreachable
@@ -22,7 +22,7 @@ PASSING = (StorageError, Unreachable, PipelineError)
 """Errors after which copying is tried again."""
 
 
-class Source(Protocol):
+class PartitionCopier(Protocol):
     """One partition as far as the checkpoint."""
 
     def copy(self, where: str) -> ManifestDocument:
@@ -38,7 +38,7 @@ def take_copy(
     copies: Copies,
     id: CopyId,
     position: int | None,
-    source: Source,
+    source: PartitionCopier,
     wait: Callable[[float], None],
     tool_version: str = "unknown",
 ) -> Status:
@@ -51,9 +51,9 @@ def take_copy(
         Refused: the checkpoint has failed or was deleted meanwhile.
         StorageError: the store takes neither the copy nor its failure.
     """
-    attempt: Attempt | Copy = Attempt(id, position)
+    attempt: CopyAttempt | Copy = CopyAttempt(id, position)
     try:
-        while isinstance(attempt, Attempt):
+        while isinstance(attempt, CopyAttempt):
             if attempt.errors:
                 wait(PAUSE_SECONDS * 2 ** (attempt.errors - 1))
             attempt = _tried(copies, attempt, source, tool_version)
@@ -65,7 +65,9 @@ def take_copy(
     return attempt.status
 
 
-def _tried(copies: Copies, attempt: Attempt, source: Source, tool_version: str) -> Attempt | Copy:
+def _tried(
+    copies: Copies, attempt: CopyAttempt, source: PartitionCopier, tool_version: str
+) -> CopyAttempt | Copy:
     """The next attempt, or how it has ended: with a reason where that is to be recorded."""
     id = attempt.id
     try:
@@ -87,7 +89,9 @@ def _tried(copies: Copies, attempt: Attempt, source: Source, tool_version: str) 
     return Copy(id, Status.COMPLETED)
 
 
-def _copied(copies: Copies, attempt: Attempt, source: Source) -> ManifestDocument | Copy:
+def _copied(
+    copies: Copies, attempt: CopyAttempt, source: PartitionCopier
+) -> ManifestDocument | Copy:
     """What was written, or the failure to do so for good."""
     try:
         return source.copy(copies.contents(attempt.id).where())

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Protocol
 
 from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
-from services.checkpoint.copying import Source, take_copy
+from services.checkpoint.copying import PartitionCopier, take_copy
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import (
@@ -45,7 +45,7 @@ class Decides(Protocol):
 class Sources(Protocol):
     """Where the content of partitions comes from."""
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
         """A source for each partition's number.
 
         Raises:
@@ -66,7 +66,7 @@ def _unheard(_number: int, _status: Status) -> None:
 class _Kept:
     """A source whose copy counts only where nothing was compacted away while it was made."""
 
-    source: Source
+    source: PartitionCopier
     require: Callable[[], None]
 
     def copy(self, where: str) -> ManifestDocument:
@@ -133,7 +133,11 @@ class Finisher:
         return found
 
     def _copy(
-        self, take: TakeDocument, cut: CutDocument, sources: Mapping[int, Source], tell: Tell
+        self,
+        take: TakeDocument,
+        cut: CutDocument,
+        sources: Mapping[int, PartitionCopier],
+        tell: Tell,
     ) -> None:
         def one(number: int) -> None:
             copy = CopyId(take.id, number, self.node)

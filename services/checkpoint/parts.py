@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from services.checkpoint.alone import alone
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import SIDE_BY_SIDE, Finisher
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.store.backup_store import BackupStore
 from services.state_folder import state_folder
 from services.topic_backup.manifest import tool_version
@@ -26,7 +26,7 @@ DRAIN_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class CopySettings:
     """How checkpoints are taken and copied."""
 
     node: int = 0
@@ -40,7 +40,11 @@ class How:
 
 
 def coordinator_of(
-    client: ReadClient, markers: MarkerClient | None, store: BackupStore, wanted: Wanted, how: How
+    client: ReadClient,
+    markers: MarkerClient | None,
+    store: BackupStore,
+    wanted: WantedCheckpoint,
+    how: CopySettings,
 ) -> Coordinator:
     """Takes checkpoints of what is *wanted*; coordinated ones with *markers* alone."""
     topics = KafkaTopics(client, markers, wanted)
@@ -49,13 +53,17 @@ def coordinator_of(
 
 @contextmanager
 def finisher_of(
-    access: ReadAccess, client: ReadClient, store: BackupStore, wanted: Wanted, how: How
+    access: ReadAccess,
+    client: ReadClient,
+    store: BackupStore,
+    wanted: WantedCheckpoint,
+    how: CopySettings,
 ) -> Iterator[Finisher]:
     """Decides and copies, until the end of the block."""
     from services.checkpoint.kafka.deciding import Decider
     from services.checkpoint.spark.lineages import SparkLineages
     from services.checkpoint.spark.sources import KafkaSources
-    from services.pipeline.running import BackupSettings, Meter, Run
+    from services.pipeline.running import BackupRun, BackupSettings, Meter
     from services.pipeline.session import BEHIND_OTHERS, Spark
     from services.topic_backup.store.store import open_store
 
@@ -64,7 +72,7 @@ def finisher_of(
     niceness = 0 if how.rate is None else BEHIND_OTHERS
     with Spark(how.master, niceness=niceness) as spark:
         settings = BackupSettings(open_store(store.address), bytes_per_second=how.rate)
-        run = Run(client, spark, access, settings, Meter(lambda _: None))
+        run = BackupRun(client, spark, access, settings, Meter(lambda _: None))
         yield Finisher(
             store,
             Decider(

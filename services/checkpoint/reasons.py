@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.documents import Subject
+from services.checkpoint.store.documents import NumberedPartition
 from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 
 ANOTHER_FAILED = "another partition of the checkpoint has failed"
@@ -61,7 +61,7 @@ def _runs(parts: Sequence[StoredPartition]) -> list[list[StoredPartition]]:
     return found
 
 
-def _follows(before: Subject | None, after: Subject | None) -> bool:
+def _follows(before: NumberedPartition | None, after: NumberedPartition | None) -> bool:
     if before is None or after is None:
         return False
     return (before.topic, before.partition + 1) == (after.topic, after.partition)

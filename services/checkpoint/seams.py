@@ -8,7 +8,7 @@ from typing import Protocol
 
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.participant import Acknowledge
-from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
+from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition, TakeDocument
 from services.checkpoint.store.stored import StoredCheckpoint
 
 
@@ -17,8 +17,8 @@ class Scope:
     """What a checkpoint is of."""
 
     level: Level
-    partitions: tuple[Subject, ...]
-    groups: Mapping[str, Policy] = field(default_factory=dict)
+    partitions: tuple[NumberedPartition, ...]
+    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
     floors: Mapping[int, int] = field(default_factory=dict)
     """Ends of the logs by the partition's number, read before anything of it begins."""
     cluster_id: str | None = None
@@ -34,7 +34,7 @@ class Topics(Protocol):
     def latest_id(self) -> int:
         """The greatest checkpoint id that their records carry; 0 where none does."""
 
-    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+    def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
         """Start a checkpoint in *partitions*, durably; the answers that came, by number.
 
         Asking twice is harmless. The position in an answer is that of the checkpoint's marker:
@@ -48,7 +48,7 @@ class Topics(Protocol):
         """
 
     def epochs(
-        self, partitions: Sequence[Subject], positions: Mapping[int, int]
+        self, partitions: Sequence[NumberedPartition], positions: Mapping[int, int]
     ) -> Mapping[int, int]:
         """Leader epochs that wrote the offsets before *positions*, by number, where known."""
 

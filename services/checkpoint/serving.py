@@ -22,7 +22,7 @@ from services.checkpoint.store.retention import Retention
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.checkpoint.troubles import Doing, Troubles
 from services.clock import now_ms
-from services.lag import Behind, CaughtUpAgain, Lag
+from services.lag import Behind, CaughtUpAgain, LagAlarm
 
 LOOK_SECONDS = 1.0
 """Between two looks at whether it is time for the next one."""
@@ -67,7 +67,7 @@ class Serving:
         self.troubles = Troubles(say, keep)
         self._store, self._coordinator, self._finisher = store, coordinator, finisher
         self._say, self._schedule, self._clock = say, schedule or Schedule(), clock
-        self.lag = Lag(self._say_lag, clock)
+        self.lag = LagAlarm(self._say_lag, clock)
         """Whether checkpoints come as the schedule has them."""
         self._failed = 0
         """One after the other, until now."""

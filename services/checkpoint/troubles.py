@@ -19,14 +19,14 @@ class Doing(StrEnum):
     SCHEDULE = "schedule"
 
 
-class Kind(StrEnum):
+class ErrorKind(StrEnum):
     """Whether there is a sentence for an error."""
 
     EXPECTED = "expected"
     UNEXPECTED = "unexpected"
 
 
-Counts = Mapping[tuple[Doing, Kind], int]
+Counts = Mapping[tuple[Doing, ErrorKind], int]
 
 
 class Troubles:
@@ -40,7 +40,7 @@ class Troubles:
     ) -> None:
         self._say, self._keep = say, keep
         self._last: dict[str, str] = {}
-        self._counts: Counter[tuple[Doing, Kind]] = Counter()
+        self._counts: Counter[tuple[Doing, ErrorKind]] = Counter()
         self._lock = threading.Lock()
 
     def met(self, doing: Doing, about: str, error: Exception) -> None:
@@ -48,7 +48,7 @@ class Troubles:
         expected = isinstance(error, BreakglassError)
         what = str(error) if expected else f"{type(error).__name__}: {error}"
         with self._lock:
-            self._counts[doing, Kind.EXPECTED if expected else Kind.UNEXPECTED] += 1
+            self._counts[doing, ErrorKind.EXPECTED if expected else ErrorKind.UNEXPECTED] += 1
             known = self._last.get(about) == what
             self._last[about] = what
         if not known:
@@ -62,7 +62,9 @@ class Troubles:
     def counts(self) -> Counts:
         """How often so far."""
         with self._lock:
-            return {(doing, kind): self._counts[doing, kind] for doing in Doing for kind in Kind}
+            return {
+                (doing, kind): self._counts[doing, kind] for doing in Doing for kind in ErrorKind
+            }
 
     def _unexpected(self, what: str, error: Exception) -> str:
         place = ""

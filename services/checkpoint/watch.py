@@ -50,7 +50,7 @@ class CheckpointLine:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionLine:
+class CheckpointPartitionLine:
     """A partition of an opened checkpoint."""
 
     url: str
@@ -60,7 +60,7 @@ class PartitionLine:
     """How far its copy is that is under way."""
 
 
-Line: TypeAlias = StoreLine | CheckpointLine | PartitionLine
+Line: TypeAlias = StoreLine | CheckpointLine | CheckpointPartitionLine
 Key: TypeAlias = tuple[str, int, int]
 
 
@@ -71,7 +71,7 @@ def key_of(line: Line) -> Key:
             return line.seen.url, 0, 0
         case CheckpointLine():
             return line.url, line.found.id, 0
-        case PartitionLine():
+        case CheckpointPartitionLine():
             return line.url, line.found.id, line.part.number
 
 
@@ -87,7 +87,7 @@ def lines(stores: Sequence[SeenStore], opened: frozenset[tuple[str, int]]) -> It
             if shown:
                 far = store.moving.get(found.id, {})
                 for one in found.partitions:
-                    yield PartitionLine(store.url, found, one, far.get(one.number))
+                    yield CheckpointPartitionLine(store.url, found, one, far.get(one.number))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ MAX_ANSWER_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class BearerToken:
     """A bearer token."""
 
     value: Secret
@@ -47,10 +47,10 @@ class TokenSource:
 
     def __init__(self, source: TokenEndpoint | TokenFile | UnsecuredToken) -> None:
         self._source = source
-        self._token: Token | None = None
+        self._token: BearerToken | None = None
         self._lock = threading.Lock()
 
-    def token(self) -> Token:
+    def token(self) -> BearerToken:
         """A token that is good for a login now.
 
         Raises:
@@ -64,7 +64,7 @@ class TokenSource:
             return self._token
 
 
-def obtain(source: TokenEndpoint | TokenFile | UnsecuredToken, now: float) -> Token:
+def obtain(source: TokenEndpoint | TokenFile | UnsecuredToken, now: float) -> BearerToken:
     """A new token, obtained at *now*, seconds since 1970.
 
     Raises:
@@ -78,7 +78,7 @@ def obtain(source: TokenEndpoint | TokenFile | UnsecuredToken, now: float) -> To
     return _from_claims(source, now)
 
 
-def _from_endpoint(endpoint: TokenEndpoint, now: float) -> Token:
+def _from_endpoint(endpoint: TokenEndpoint, now: float) -> BearerToken:
     answer = _post(endpoint)
     if isinstance(answer, Unreachable):
         raise answer
@@ -90,7 +90,7 @@ def _from_endpoint(endpoint: TokenEndpoint, now: float) -> Token:
     return _described(token, now, lifetime)
 
 
-def _from_file(source: TokenFile, now: float) -> Token:
+def _from_file(source: TokenFile, now: float) -> BearerToken:
     try:
         token = Secret(read_regular(source.path, SETTINGS_BYTES).decode("utf-8").strip())
     except (OSError, UnicodeDecodeError) as error:
@@ -162,11 +162,11 @@ def _token_in(text: str) -> tuple[Secret, float | None]:
     )
 
 
-def _described(token: Secret, now: float, lifetime: float | None) -> Token:
+def _described(token: Secret, now: float, lifetime: float | None) -> BearerToken:
     claims = _claims_of(token)
     expires = claims.get("exp")
     subject = claims.get("sub")
-    return Token(
+    return BearerToken(
         value=token,
         obtained_at=now,
         expires_at=float(expires)
@@ -195,7 +195,7 @@ def _json_object(text: str | bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _from_claims(source: UnsecuredToken, now: float) -> Token:
+def _from_claims(source: UnsecuredToken, now: float) -> BearerToken:
     """OAuthBearerUnsecuredLoginCallbackHandler.java: header alg none, no signature."""
     options = {name.removeprefix("unsecuredLogin"): held for name, held in source.claims.items()}
     try:

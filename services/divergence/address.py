@@ -29,7 +29,7 @@ FORMS = (
 )
 
 
-class Kind(StrEnum):
+class SourceKind(StrEnum):
     """Of what a source is read."""
 
     BACKUP = "backup"
@@ -43,24 +43,24 @@ class Kind(StrEnum):
     @property
     def asks_brokers(self) -> bool:
         """Whether a cluster has to be reached for it."""
-        return self in (Kind.TOPIC, Kind.REPLICA)
+        return self in (SourceKind.TOPIC, SourceKind.REPLICA)
 
     @property
     def committed(self) -> bool:
         """Whether it holds no markers and no records of aborted transactions."""
-        return self in (Kind.BACKUP, Kind.TOPIC, Kind.CHECKPOINT)
+        return self in (SourceKind.BACKUP, SourceKind.TOPIC, SourceKind.CHECKPOINT)
 
     @property
     def stored(self) -> bool:
         """Whether it lies in the format of topic backups."""
-        return self in (Kind.BACKUP, Kind.RESCUE)
+        return self in (SourceKind.BACKUP, SourceKind.RESCUE)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class SourceAddress:
     """One source."""
 
-    kind: Kind
+    kind: SourceKind
     place: str
     """The store's URL, the broker's id, the folder, the file; empty for a topic.
 
@@ -71,9 +71,9 @@ class Address:
     partition: int
 
     def __str__(self) -> str:
-        if self.kind is Kind.METASTORE:
+        if self.kind is SourceKind.METASTORE:
             return f"metastore:{self.place}"
-        if self.kind is Kind.LOG:
+        if self.kind is SourceKind.LOG:
             return f"log:{self.place}/{self.folder}-{self.partition}"
         place = f"{self.place}/" if self.place else ""
         return f"{self.kind}:{place}{self.folder}/{self.partition}"
@@ -81,59 +81,59 @@ class Address:
     @property
     def topic_partition(self) -> TopicPartition:
         """Of the topic, whatever its generation; a metastore is called so."""
-        if self.kind is Kind.METASTORE:
-            return TopicPartition(Kind.METASTORE, 0)
+        if self.kind is SourceKind.METASTORE:
+            return TopicPartition(SourceKind.METASTORE, 0)
         return TopicPartition(self.folder.partition("~")[0], self.partition)
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> SourceAddress:
     """The address that *text* is.
 
     Raises:
         UsageError: it is none; says what is missing.
     """
     kind, colon, rest = text.partition(":")
-    if not colon or kind not in set(Kind):
+    if not colon or kind not in set(SourceKind):
         raise UsageError(f"{text!r} names no kind of source: write {FORMS}.")
-    return _PARSERS.get(Kind(kind), _placed)(Kind(kind), rest, text)
+    return _PARSERS.get(SourceKind(kind), _placed)(SourceKind(kind), rest, text)
 
 
-def _placed(kind: Kind, rest: str, text: str) -> Address:
+def _placed(kind: SourceKind, rest: str, text: str) -> SourceAddress:
     place, first, last = rest.rpartition("/")
     above, second, topic = place.rpartition("/")
     if not (first and second and topic):
         raise UsageError(f"{text!r} has no place, topic and partition: write {_form(kind)}.")
-    if kind is Kind.REPLICA and not _NUMBER.fullmatch(above.removeprefix("b")):
+    if kind is SourceKind.REPLICA and not _NUMBER.fullmatch(above.removeprefix("b")):
         raise UsageError(f"{text!r} names no broker by its id: write {_form(kind)}.")
-    if kind is Kind.CHECKPOINT and not _ID.fullmatch(above.rpartition("/")[2]):
+    if kind is SourceKind.CHECKPOINT and not _ID.fullmatch(above.rpartition("/")[2]):
         raise UsageError(f"{text!r} names no checkpoint by its id: write {_form(kind)}.")
-    above = above.removeprefix("b") if kind is Kind.REPLICA else above
-    return Address(kind, above or "/", topic, _number(last, text))
+    above = above.removeprefix("b") if kind is SourceKind.REPLICA else above
+    return SourceAddress(kind, above or "/", topic, _number(last, text))
 
 
-def _topic(kind: Kind, rest: str, text: str) -> Address:
+def _topic(kind: SourceKind, rest: str, text: str) -> SourceAddress:
     topic, slash, last = rest.rpartition("/")
     if not (slash and topic):
         raise UsageError(f"{text!r} has no topic and partition: write {_form(kind)}.")
-    return Address(kind, "", topic, _number(last, text))
+    return SourceAddress(kind, "", topic, _number(last, text))
 
 
-def _log(kind: Kind, rest: str, text: str) -> Address:
+def _log(kind: SourceKind, rest: str, text: str) -> SourceAddress:
     place, _, name = rest.rstrip("/").rpartition("/")
     topic, dash, last = name.rpartition("-")
     if not (dash and topic):
         raise UsageError(f"{text!r} is no log folder: write {_form(kind)}.")
     root = place or ("/" if rest.startswith("/") else ".")
-    return Address(kind, root, topic, _number(last, text))
+    return SourceAddress(kind, root, topic, _number(last, text))
 
 
-def _metastore(kind: Kind, rest: str, text: str) -> Address:
+def _metastore(kind: SourceKind, rest: str, text: str) -> SourceAddress:
     if not rest:
         raise UsageError(f"{text!r} names no file: write {_form(kind)}.")
-    return Address(kind, rest, "", 0)
+    return SourceAddress(kind, rest, "", 0)
 
 
-_PARSERS = {Kind.TOPIC: _topic, Kind.LOG: _log, Kind.METASTORE: _metastore}
+_PARSERS = {SourceKind.TOPIC: _topic, SourceKind.LOG: _log, SourceKind.METASTORE: _metastore}
 
 
 def _number(digits: str, text: str) -> int:
@@ -142,5 +142,5 @@ def _number(digits: str, text: str) -> int:
     return int(digits)
 
 
-def _form(kind: Kind) -> str:
+def _form(kind: SourceKind) -> str:
     return next(one for one in FORMS.replace(" or ", ", ").split(", ") if one.startswith(kind))

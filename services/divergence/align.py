@@ -6,10 +6,17 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
-from services.divergence.entry import Entry, Field, Item, Unreadable, address, differing
+from services.divergence.entry import (
+    Item,
+    RecordEntry,
+    RecordField,
+    UnreadableRange,
+    address,
+    differing,
+)
 
 
-class Kind(StrEnum):
+class PairKind(StrEnum):
     """How two sides compare at one address; the value is the sign it is shown by."""
 
     EQUAL = "="
@@ -23,39 +30,39 @@ class Kind(StrEnum):
     """A side could not be read there, so nothing can be said."""
 
 
-class Pair(NamedTuple):
+class RecordPair(NamedTuple):
     """What two sides have at one address."""
 
     offset: int
-    kind: Kind
+    kind: PairKind
     left: Item | None
     right: Item | None
-    fields: tuple[Field, ...] = ()
+    fields: tuple[RecordField, ...] = ()
     """In which entries of kind DIFFERENT differ."""
 
     @property
     def end(self) -> int:
         """One past what it is about: for a stretch that could not be read, that stretch's end."""
-        if isinstance(self.left, Entry) or isinstance(self.right, Entry):
+        if isinstance(self.left, RecordEntry) or isinstance(self.right, RecordEntry):
             return self.offset + 1
         return max(one.end for one in (self.left, self.right) if one is not None)
 
     @property
     def size(self) -> int:
         """Bytes of its entries, as the sources have them."""
-        return sum(one.size for one in (self.left, self.right) if isinstance(one, Entry))
+        return sum(one.size for one in (self.left, self.right) if isinstance(one, RecordEntry))
 
-    def mirrored(self) -> Pair:
+    def mirrored(self) -> RecordPair:
         """The same with the sides exchanged."""
-        return Pair(self.offset, _MIRRORED[self.kind], self.right, self.left, self.fields)
+        return RecordPair(self.offset, _MIRRORED[self.kind], self.right, self.left, self.fields)
 
 
 _MIRRORED = {
-    Kind.EQUAL: Kind.EQUAL,
-    Kind.LEFT: Kind.RIGHT,
-    Kind.RIGHT: Kind.LEFT,
-    Kind.DIFFERENT: Kind.DIFFERENT,
-    Kind.UNREAD: Kind.UNREAD,
+    PairKind.EQUAL: PairKind.EQUAL,
+    PairKind.LEFT: PairKind.RIGHT,
+    PairKind.RIGHT: PairKind.LEFT,
+    PairKind.DIFFERENT: PairKind.DIFFERENT,
+    PairKind.UNREAD: PairKind.UNREAD,
 }
 
 
@@ -64,7 +71,7 @@ class _Side:
 
     def __init__(self, items: Iterator[Item]) -> None:
         self._items = items
-        self._blind: Unreadable | None = None
+        self._blind: UnreadableRange | None = None
         self._head = next(items, None)
 
     @property
@@ -78,13 +85,13 @@ class _Side:
         if item is None or address(item) != at:
             blind = self._blind
             return blind if blind is not None and at < blind.end else None
-        if isinstance(item, Unreadable):
+        if isinstance(item, UnreadableRange):
             self._blind = item
         self._head = next(self._items, None)
         return item
 
 
-def align(left: Iterator[Item], right: Iterator[Item]) -> Iterator[Pair]:
+def align(left: Iterator[Item], right: Iterator[Item]) -> Iterator[RecordPair]:
     """The pairs of two streams, by address.
 
     A stretch that a side could not read is a pair of its own, at its first address; what the
@@ -98,11 +105,11 @@ def align(left: Iterator[Item], right: Iterator[Item]) -> Iterator[Pair]:
         yield compared(min(places), one.take(min(places)), other.take(min(places)))
 
 
-def compared(at: int, left: Item | None, right: Item | None) -> Pair:
+def compared(at: int, left: Item | None, right: Item | None) -> RecordPair:
     """What the two sides have at *at*; one of them has something."""
-    if isinstance(left, Unreadable) or isinstance(right, Unreadable):
-        return Pair(at, Kind.UNREAD, left, right)
+    if isinstance(left, UnreadableRange) or isinstance(right, UnreadableRange):
+        return RecordPair(at, PairKind.UNREAD, left, right)
     if left is None or right is None:
-        return Pair(at, Kind.RIGHT if left is None else Kind.LEFT, left, right)
+        return RecordPair(at, PairKind.RIGHT if left is None else PairKind.LEFT, left, right)
     fields = differing(left, right)
-    return Pair(at, Kind.DIFFERENT if fields else Kind.EQUAL, left, right, fields)
+    return RecordPair(at, PairKind.DIFFERENT if fields else PairKind.EQUAL, left, right, fields)

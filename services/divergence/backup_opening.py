@@ -12,12 +12,12 @@ from dataclasses import replace
 from services.divergence.backup_source import READ_ERRORS, BackupSource
 from services.divergence.source import Extent
 from services.errors import UsageError
-from services.topic_backup.extent import Extent as Stretch
+from services.topic_backup.extent import SegmentExtent
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import listing, records_name
 from services.topic_backup.manifest import read_manifest
 from services.topic_backup.reader import PartitionReader, SegmentAt, pieces_of
-from services.topic_backup.salvage.finding import Found
+from services.topic_backup.salvage.finding import FoundRecord
 from services.topic_backup.segment_index import open_index
 from services.topic_backup.summary import EpochStart, PartitionSummary
 
@@ -48,7 +48,7 @@ def open_backup(name: str, folder: Folder, partition: int) -> BackupSource:
     )
 
 
-def _stretch(folder: Folder, segment: SegmentAt) -> Stretch:
+def _stretch(folder: Folder, segment: SegmentAt) -> SegmentExtent:
     """How far a segment is to be read; of one without a manifest that is there, its file."""
     extent = segment.extent
     if extent.end is not None or segment.missing:
@@ -65,7 +65,7 @@ def _epochs(committed: PartitionSummary) -> tuple[EpochStart, ...]:
 
 def _extent(
     folder: Folder,
-    stretches: Sequence[Stretch],
+    stretches: Sequence[SegmentExtent],
     committed: PartitionSummary | None,
     reader: PartitionReader,
 ) -> Extent:
@@ -79,7 +79,7 @@ def _extent(
     return Extent(_first(folder, stretches[0]), _end(folder, reader.segments))
 
 
-def _first(folder: Folder, stretch: Stretch) -> int:
+def _first(folder: Folder, stretch: SegmentExtent) -> int:
     index = open_index(folder, stretch.prefix)
     if index is None:
         return stretch.start_offset
@@ -107,7 +107,7 @@ def _segment_end(folder: Folder, segment: SegmentAt) -> int | None:
     end = None
     try:
         for piece in pieces_of(folder, segment):
-            if isinstance(piece, Found):
+            if isinstance(piece, FoundRecord):
                 end = piece.placed.record.offset + 1
             elif piece.end_offset is not None:
                 end = max(end or 0, piece.end_offset)

@@ -10,15 +10,15 @@ from itertools import takewhile
 
 from services.divergence.backup_tape import BackupTape
 from services.divergence.content import Keep, content_of, headers_of
-from services.divergence.entry import Entry, Item, Unreadable
+from services.divergence.entry import Item, RecordEntry, UnreadableRange
 from services.divergence.source import Extent, Reading
 from services.errors import DamagedBackup, StorageError, UnsupportedSchema
-from services.topic_backup.extent import Extent as Stretch
+from services.topic_backup.extent import SegmentExtent
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import records_name
 from services.topic_backup.reader import IN_DOUBT, LeftOut, SegmentAt, pieces_of, summary_at
 from services.topic_backup.record import Record
-from services.topic_backup.salvage.finding import Found
+from services.topic_backup.salvage.finding import FoundRecord
 from services.topic_backup.soundness import OTHER_BYTES, altered, remembered
 from services.topic_backup.summary import EpochStart
 
@@ -35,7 +35,7 @@ class BackupSource:
     name: str
     folder: Folder
     partition: int
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[SegmentExtent, ...]
     """How far each segment is to be read, by offset."""
     extent: Extent
     epochs: tuple[EpochStart, ...] = ()
@@ -47,7 +47,7 @@ class BackupSource:
     """By start offset."""
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
-        """The records in ``[start, end)``; what cannot be proved is `Unreadable`."""
+        """The records in ``[start, end)``; what cannot be proved is `UnreadableRange`."""
         asked = self.extent.within(start, end)
         return _Walk(self, asked.start, asked.end, reading).items()
 
@@ -58,7 +58,7 @@ class BackupSource:
         stretches = tuple(takewhile(lambda one: one.prefix not in self.gone, needed))
         return BackupTape(self.folder, stretches, asked, reading, self.epochs, self._is_sound)
 
-    def pieces(self, stretch: Stretch, start: int) -> Iterator[Found | LeftOut]:
+    def pieces(self, stretch: SegmentExtent, start: int) -> Iterator[FoundRecord | LeftOut]:
         """The records of one segment from offset *start* on, and what of it cannot be read.
 
         Raises: READ_ERRORS.
@@ -66,7 +66,7 @@ class BackupSource:
         segment = self.segments[stretch.start_offset]
         yield from pieces_of(self.folder, segment, start)
 
-    def changed_unseen(self, stretch: Stretch) -> str:
+    def changed_unseen(self, stretch: SegmentExtent) -> str:
         """Why none of its records can be believed, where all of them have the right form.
 
         Then nobody can tell which of them was changed.
@@ -84,7 +84,7 @@ class BackupSource:
         reasons = (piece.reason for piece in pieces if isinstance(piece, LeftOut) and piece.damage)
         return next((reason for reason in reasons if reason.endswith(IN_DOUBT)), "")
 
-    def _is_sound(self, stretch: Stretch) -> bool:
+    def _is_sound(self, stretch: SegmentExtent) -> bool:
         """Whether a segment is what was committed, as far as a manifest tells."""
         segment = self.segments[stretch.start_offset]
         if segment.summary is None or segment.missing:
@@ -114,9 +114,9 @@ class BackupSource:
         return [one.offset for one in self.epochs]
 
 
-def stored_entry(record: Record, epoch: int | None, keep: Keep) -> Entry:
+def stored_entry(record: Record, epoch: int | None, keep: Keep) -> RecordEntry:
     """One record of a backup, held in a bounded number of bytes."""
-    return Entry(
+    return RecordEntry(
         record.offset,
         epoch,
         record.timestamp_type,
@@ -158,7 +158,7 @@ class _Walk:
         except READ_ERRORS as error:
             yield from self._unreadable(end, str(error))
 
-    def _pieces(self, stretch: Stretch, end: int) -> Iterator[Item]:
+    def _pieces(self, stretch: SegmentExtent, end: int) -> Iterator[Item]:
         """Records, and for what may be missing between them the reason.
 
         Damage is told once the offset of the next record is known.
@@ -184,10 +184,10 @@ class _Walk:
         if lost is not None and lost.start_offset is not None:
             yield from self._unreadable(_end_of(lost, end), str(lost))
 
-    def _unreadable(self, end: int, reason: str) -> Iterator[Unreadable]:
+    def _unreadable(self, end: int, reason: str) -> Iterator[UnreadableRange]:
         end = min(end, self._end)
         if self._at < end:
-            yield Unreadable(self._at, end, reason)
+            yield UnreadableRange(self._at, end, reason)
             self._at = end
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from services.divergence.source import Extent, Reading
-from services.divergence.tape import Form, Reach
+from services.divergence.tape import Reach, TapeForm
 from services.errors import DamagedBackup, StorageError, UnsupportedSchema
-from services.topic_backup.extent import Extent as Stretch
+from services.topic_backup.extent import SegmentExtent
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import records_name
 from services.topic_backup.segment_index import SegmentIndex, open_index
@@ -54,14 +54,14 @@ class BackupTape:
     """The records of some segments, as far as they are of the addresses of *asked*."""
 
     folder: Folder
-    stretches: Sequence[Stretch]
+    stretches: Sequence[SegmentExtent]
     asked: Extent
     reading: Reading
     epochs: tuple[EpochStart, ...] = ()
     """Leader epochs are not in the bytes: what the manifest knows of them."""
-    sound: Callable[[Stretch], bool] = lambda _: True
+    sound: Callable[[SegmentExtent], bool] = lambda _: True
     """Whether a segment is what was committed: equal damage on both sides proves nothing."""
-    form: Form = Form.RECORDS
+    form: TapeForm = TapeForm.RECORDS
 
     def pieces(self) -> Iterator[RecordsPiece]:
         """About a megabyte each. Ends where a segment has no index, or is damaged."""
@@ -79,7 +79,7 @@ class BackupTape:
         except UNREADABLE:
             return
 
-    def _segment(self, stretch: Stretch, index: SegmentIndex) -> Iterator[RecordsPiece]:
+    def _segment(self, stretch: SegmentExtent, index: SegmentIndex) -> Iterator[RecordsPiece]:
         name = records_name(stretch.prefix)
         first, last = index.first_from(self.asked.start), index.first_from(self.asked.end)
         last = min(last, index.count_within(self._size(stretch)))
@@ -97,12 +97,12 @@ class BackupTape:
                 yield RecordsPiece(data, position, index)
                 first = following
 
-    def _is_cut(self, stretch: Stretch, index: SegmentIndex) -> bool:
+    def _is_cut(self, stretch: SegmentExtent, index: SegmentIndex) -> bool:
         """Whether the index names records beyond the end of the file."""
         size = self.folder.size(records_name(stretch.prefix)) or 0
         return index.last is not None and index.last.end > size
 
-    def _size(self, stretch: Stretch) -> int:
+    def _size(self, stretch: SegmentExtent) -> int:
         """Bytes of the records file that are there and part of the backup."""
         size = self.folder.size(records_name(stretch.prefix)) or 0
         return size if stretch.end is None else min(size, stretch.end)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.divergence.tape import Form, Reach
+from services.divergence.tape import Reach, TapeForm
 from services.topic_backup.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
@@ -82,7 +82,7 @@ class BatchTape:
     plain: bool
     epochs: tuple[EpochStart, ...] = ()
     """They are in the bytes."""
-    form: Form = Form.BATCHES
+    form: TapeForm = TapeForm.BATCHES
 
     def pieces(self) -> Iterator[BatchPiece]:
         """As they are read."""

@@ -6,14 +6,14 @@ from services.checkpoint.spark.copied_files import segments_store
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.layout import contents
 from services.checkpoint.store.stored import StoredPartition
-from services.divergence.address import Address
+from services.divergence.address import SourceAddress
 from services.divergence.backup_opening import open_backup
 from services.divergence.backup_source import BackupSource
 from services.errors import UsageError
 from services.topic_backup.folder import Folder
 
 
-def open_checkpoint(address: Address) -> BackupSource:
+def open_checkpoint(address: SourceAddress) -> BackupSource:
     """The copy that stands for the partition in its checkpoint.
 
     Raises:
@@ -31,7 +31,7 @@ def open_checkpoint(address: Address) -> BackupSource:
     raise UsageError(f"checkpoint {id} is not of {address.topic_partition}: check the address.")
 
 
-def _folder(place: str, held: StoredPartition, address: Address) -> Folder:
+def _folder(place: str, held: StoredPartition, address: SourceAddress) -> Folder:
     """Where the copy's segments are: a topic backup that ends with the cut."""
     copy = held.counting
     if copy is None or copy.manifest is None:

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from services.divergence.entry import Entry, Item
+from services.divergence.entry import Item, RecordEntry
 from services.divergence.source import Extent, Reading, Source
 from services.divergence.tape import Tape
 from services.divergence.transactions import FOREVER, Spans, uncommitted
@@ -37,7 +37,9 @@ class CommittedView:
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         """What *source* has in ``[start, end)`` of what committed, and what it cannot read."""
         for item in self.source.read(start, end, reading):
-            if isinstance(item, Entry) and (item.marker is not None or self._hides(item, reading)):
+            if isinstance(item, RecordEntry) and (
+                item.marker is not None or self._hides(item, reading)
+            ):
                 continue
             yield item
 
@@ -45,7 +47,7 @@ class CommittedView:
         """That of *source*, up to where transactions come into play."""
         return self.source.tape(start, end, replace(reading, plain=True))
 
-    def _hides(self, entry: Entry, reading: Reading) -> bool:
+    def _hides(self, entry: RecordEntry, reading: Reading) -> bool:
         if not entry.transactional or self.uncommitted:
             return False
         with self._looking:

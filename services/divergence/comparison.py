@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from typing_extensions import override
 
-from services.divergence.align import Kind, Pair, align
-from services.divergence.entry import Entry, address
+from services.divergence.align import PairKind, RecordPair, align
+from services.divergence.entry import RecordEntry, address
 from services.divergence.source import Extent, Reading, Source
 from services.divergence.tape import Same, same_from
 
@@ -28,7 +28,7 @@ class Comparison:
         one, other = self.left.extent, self.right.extent
         return Extent(min(one.start, other.start), max(one.end, other.end))
 
-    def pairs(self, start: int, end: int, reading: Reading) -> Iterator[Pair]:
+    def pairs(self, start: int, end: int, reading: Reading) -> Iterator[RecordPair]:
         """What the sides have in ``[start, end)``, pair by pair; read as far as it is asked for."""
         return align(
             self.left.read(start, end, reading),
@@ -55,11 +55,11 @@ class Alone(Comparison):
     def __init__(self, source: Source) -> None:
         super().__init__(source, source)
 
-    def pairs(self, start: int, end: int, reading: Reading) -> Iterator[Pair]:
+    def pairs(self, start: int, end: int, reading: Reading) -> Iterator[RecordPair]:
         """What the source has in ``[start, end)``; what it cannot read is of kind UNREAD."""
         for item in self.left.read(start, end, reading):
-            kind = Kind.EQUAL if isinstance(item, Entry) else Kind.UNREAD
-            yield Pair(address(item), kind, item, item)
+            kind = PairKind.EQUAL if isinstance(item, RecordEntry) else PairKind.UNREAD
+            yield RecordPair(address(item), kind, item, item)
 
     @override
     def same_from(self, start: int, end: int, reading: Reading) -> Iterator[Same]:

@@ -14,13 +14,13 @@ from services.divergence.content import (
     content_of,
     headers_of,
 )
-from services.topic_backup.batches import Batch, Marker
+from services.topic_backup.batches import Marker, RecordBatch
 from services.topic_backup.record import Record, TimestampType
 
 NO_PRODUCER = -1
 
 
-class Field(StrEnum):
+class RecordField(StrEnum):
     """What two entries at one address can differ in."""
 
     EPOCH = "epoch"
@@ -34,7 +34,7 @@ class Field(StrEnum):
     """A record on one side and a transaction marker on the other, or two kinds of markers."""
 
 
-class Entry(NamedTuple):
+class RecordEntry(NamedTuple):
     """One record. A tuple, because there are millions of them."""
 
     offset: int
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Unreadable:
+class UnreadableRange:
     """The addresses ``[start, end)`` of a stream, which could not be read."""
 
     start: int
@@ -73,18 +73,18 @@ class Unreadable:
     """One sentence: what is wrong, and what can be done."""
 
 
-Item = Entry | Unreadable
+Item = RecordEntry | UnreadableRange
 
 
 def address(item: Item) -> int:
     """Where *item* is in its stream, or begins."""
-    return item.offset if isinstance(item, Entry) else item.start
+    return item.offset if isinstance(item, RecordEntry) else item.start
 
 
-def entry_of(record: Record, batch: Batch, keep: Keep) -> Entry:
+def entry_of(record: Record, batch: RecordBatch, keep: Keep) -> RecordEntry:
     """One record of *batch*, held in a bounded number of bytes."""
     header = batch.header
-    return Entry(
+    return RecordEntry(
         record.offset,
         header.leader_epoch if header.leader_epoch >= 0 else None,
         record.timestamp_type,
@@ -98,7 +98,7 @@ def entry_of(record: Record, batch: Batch, keep: Keep) -> Entry:
     )
 
 
-def differing(left: Entry, right: Entry) -> tuple[Field, ...]:
+def differing(left: RecordEntry, right: RecordEntry) -> tuple[RecordField, ...]:
     """The fields in which two entries of one address differ; empty when they are the same.
 
     An epoch that one of the sources does not keep tells nothing.
@@ -106,12 +106,12 @@ def differing(left: Entry, right: Entry) -> tuple[Field, ...]:
     if left == right:
         return ()
     told = {
-        Field.EPOCH: None not in (left.epoch, right.epoch) and left.epoch != right.epoch,
-        Field.KEY: left.key != right.key,
-        Field.VALUE: left.value != right.value,
-        Field.HEADERS: left.headers != right.headers,
-        Field.TIMESTAMP: left.timestamp != right.timestamp,
-        Field.TYPE: left.timestamp_type != right.timestamp_type,
-        Field.MARKER: left.marker != right.marker,
+        RecordField.EPOCH: None not in (left.epoch, right.epoch) and left.epoch != right.epoch,
+        RecordField.KEY: left.key != right.key,
+        RecordField.VALUE: left.value != right.value,
+        RecordField.HEADERS: left.headers != right.headers,
+        RecordField.TIMESTAMP: left.timestamp != right.timestamp,
+        RecordField.TYPE: left.timestamp_type != right.timestamp_type,
+        RecordField.MARKER: left.marker != right.marker,
     }
     return tuple(field for field, differs in told.items() if differs)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from services.divergence.align import Kind, Pair
-from services.divergence.entry import Entry, Field, Item
+from services.divergence.align import PairKind, RecordPair
+from services.divergence.entry import Item, RecordEntry, RecordField
 from services.divergence.runs import Run
 from services.divergence.tape import Same
 
@@ -17,8 +17,8 @@ from services.divergence.tape import Same
 class Hunk:
     """Neighbouring pairs that compare alike, in the same fields."""
 
-    kind: Kind
-    fields: tuple[Field, ...]
+    kind: PairKind
+    fields: tuple[RecordField, ...]
     start: int
     end: int
     """One past the last address that is in it."""
@@ -40,21 +40,21 @@ def hunks(found: Iterable[Run]) -> Iterator[Hunk]:
         yield Hunk(kind, fields, start, end, left, right)
 
 
-def _alike(one: Run) -> tuple[Kind, tuple[Field, ...]]:
-    return (Kind.EQUAL, ()) if isinstance(one, Same) else (one.kind, one.fields)
+def _alike(one: Run) -> tuple[PairKind, tuple[RecordField, ...]]:
+    return (PairKind.EQUAL, ()) if isinstance(one, Same) else (one.kind, one.fields)
 
 
 def _entry(item: Item | None) -> int:
-    return int(isinstance(item, Entry))
+    return int(isinstance(item, RecordEntry))
 
 
 @dataclass(slots=True)
-class Totals:
+class HunkTotals:
     """What was counted so far."""
 
-    kinds: Counter[Kind] = field(default_factory=Counter)
+    kinds: Counter[PairKind] = field(default_factory=Counter)
     """Pairs of each kind; of UNREAD, entries and stretches."""
-    fields: Counter[Field] = field(default_factory=Counter)
+    fields: Counter[RecordField] = field(default_factory=Counter)
     """How many DIFFERENT pairs differ in each."""
     first: int | None = None
     """Address of the first pair that is not EQUAL."""
@@ -67,13 +67,13 @@ class Totals:
     def add(self, found: Run) -> None:
         """Count the next pair, or the entries of a stretch that is the same."""
         if isinstance(found, Same):
-            self.kinds[Kind.EQUAL] += found.entries
+            self.kinds[PairKind.EQUAL] += found.entries
             self.undecoded += found.entries
             self.counted_to = max(self.counted_to, found.end)
         else:
             self._add(found)
 
-    def merge(self, later: Totals) -> None:
+    def merge(self, later: HunkTotals) -> None:
         """Take in what was counted of the addresses behind these."""
         self.kinds += later.kinds
         self.fields += later.fields
@@ -81,10 +81,10 @@ class Totals:
         self.counted_to = max(self.counted_to, later.counted_to)
         self.undecoded += later.undecoded
 
-    def _add(self, pair: Pair) -> None:
+    def _add(self, pair: RecordPair) -> None:
         self.kinds[pair.kind] += 1
         self.fields.update(pair.fields)
-        if self.first is None and pair.kind is not Kind.EQUAL:
+        if self.first is None and pair.kind is not PairKind.EQUAL:
             self.first = pair.offset
         self.counted_to = max(self.counted_to, pair.end)
 

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import BinaryIO, Generic, TypeVar
 
 from services.divergence.batch_tape import Batches, BatchTape, first_reaching, whole_batches
-from services.divergence.entry import Entry, Item, Unreadable
+from services.divergence.entry import Item, RecordEntry, UnreadableRange
 from services.divergence.log_index import LogIndex
 from services.divergence.replica_source import entries_of
 from services.divergence.source import Extent, Reading
 from services.errors import MalformedMessage, StorageError, UsageError
 from services.regular_file import open_regular
 from services.topic_backup.batch_header import BATCH_HEADER, BatchHeader, read_headers
-from services.topic_backup.batches import Batch, decode_batch
+from services.topic_backup.batches import RecordBatch, decode_batch
 from services.topic_backup.folder import storage_errors
 
 _SEGMENT = re.compile(r"([0-9]{20})\.log", re.ASCII)
@@ -59,13 +59,15 @@ class LogSource:
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         """The records in ``[start, end)``, markers of transactions among them.
 
-        A damaged batch is `Unreadable`, up to the next one if its length can be believed, else
+        A damaged batch is `UnreadableRange`, up to the next one if its length can be believed, else
         up to where the index knows of one, or to the next segment.
         """
         asked = self.extent.within(start, end)
         return _Walk(self, asked, reading, partial(_entries, reading), _address).items()
 
-    def whole_batches(self, start: int, reading: Reading) -> Iterator[Batch | Unreadable]:
+    def whole_batches(
+        self, start: int, reading: Reading
+    ) -> Iterator[RecordBatch | UnreadableRange]:
         """All that can be read from *start* on, batch by batch, with its damage as `read` has it.
 
         The first batch may begin before.
@@ -220,7 +222,7 @@ def _claimed(head: bytes) -> int:
     return int(length) + 12
 
 
-T = TypeVar("T", Entry, Batch)
+T = TypeVar("T", RecordEntry, RecordBatch)
 Decode = Callable[[bytes, BatchHeader, str], Sequence[T]]
 """What is told of one batch, whose bytes and header are given. Raises MalformedMessage."""
 
@@ -243,7 +245,7 @@ class _Walk(Generic[T]):
         self._lowest = 0
         """No batch that follows may begin before it."""
 
-    def items(self) -> Iterator[T | Unreadable]:
+    def items(self) -> Iterator[T | UnreadableRange]:
         place = self._source.first_needed(self._at)
         while place < len(self._source.segments) and self._at < self._end:
             segment = self._source.segments[place]
@@ -256,7 +258,9 @@ class _Walk(Generic[T]):
                 yield from self._unreadable(self._source.next_start(place), str(error))
             place += 1
 
-    def _segment(self, file: BinaryIO, segment: LogSegment, place: int) -> Iterator[T | Unreadable]:
+    def _segment(
+        self, file: BinaryIO, segment: LogSegment, place: int
+    ) -> Iterator[T | UnreadableRange]:
         known = segment.index()
         position = self._begin(file, known, segment)
         while self._at < self._end:
@@ -324,7 +328,7 @@ class _Walk(Generic[T]):
 
     def _batch(
         self, file: BinaryIO, header: BatchHeader, position: int, segment: LogSegment
-    ) -> Iterator[T | Unreadable]:
+    ) -> Iterator[T | UnreadableRange]:
         file.seek(position)
         data = file.read(header.size)
         where = str(segment.path)
@@ -344,24 +348,26 @@ class _Walk(Generic[T]):
                 yield one
         self._at = max(self._at, min(header.next_offset, self._end))
 
-    def _unreadable(self, end: int, reason: str) -> Iterator[Unreadable]:
+    def _unreadable(self, end: int, reason: str) -> Iterator[UnreadableRange]:
         end = min(end, self._end)
         if self._at < end:
-            yield Unreadable(self._at, end, reason)
+            yield UnreadableRange(self._at, end, reason)
             self._at = end
 
 
-def _entries(reading: Reading, data: bytes, header: BatchHeader, where: str) -> Sequence[Entry]:
+def _entries(
+    reading: Reading, data: bytes, header: BatchHeader, where: str
+) -> Sequence[RecordEntry]:
     return entries_of(data, header, where, reading.keep)
 
 
-def _address(entry: Entry) -> int:
+def _address(entry: RecordEntry) -> int:
     return entry.offset
 
 
-def _batch_alone(data: bytes, header: BatchHeader, where: str) -> Sequence[Batch]:
+def _batch_alone(data: bytes, header: BatchHeader, where: str) -> Sequence[RecordBatch]:
     return (decode_batch(data, header, where),)
 
 
-def _last_offset(batch: Batch) -> int:
+def _last_offset(batch: RecordBatch) -> int:
     return batch.header.last_offset

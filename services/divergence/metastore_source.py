@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.divergence.content import Keep, content_of
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.divergence.source import Extent, Reading
 from services.errors import UsageError
 from services.metastore.lines import BackupLine, LineProblem, read_lines
@@ -26,7 +26,7 @@ LOOK_EVERY = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CommandMark:
     """Where the command of a position begins."""
 
     position: int
@@ -41,11 +41,11 @@ class MetastoreSource:
     name: str
     path: Path
     extent: Extent
-    marks: tuple[Mark, ...]
+    marks: tuple[CommandMark, ...]
     left_out: tuple[str, ...]
     """Lines that are no commands, with the reason."""
 
-    def read(self, start: int, end: int, reading: Reading) -> Iterator[Entry]:
+    def read(self, start: int, end: int, reading: Reading) -> Iterator[RecordEntry]:
         """The commands of ``[start, end)``."""
         asked = self.extent.within(start, end)
         if asked.start >= asked.end:
@@ -69,9 +69,9 @@ class MetastoreSource:
         """None: a line does not tell which position it has."""
 
 
-def command(position: int, key: bytes | None, value: bytes | None, keep: Keep) -> Entry:
+def command(position: int, key: bytes | None, value: bytes | None, keep: Keep) -> RecordEntry:
     """A command as a line has it: key and value alone, and null is written as nothing."""
-    return Entry(
+    return RecordEntry(
         position,
         None,
         TimestampType.NONE,
@@ -90,14 +90,14 @@ def open_metastore(name: str, path: Path) -> MetastoreSource:
     """
     if not path.is_file():
         raise UsageError(f"{path} is no file: name the backup of a metastore.")
-    marks: list[Mark] = []
+    marks: list[CommandMark] = []
     notes: list[str] = []
     count = 0
     with storage_errors(str(path)), open_regular(path) as file:
         for line in read_lines(file):
             if line.usable:
                 if count % MARK_EVERY == 0:
-                    marks.append(Mark(count + 1, line.number, line.start))
+                    marks.append(CommandMark(count + 1, line.number, line.start))
                 count += 1
             elif len(notes) < MOST_NOTES and line.problem is not LineProblem.BLANK:
                 notes.append(_note(path, line))

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from services.divergence.align import Kind
+from services.divergence.align import PairKind
 from services.divergence.runs import Run
 from services.divergence.source import Extent
 from services.divergence.tape import Same
 
 CELLS = 512
 """Resolution that is kept; fewer are drawn."""
-_RANK = {None: 0, Kind.EQUAL: 1, Kind.UNREAD: 2, Kind.LEFT: 3, Kind.RIGHT: 3, Kind.DIFFERENT: 4}
+_RANK = {
+    None: 0,
+    PairKind.EQUAL: 1,
+    PairKind.UNREAD: 2,
+    PairKind.LEFT: 3,
+    PairKind.RIGHT: 3,
+    PairKind.DIFFERENT: 4,
+}
 
-Cell = Kind | None
+Cell = PairKind | None
 """None: nothing is known of it yet, or nothing is there."""
 
 
@@ -27,7 +34,7 @@ class Minimap:
     def add(self, found: Run) -> None:
         """Take in a pair, or that both sides are the same there."""
         if isinstance(found, Same):
-            self._put(found.start, found.end, Kind.EQUAL)
+            self._put(found.start, found.end, PairKind.EQUAL)
         else:
             self._put(found.offset, max(found.end, found.offset + 1), found.kind)
 
@@ -48,7 +55,7 @@ class Minimap:
         size = max(self.extent.end - self.extent.start, 1)
         return min(max((offset - self.extent.start) / size, 0.0), 1.0)
 
-    def _put(self, start: int, end: int, kind: Kind) -> None:
+    def _put(self, start: int, end: int, kind: PairKind) -> None:
         """Into every cell that ``[start, end)`` has a part of."""
         size = max(self.extent.end - self.extent.start, 1)
         first = (start - self.extent.start) * CELLS // size
@@ -59,6 +66,6 @@ class Minimap:
 
 def worse(one: Cell, other: Cell) -> Cell:
     """The one that is more to be seen; what is only left and only right together is different."""
-    if {one, other} == {Kind.LEFT, Kind.RIGHT}:
-        return Kind.DIFFERENT
+    if {one, other} == {PairKind.LEFT, PairKind.RIGHT}:
+        return PairKind.DIFFERENT
     return one if _RANK[one] >= _RANK[other] else other

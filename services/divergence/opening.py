@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.divergence.address import Address, Kind
+from services.divergence.address import SourceAddress, SourceKind
 from services.divergence.backup_opening import open_backup
 from services.divergence.checkpoint_source import open_checkpoint
 from services.divergence.log_source import open_log
@@ -52,7 +52,7 @@ class Opener:
     by_epochs: bool = False
     """Replicas are the same up to where their leader epochs part: that is not read."""
 
-    def open(self, address: Address) -> Source:
+    def open(self, address: SourceAddress) -> Source:
         """The source at *address*, in the extent it has now.
 
         Raises:
@@ -60,13 +60,13 @@ class Opener:
             StorageError, MalformedInput, UnsupportedSchema: it cannot be read.
             Unreachable, ClusterError: its broker does not tell where it ends.
         """
-        if address.kind is Kind.METASTORE:
+        if address.kind is SourceKind.METASTORE:
             return open_metastore(str(address), Path(address.place))
-        if address.kind is Kind.CHECKPOINT:
+        if address.kind is SourceKind.CHECKPOINT:
             return open_checkpoint(address)
         if address.kind.stored:
             return self._stored(address)
-        if address.kind is Kind.LOG:
+        if address.kind is SourceKind.LOG:
             path = Path(address.place) / f"{address.folder}-{address.partition}"
             return open_log(str(address), path)
         return self._live(address)
@@ -79,18 +79,18 @@ class Opener:
             return None
         return proven_by_epochs(self.client(), left, right, Deadline.after(ASK_SECONDS))
 
-    def _stored(self, address: Address) -> Source:
+    def _stored(self, address: SourceAddress) -> Source:
         store = open_store(address.place, self.key)
         if not store.names(address.folder):
             raise UsageError(f"{store.where(address.folder)} holds no backup: check the address.")
-        opened = open_rescue if address.kind is Kind.RESCUE else open_backup
+        opened = open_rescue if address.kind is SourceKind.RESCUE else open_backup
         return opened(str(address), store.folder(address.folder), address.partition)
 
-    def _live(self, address: Address) -> Source:
+    def _live(self, address: SourceAddress) -> Source:
         client, deadline = self.client(), Deadline.after(ASK_SECONDS)
         partition = address.topic_partition
         state = _state(client, partition, deadline)
-        leads = address.kind is Kind.TOPIC
+        leads = address.kind is SourceKind.TOPIC
         broker = _leader(state) if leads else int(address.place)
         if broker not in state.assignment and not leads:
             held = ", ".join(map(str, state.assignment))

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from services.divergence.align import Pair
+from services.divergence.align import RecordPair
 from services.divergence.comparison import Comparison
 from services.divergence.source import Reading
 
@@ -16,7 +16,7 @@ GROWTH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class PageLimits:
     """How much one page may take."""
 
     pairs: int
@@ -24,31 +24,35 @@ class Room:
     """Of the entries as the sources have them: what is read for a page, not what is held."""
 
 
-PAGE = Room(pairs=200, bytes=8 * 1024 * 1024)
+PAGE = PageLimits(pairs=200, bytes=8 * 1024 * 1024)
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class PairPage:
     """Everything that both sides have in ``[start, end)``."""
 
     start: int
     end: int
-    pairs: tuple[Pair, ...]
+    pairs: tuple[RecordPair, ...]
 
 
-def page_from(comparison: Comparison, at: int, reading: Reading, room: Room = PAGE) -> Page:
+def page_from(
+    comparison: Comparison, at: int, reading: Reading, room: PageLimits = PAGE
+) -> PairPage:
     """The page that begins at *at*: up to the room there is; at least one pair, if any follows."""
     extent = comparison.extent
     start = max(at, extent.start)
     taken = _Taken(room)
     for pair in comparison.pairs(start, extent.end, reading):
         if not taken.fits(pair):
-            return Page(start, pair.offset, tuple(taken.pairs))
+            return PairPage(start, pair.offset, tuple(taken.pairs))
         taken.pairs.append(pair)
-    return Page(start, max(start, extent.end), tuple(taken.pairs))
+    return PairPage(start, max(start, extent.end), tuple(taken.pairs))
 
 
-def page_before(comparison: Comparison, at: int, reading: Reading, room: Room = PAGE) -> Page:
+def page_before(
+    comparison: Comparison, at: int, reading: Reading, room: PageLimits = PAGE
+) -> PairPage:
     """The page that ends before *at*, up to the room there is.
 
     Reads in growing steps, because only reading tells how many entries an address range holds.
@@ -58,22 +62,22 @@ def page_before(comparison: Comparison, at: int, reading: Reading, room: Room = 
     for block in blocks_before(comparison, end, reading, room):
         for pair in reversed(block.pairs):
             if not taken.fits(pair):
-                return Page(start, end, tuple(taken.pairs))
+                return PairPage(start, end, tuple(taken.pairs))
             taken.pairs.appendleft(pair)
             start = pair.offset
         start = block.start
-    return Page(start, end, tuple(taken.pairs))
+    return PairPage(start, end, tuple(taken.pairs))
 
 
 class _Taken:
     """Pairs of a page that grows at either end."""
 
-    def __init__(self, room: Room) -> None:
-        self.pairs: deque[Pair] = deque()
+    def __init__(self, room: PageLimits) -> None:
+        self.pairs: deque[RecordPair] = deque()
         self._room = room
         self._size = 0
 
-    def fits(self, pair: Pair) -> bool:
+    def fits(self, pair: RecordPair) -> bool:
         """Whether there is room for *pair*, which the caller then takes; the first always fits."""
         self._size += pair.size
         if not self.pairs:
@@ -82,8 +86,8 @@ class _Taken:
 
 
 def blocks_before(
-    comparison: Comparison, at: int, reading: Reading, room: Room = PAGE, down_to: int = 0
-) -> Iterator[Page]:
+    comparison: Comparison, at: int, reading: Reading, room: PageLimits = PAGE, down_to: int = 0
+) -> Iterator[PairPage]:
     """What lies in ``[down_to, at)``, block by block backwards.
 
     A block holds no more pairs than *room* has: of a longer one its end is kept, and the next
@@ -98,10 +102,12 @@ def blocks_before(
         end = block.start
 
 
-def _block(comparison: Comparison, start: int, end: int, reading: Reading, room: Room) -> Page:
-    kept: deque[Pair] = deque(maxlen=room.pairs)
+def _block(
+    comparison: Comparison, start: int, end: int, reading: Reading, room: PageLimits
+) -> PairPage:
+    kept: deque[RecordPair] = deque(maxlen=room.pairs)
     for pair in comparison.pairs(start, end, reading):
         if len(kept) == room.pairs:
             start = kept[0].offset + 1
         kept.append(pair)
-    return Page(start, end, tuple(kept))
+    return PairPage(start, end, tuple(kept))

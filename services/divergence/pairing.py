@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.divergence.address import Address, Kind
+from services.divergence.address import SourceAddress, SourceKind
 from services.divergence.committed_view import CommittedView
 from services.divergence.comparison import Comparison
 from services.divergence.opening import Opener
@@ -12,11 +12,11 @@ from services.divergence.source import Reading, Source
 from services.errors import UsageError
 
 
-def refusal(left: Address, right: Address) -> str:
+def refusal(left: SourceAddress, right: SourceAddress) -> str:
     """Why the two cannot be compared; empty where they can."""
     one, other = left.topic_partition, right.topic_partition
-    if Kind.METASTORE in (left.kind, right.kind):
-        others = [each for each in (left, right) if each.kind is not Kind.METASTORE]
+    if SourceKind.METASTORE in (left.kind, right.kind):
+        others = [each for each in (left, right) if each.kind is not SourceKind.METASTORE]
         if all(each.partition == 0 for each in others):
             return ""
         return f"{left} and {right} have no positions in common: a command topic is a partition 0"
@@ -29,7 +29,7 @@ def refusal(left: Address, right: Address) -> str:
     )
 
 
-def compare(opener: Opener, left: Address, right: Address) -> Comparison:
+def compare(opener: Opener, left: SourceAddress, right: SourceAddress) -> Comparison:
     """The two side by side; nothing is read of them yet.
 
     Where one holds committed records alone, so does what is compared of the other.
@@ -44,19 +44,19 @@ def compare(opener: Opener, left: Address, right: Address) -> Comparison:
     if why:
         raise UsageError(f"{why}.")
     one, other = opener.open(left), opener.open(right)
-    if Kind.METASTORE in (left.kind, right.kind):
+    if SourceKind.METASTORE in (left.kind, right.kind):
         return Comparison(_by_position(left, one), _by_position(right, other))
     if left.kind.committed != right.kind.committed:
         one = one if left.kind.committed else CommittedView(one)
         other = other if right.kind.committed else CommittedView(other)
-    elif Kind.RESCUE in (left.kind, right.kind) and left.kind is not right.kind:
+    elif SourceKind.RESCUE in (left.kind, right.kind) and left.kind is not right.kind:
         # A rescue has noted that there was a marker, and not what its record held.
         one, other = CommittedView(one, uncommitted=True), CommittedView(other, uncommitted=True)
     proven = opener.proven_same(one, other) if opener.by_epochs else None
     return Comparison(one, other, proven)
 
 
-def compare_restored(opener: Opener, left: Address, right: Address) -> Comparison:
+def compare_restored(opener: Opener, left: SourceAddress, right: SourceAddress) -> Comparison:
     """A backup and what was restored from it, by the offsets of the backup.
 
     Raises:
@@ -64,15 +64,19 @@ def compare_restored(opener: Opener, left: Address, right: Address) -> Compariso
         BreakglassError: as `Opener.open`.
     """
     kinds = {left.kind, right.kind}
-    if Kind.BACKUP not in kinds or not kinds & {Kind.TOPIC, Kind.REPLICA, Kind.LOG}:
+    if SourceKind.BACKUP not in kinds or not kinds & {
+        SourceKind.TOPIC,
+        SourceKind.REPLICA,
+        SourceKind.LOG,
+    }:
         raise UsageError("--state is for a backup and the topic, replica or log restored from it.")
     one, other = opener.open(left), opener.open(right)
-    if left.kind is Kind.BACKUP:
+    if left.kind is SourceKind.BACKUP:
         return Comparison(one, _restored(opener, right, other, one))
     return Comparison(_restored(opener, left, one, other), other)
 
 
-def _restored(opener: Opener, address: Address, topic: Source, backup: Source) -> Source:
+def _restored(opener: Opener, address: SourceAddress, topic: Source, backup: Source) -> Source:
     from services.pipeline.restore.offset_log import read_log
 
     assert opener.state is not None
@@ -84,8 +88,8 @@ def _restored(opener: Opener, address: Address, topic: Source, backup: Source) -
     return RestoredView(view, backup, stretches)
 
 
-def _by_position(address: Address, source: Source) -> Source:
-    if address.kind is Kind.METASTORE:
+def _by_position(address: SourceAddress, source: Source) -> Source:
+    if address.kind is SourceKind.METASTORE:
         return source
     committed = source if address.kind.committed else CommittedView(source)
     return by_position(committed, Reading())

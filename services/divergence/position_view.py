@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from services.divergence.content import NOTHING, Content
-from services.divergence.entry import Entry, Item, Unreadable
+from services.divergence.entry import Item, RecordEntry, UnreadableRange
 from services.divergence.metastore_source import MARK_EVERY, command
 from services.divergence.source import Extent, Reading, Source
 
@@ -53,19 +53,19 @@ def by_position(source: Source, reading: Reading) -> PositionView:
     extent = source.extent
     for item in _counted(source.read(extent.start, extent.end, replace(reading, keep=NOTHING))):
         if count % MARK_EVERY == 0:
-            marks.append(item.offset if isinstance(item, Entry) else item.start)
+            marks.append(item.offset if isinstance(item, RecordEntry) else item.start)
         count += 1
     return PositionView(source, Extent(1, count + 1), tuple(marks))
 
 
 def _counted(items: Iterator[Item]) -> Iterator[Item]:
     """What has a position: records, and stretches that could not be read."""
-    return (one for one in items if isinstance(one, Unreadable) or one.marker is None)
+    return (one for one in items if isinstance(one, UnreadableRange) or one.marker is None)
 
 
 def _placed(item: Item, position: int) -> Item:
-    if isinstance(item, Unreadable):
-        return Unreadable(position, position + 1, f"offset {item.start:,}: {item.reason}")
+    if isinstance(item, UnreadableRange):
+        return UnreadableRange(position, position + 1, f"offset {item.start:,}: {item.reason}")
     plain = command(position, None, None, NOTHING)
     return plain._replace(key=_line(item.key), value=_line(item.value))
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from services.divergence.batch_tape import Batches, BatchTape, whole_batches
 from services.divergence.content import Keep
-from services.divergence.entry import Entry, Item, Unreadable, entry_of
+from services.divergence.entry import Item, RecordEntry, UnreadableRange, entry_of
 from services.divergence.source import Extent, Reading
 from services.errors import (
     ClusterError,
@@ -18,7 +18,7 @@ from services.errors import (
     NotAuthorized,
     Unreachable,
 )
-from services.kafka.replicas.replica_records import Aborted, Chunk, ReplicaRecords
+from services.kafka.replicas.replica_records import Aborted, BatchChunk, ReplicaRecords
 from services.kafka.wire.sender import Sender
 from services.model import TopicPartition
 from services.topic_backup.batch_header import BatchHeader
@@ -64,7 +64,7 @@ class ReplicaSource:
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         """The records in ``[start, end)``, markers of transactions among them.
 
-        A damaged batch is `Unreadable` with its offsets, and the log goes on behind it. Where
+        A damaged batch is `UnreadableRange` with its offsets, and the log goes on behind it. Where
         the broker does not answer or its log has changed, all the rest is.
         """
         asked = self.extent.within(start, end)
@@ -103,7 +103,7 @@ class ReplicaSource:
             self.committed,
         )
 
-    def chunk(self, start: int, end: int, size: int, reading: Reading) -> Chunk | None:
+    def chunk(self, start: int, end: int, size: int, reading: Reading) -> BatchChunk | None:
         """Some batches of ``[start, end)``; None where it has none. Raises READ_ERRORS."""
         return next(self._records(size, reading).chunks(start, end), None)
 
@@ -137,10 +137,12 @@ class _Walk:
             else:
                 return
 
-    def _chunk(self, start: int, size: int) -> Chunk | None:
+    def _chunk(self, start: int, size: int) -> BatchChunk | None:
         return self._source.chunk(start, self._end, size, self._reading)
 
-    def _failed(self, error: ClusterError | EvidenceChanged | Unreachable) -> Iterator[Unreadable]:
+    def _failed(
+        self, error: ClusterError | EvidenceChanged | Unreachable
+    ) -> Iterator[UnreadableRange]:
         """What a failed fetch hides; nothing yet where asking for less may tell."""
         if not isinstance(error, ClusterError) or isinstance(error, NotAuthorized):
             yield self._unreadable(self._end, str(error))
@@ -189,16 +191,16 @@ class _Walk:
             return None
         return header.base_offset if header.next_offset <= self._source.extent.end else None
 
-    def _unreadable(self, end: int, reason: str) -> Unreadable:
+    def _unreadable(self, end: int, reason: str) -> UnreadableRange:
         """Tell of everything up to *end*, and go on there."""
-        damage = Unreadable(self._at, min(end, self._end), reason)
+        damage = UnreadableRange(self._at, min(end, self._end), reason)
         self._at = damage.end
         return damage
 
     def _missing(self, what: str) -> str:
         return f"{self._where}: {what}; check its log segments with kafka-dump-log.sh"
 
-    def _decoded(self, chunk: Chunk) -> Iterator[Item]:
+    def _decoded(self, chunk: BatchChunk) -> Iterator[Item]:
         headers = chunk.headers
         unread = Aborts(chunk.aborted) if self._source.committed else None
         for place, header in enumerate(headers):
@@ -249,7 +251,7 @@ class Aborts:
         return header.transactional and header.producer_id in self._producers
 
 
-def entries_of(data: bytes, header: BatchHeader, where: str, keep: Keep) -> Sequence[Entry]:
+def entries_of(data: bytes, header: BatchHeader, where: str, keep: Keep) -> Sequence[RecordEntry]:
     """The entries of one batch of *data*.
 
     Raises:

@@ -14,7 +14,7 @@ from services.divergence.backup_opening import open_backup
 from services.divergence.backup_source import BackupSource
 from services.divergence.backup_tape import BackupTape
 from services.divergence.content import NO_HEADERS
-from services.divergence.entry import Entry, Item, address
+from services.divergence.entry import Item, RecordEntry, address
 from services.divergence.source import Extent, Reading
 from services.topic_backup.batch_log import BatchState, read_batch_log
 from services.topic_backup.batches import ControlType, Marker
@@ -77,17 +77,17 @@ def open_rescue(name: str, folder: Folder, partition: int) -> BackupSource | Res
 
 def _noted(item: Item, state: BatchState | None) -> Item:
     """A record with the transaction that its batch belongs to."""
-    if not isinstance(item, Entry) or state is None or item.offset < state.base_offset:
+    if not isinstance(item, RecordEntry) or state is None or item.offset < state.base_offset:
         return item
     return item._replace(producer_id=state.producer_id, transactional=state.transactional)
 
 
-def _marker(state: BatchState, start: int, end: int) -> Iterator[Entry]:
+def _marker(state: BatchState, start: int, end: int) -> Iterator[RecordEntry]:
     """The end of a transaction; nothing for a batch of data."""
     if state.marker is None or not start <= state.base_offset < end:
         return
     kind = _MARKERS.get(state.marker, ControlType.UNKNOWN)
-    yield Entry(
+    yield RecordEntry(
         state.base_offset,
         state.leader_epoch if state.leader_epoch >= 0 else None,
         TimestampType.NONE,

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from services.divergence.content import NOTHING
-from services.divergence.entry import Entry, Item, Unreadable
+from services.divergence.entry import Item, RecordEntry, UnreadableRange
 from services.divergence.source import Extent, Reading, Source
 from services.topic_backup.record import TimestampType
 
 
-class Stretch(Protocol):
-    """Stored records that were restored one behind the other (a `Committed` of a restore)."""
+class RestoredStretch(Protocol):
+    """Stored records that were restored one behind the other (a `CommittedRun` of a restore)."""
 
     @property
     def first_offset(self) -> int:
@@ -46,7 +46,7 @@ class RestoredView:
 
     topic: Source
     backup: Source
-    stretches: Sequence[Stretch]
+    stretches: Sequence[RestoredStretch]
     """By old offset."""
 
     @property
@@ -69,15 +69,17 @@ class RestoredView:
     def tape(self, start: int, end: int, reading: Reading) -> None:
         """None: offsets are in the bytes."""
 
-    def _stretch(self, one: Stretch, start: int, end: int, reading: Reading) -> Iterator[Item]:
+    def _stretch(
+        self, one: RestoredStretch, start: int, end: int, reading: Reading
+    ) -> Iterator[Item]:
         news = self.topic.read(one.new_offset, one.new_offset + one.count, reading)
         head = next(news, None)
         stored = self.backup.read(one.first_offset, one.next_offset, replace(reading, keep=NOTHING))
         for number, old in enumerate(stored):
-            if isinstance(old, Unreadable):
+            if isinstance(old, UnreadableRange):
                 low, high = max(old.start, start), min(one.next_offset, end)
                 if low < high:
-                    yield Unreadable(low, high, f"the backup tells no offsets: {old.reason}")
+                    yield UnreadableRange(low, high, f"the backup tells no offsets: {old.reason}")
                 return
             if old.offset >= end:
                 return
@@ -86,18 +88,18 @@ class RestoredView:
                 head = next(news, None)
             if old.offset < start or head is None:
                 continue
-            if isinstance(head, Unreadable):
+            if isinstance(head, UnreadableRange):
                 if head.start <= new:
-                    yield Unreadable(old.offset, old.offset + 1, head.reason)
+                    yield UnreadableRange(old.offset, old.offset + 1, head.reason)
             elif head.offset == new:
                 yield _as_stored(head, old)
 
 
 def _behind(item: Item) -> int:
-    return item.offset + 1 if isinstance(item, Entry) else item.end
+    return item.offset + 1 if isinstance(item, RecordEntry) else item.end
 
 
-def _as_stored(new: Entry, old: Entry) -> Entry:
+def _as_stored(new: RecordEntry, old: RecordEntry) -> RecordEntry:
     kind = new.timestamp_type
     if old.timestamp_type is TimestampType.LOG_APPEND and kind is TimestampType.CREATE:
         kind = TimestampType.LOG_APPEND

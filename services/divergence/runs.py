@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from services.divergence.align import Kind, Pair
+from services.divergence.align import PairKind, RecordPair
 from services.divergence.comparison import Comparison
 from services.divergence.source import Reading
 from services.divergence.tape import Same
@@ -18,7 +18,7 @@ PATIENCE = 256
 MOST_PATIENCE = 65_536
 """The same where that was in vain again and again."""
 
-Run = Pair | Same
+Run = RecordPair | Same
 
 
 def runs(comparison: Comparison, start: int, end: int, reading: Reading) -> Iterator[Run]:
@@ -42,12 +42,12 @@ def runs(comparison: Comparison, start: int, end: int, reading: Reading) -> Iter
 
 def _decoded(
     comparison: Comparison, start: int, end: int, reading: Reading, patience: int
-) -> Generator[Pair, None, int]:
+) -> Generator[RecordPair, None, int]:
     """Pairs until *patience* of them in a row were equal; returns where to go on."""
     equal = 0
     for pair in comparison.pairs(start, end, reading):
         yield pair
-        equal = equal + 1 if pair.kind is Kind.EQUAL else 0
+        equal = equal + 1 if pair.kind is PairKind.EQUAL else 0
         if equal == patience:
             return pair.end
     return end

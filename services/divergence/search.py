@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from services.divergence.align import Kind
+from services.divergence.align import PairKind
 from services.divergence.comparison import Comparison
-from services.divergence.hunks import Totals
+from services.divergence.hunks import HunkTotals
 from services.divergence.runs import Run, runs
 from services.divergence.source import Reading
 from services.divergence.tape import Same
@@ -30,7 +30,7 @@ def next_difference(
 
     What is known to be the same is not decoded. *progress* is told the address reached.
     """
-    before: Kind | None = None
+    before: PairKind | None = None
     for one in _told(runs(comparison, after, comparison.extent.end, reading), progress):
         kind = _kind(one)
         if _start(one) > after and _begins(kind, before):
@@ -52,16 +52,16 @@ def previous_difference(
                 return open_run.offset
             if block.begin is not None:
                 return block.begin
-            open_run = None if block.first.kind is Kind.EQUAL else block.first
+            open_run = None if block.first.kind is PairKind.EQUAL else block.first
         progress(start)
     return None if open_run is None else open_run.offset
 
 
 def count(
-    comparison: Comparison, start: int, reading: Reading, progress: Callable[[Totals], None]
-) -> Totals:
+    comparison: Comparison, start: int, reading: Reading, progress: Callable[[HunkTotals], None]
+) -> HunkTotals:
     """Totals from *start* to the end of both sides; *progress* is shown them as they grow."""
-    totals = Totals(counted_to=start)
+    totals = HunkTotals(counted_to=start)
     for number, one in enumerate(runs(comparison, start, comparison.extent.end, reading), 1):
         totals.add(one)
         if number % TELL_EVERY == 0:
@@ -75,7 +75,7 @@ class _Place:
     """Where something of a kind is."""
 
     offset: int
-    kind: Kind
+    kind: PairKind
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class _Block:
     """What a search backwards keeps of some addresses."""
 
     first: _Place
-    last: Kind
+    last: PairKind
     begin: int | None = None
     """Where the last run within it begins; that of the first pair is not known to."""
 
@@ -114,13 +114,13 @@ def _blocks_before(comparison: Comparison, before: int) -> Iterator[tuple[int, i
         end, step = start, min(step * GROWTH, MOST_BLOCK)
 
 
-def _begins(kind: Kind, before: Kind | None) -> bool:
+def _begins(kind: PairKind, before: PairKind | None) -> bool:
     """Whether a run of differences begins with a pair of *kind* that follows one of *before*."""
-    return kind is not Kind.EQUAL and kind is not before
+    return kind is not PairKind.EQUAL and kind is not before
 
 
-def _kind(one: Run) -> Kind:
-    return Kind.EQUAL if isinstance(one, Same) else one.kind
+def _kind(one: Run) -> PairKind:
+    return PairKind.EQUAL if isinstance(one, Same) else one.kind
 
 
 def _start(one: Run) -> int:

@@ -61,8 +61,8 @@ class Source(Protocol):
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         """Everything it has in ``[start, end)``, by address; nothing is read ahead of the caller.
 
-        Never raises for what cannot be read: that is an `Unreadable` in its place, and the rest
-        follows where the source goes on.
+        Never raises for what cannot be read: that is an `UnreadableRange` in its place, and the
+        rest follows where the source goes on.
         """
 
     def tape(self, start: int, end: int, reading: Reading) -> Tape | None:

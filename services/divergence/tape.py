@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 from services.topic_backup.summary import EpochStart
 
 
-class Form(Enum):
+class TapeForm(Enum):
     """In which bytes entries are kept. Only tapes of one form can be held against each other."""
 
     BATCHES = auto()
@@ -34,7 +34,7 @@ class Reach(NamedTuple):
     """The stretch ends with them, and nothing in it keeps from going on."""
 
 
-class Piece(Protocol):
+class TapePiece(Protocol):
     """Some bytes of a tape."""
 
     @property
@@ -57,14 +57,14 @@ class Tape(Protocol):
     """A source's bytes from some address on."""
 
     @property
-    def form(self) -> Form:
+    def form(self) -> TapeForm:
         """What they are."""
 
     @property
     def epochs(self) -> tuple[EpochStart, ...]:
         """The leader epochs of the entries, as far as they are known and not in the bytes."""
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[TapePiece]:
         """Them, in order. Ends early where something cannot be read."""
 
 
@@ -117,7 +117,7 @@ class _Reel:
 
     def __init__(self, tape: Tape) -> None:
         self._pieces = tape.pieces()
-        self._piece: Piece | None = None
+        self._piece: TapePiece | None = None
         self.data = b""
         self.view = memoryview(b"")
         self.at = self._end = 0

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from services.divergence.content import NOTHING
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.divergence.source import Reading, Source
-from services.divergence.tape import Form
+from services.divergence.tape import TapeForm
 from services.errors import MalformedMessage
 from services.topic_backup.batch_header import read_headers
 from services.topic_backup.batches import ControlType, decode_batch
@@ -62,7 +62,7 @@ def _by_headers(source: Source, reading: Reading) -> Iterator[_Step]:
     """Raises _Cut where not all of the log can be told so."""
     extent = source.extent
     tape = source.tape(extent.start, extent.end, reading)
-    if tape is None or tape.form is not Form.BATCHES:
+    if tape is None or tape.form is not TapeForm.BATCHES:
         raise _Cut
     reached = extent.start
     for piece in tape.pieces():
@@ -88,6 +88,6 @@ def _by_headers(source: Source, reading: Reading) -> Iterator[_Step]:
 def _by_entries(source: Source, reading: Reading) -> Iterator[_Step]:
     extent = source.extent
     for item in source.read(extent.start, extent.end, replace(reading, keep=NOTHING)):
-        if isinstance(item, Entry) and item.transactional:
+        if isinstance(item, RecordEntry) and item.transactional:
             kind = None if item.marker is None else item.marker.type
             yield _Step(item.producer_id, item.offset, kind)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from services.divergence.align import Kind, Pair
+from services.divergence.align import PairKind, RecordPair
 from services.divergence.comparison import Comparison
-from services.divergence.entry import Unreadable
-from services.divergence.hunks import Totals
-from services.divergence.pages import Page, Room, page_before, page_from
+from services.divergence.entry import UnreadableRange
+from services.divergence.hunks import HunkTotals
+from services.divergence.pages import PageLimits, PairPage, page_before, page_from
 from services.divergence.source import Reading
 
 MOST_PAIRS = 1_000
-BEFORE = Room(pairs=20, bytes=2 * 1024 * 1024)
+BEFORE = PageLimits(pairs=20, bytes=2 * 1024 * 1024)
 """What is held before the address that is gone to."""
 
 
@@ -23,9 +23,9 @@ class Window:
 
     start: int = 0
     end: int = 0
-    pairs: tuple[Pair, ...] = ()
+    pairs: tuple[RecordPair, ...] = ()
 
-    def below(self, page: Page) -> Window:
+    def below(self, page: PairPage) -> Window:
         """With *page*, which begins where this ends; what is too much goes at the top."""
         pairs = joined((*self.pairs, *page.pairs))
         if len(pairs) <= MOST_PAIRS:
@@ -33,7 +33,7 @@ class Window:
         kept = pairs[-MOST_PAIRS:]
         return Window(kept[0].offset, page.end, kept)
 
-    def above(self, page: Page) -> Window:
+    def above(self, page: PairPage) -> Window:
         """With *page*, which ends where this begins; what is too much goes at the bottom."""
         pairs = joined((*page.pairs, *self.pairs))
         if len(pairs) <= MOST_PAIRS:
@@ -55,11 +55,11 @@ class Window:
 
     def _begins(self, place: int) -> bool:
         kind = self.pairs[place].kind
-        return kind is not Kind.EQUAL and kind is not self.pairs[place - 1].kind
+        return kind is not PairKind.EQUAL and kind is not self.pairs[place - 1].kind
 
-    def totals_from(self, start: int) -> Totals:
+    def totals_from(self, start: int) -> HunkTotals:
         """What of it lies at *start* or behind, counted."""
-        totals = Totals(counted_to=start)
+        totals = HunkTotals(counted_to=start)
         for pair in self.pairs:
             if pair.offset >= start:
                 totals.add(pair)
@@ -76,9 +76,9 @@ def around(comparison: Comparison, offset: int, reading: Reading) -> Window:
     return Window(page.start, page.end, page.pairs).above(before)
 
 
-def joined(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
+def joined(pairs: tuple[RecordPair, ...]) -> tuple[RecordPair, ...]:
     """*pairs* with a stretch that two pages split made one again."""
-    found: list[Pair] = []
+    found: list[RecordPair] = []
     for pair in pairs:
         if found and _continues(found[-1], pair):
             found[-1] = _together(found[-1], pair)
@@ -87,24 +87,24 @@ def joined(pairs: tuple[Pair, ...]) -> tuple[Pair, ...]:
     return tuple(found)
 
 
-def _continues(before: Pair, pair: Pair) -> bool:
+def _continues(before: RecordPair, pair: RecordPair) -> bool:
     """Both are of one unreadable stretch alone, and touch."""
-    if before.kind is not Kind.UNREAD or pair.kind is not Kind.UNREAD:
+    if before.kind is not PairKind.UNREAD or pair.kind is not PairKind.UNREAD:
         return False
     ours, theirs = (before.left, before.right), (pair.left, pair.right)
     return all(_touch(one, other) for one, other in zip(ours, theirs, strict=True))
 
 
 def _touch(one: object, other: object) -> bool:
-    if isinstance(one, Unreadable) and isinstance(other, Unreadable):
+    if isinstance(one, UnreadableRange) and isinstance(other, UnreadableRange):
         return one.end == other.start and one.reason == other.reason
     return one is None and other is None
 
 
-def _together(before: Pair, pair: Pair) -> Pair:
+def _together(before: RecordPair, pair: RecordPair) -> RecordPair:
     left, right = (
-        Unreadable(one.start, other.end, one.reason)
-        if isinstance(one, Unreadable) and isinstance(other, Unreadable)
+        UnreadableRange(one.start, other.end, one.reason)
+        if isinstance(one, UnreadableRange) and isinstance(other, UnreadableRange)
         else None
         for one, other in ((before.left, pair.left), (before.right, pair.right))
     )

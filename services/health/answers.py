@@ -21,7 +21,7 @@ AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class LogDirsAnswer:
     """What came of asking one broker."""
 
     log_dirs: tuple[BrokerLogDir, ...] | Unknown
@@ -29,7 +29,9 @@ class Answer:
     """``connection refused``; empty when it answered, be it that we may not know."""
 
 
-def ask_brokers(sender: Sender, brokers: Collection[int], deadline: Deadline) -> dict[int, Answer]:
+def ask_brokers(
+    sender: Sender, brokers: Collection[int], deadline: Deadline
+) -> dict[int, LogDirsAnswer]:
     """The answer of each of *brokers*; never raises for a broker."""
     if not brokers:
         return {}
@@ -38,10 +40,10 @@ def ask_brokers(sender: Sender, brokers: Collection[int], deadline: Deadline) ->
         return {one: answer.result() for one, answer in asked.items()}
 
 
-def _ask(sender: Sender, broker: int, deadline: Deadline) -> Answer:
+def _ask(sender: Sender, broker: int, deadline: Deadline) -> LogDirsAnswer:
     try:
-        return Answer(read_broker_log_dirs(sender, broker, deadline, LANE))
+        return LogDirsAnswer(read_broker_log_dirs(sender, broker, deadline, LANE))
     except Unreachable as error:
-        return Answer(Unknown(f"b{broker} does not answer ({error.reason})"), error.reason)
+        return LogDirsAnswer(Unknown(f"b{broker} does not answer ({error.reason})"), error.reason)
     except BreakglassError as error:
-        return Answer(unread(error))
+        return LogDirsAnswer(unread(error))

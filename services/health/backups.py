@@ -21,7 +21,7 @@ class BackupGlance:
     """What is wrong, and what to do; empty for nothing."""
 
 
-class BackupSource(Protocol):
+class MonitoredBackup(Protocol):
     """A kind of backup that can tell how it stands; given to `Monitor` where it is in use."""
 
     @property

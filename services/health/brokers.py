@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from services.health.counts import Held
+from services.health.counts import BrokerCounts
 from services.health.figure import Figure
 from services.model import Broker, ClusterSnapshot, Unknown
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from services.kafka.cluster.broker_log_dirs import BrokerLogDir
 
 LogDirs: TypeAlias = "Figure[tuple[BrokerLogDir, ...]]"
-NOTHING = Held(0, 0, 0)
+NOTHING = BrokerCounts(0, 0, 0)
 NOT_ASKED = Unknown("it was not asked yet")
 NO_LOG_DIRS: LogDirs = Figure(NOT_ASKED, 0)
 
@@ -43,7 +43,7 @@ class BrokerHealth:
     """None: replicas are assigned to it, and the cluster does not know it (R12)."""
     voice: Voice
     """Its own; the controller's view (*fenced*) may differ (R16)."""
-    held: Held
+    held: BrokerCounts
 
     @property
     def fenced(self) -> bool | Unknown:
@@ -67,7 +67,7 @@ class BrokerHealth:
 
 
 def brokers_of(
-    snapshot: ClusterSnapshot, held: Mapping[int, Held], voices: Mapping[int, Voice]
+    snapshot: ClusterSnapshot, held: Mapping[int, BrokerCounts], voices: Mapping[int, Voice]
 ) -> tuple[BrokerHealth, ...]:
     """The brokers that *snapshot* lists, and those that *held* knows without their being listed."""
     listed = {one.id: one for one in snapshot.brokers}

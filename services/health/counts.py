@@ -25,7 +25,7 @@ class Trouble(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class PartitionCounts:
     """One moment of a cluster's partitions. A partition without leader is offline and no more."""
 
     partitions: int
@@ -50,7 +50,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class BrokerCounts:
     """What one broker holds, in partitions."""
 
     replicas: int
@@ -58,12 +58,12 @@ class Held:
     in_sync: int
 
 
-def count(partitions: Sequence[PartitionState], min_isr: MinIsr) -> Counts:
+def count(partitions: Sequence[PartitionState], min_isr: MinIsr) -> PartitionCounts:
     """Count *partitions*, by what is known of their topics' min.insync.replicas."""
     short = list(_short(partitions))
     told = [_below_minimum(one, min_isr.get(one.partition.topic)) for one in short]
     unjudged = [one for one in told if isinstance(one, Unknown)]
-    return Counts(
+    return PartitionCounts(
         partitions=len(partitions),
         offline=sum([one.leader is None for one in partitions]),
         under_min_isr=sum(one is True for one in told),
@@ -91,13 +91,14 @@ def topics_to_judge(partitions: Sequence[PartitionState]) -> frozenset[str]:
     return frozenset([one.partition.topic for one in _short(partitions)])
 
 
-def held_by_broker(partitions: Sequence[PartitionState]) -> dict[int, Held]:
+def held_by_broker(partitions: Sequence[PartitionState]) -> dict[int, BrokerCounts]:
     """What each broker that occurs in *partitions* holds."""
     replicas = Counter(chain.from_iterable([one.assignment for one in partitions]))
     in_sync = Counter(chain.from_iterable([one.isr for one in partitions]))
     leads = Counter([one.leader for one in partitions])
     return {
-        broker: Held(number, leads[broker], in_sync[broker]) for broker, number in replicas.items()
+        broker: BrokerCounts(number, leads[broker], in_sync[broker])
+        for broker, number in replicas.items()
     }
 
 

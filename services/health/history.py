@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from services.health.counts import Counts
+from services.health.counts import PartitionCounts
 
 CAPACITY = 240
 
@@ -22,7 +22,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class HistoryGap:
     """Time in which nothing could be read."""
 
     at_ms: int
@@ -32,14 +32,14 @@ class Gap:
 class History:
     """Samples and gaps, oldest first; never more than `CAPACITY`."""
 
-    moments: tuple[Sample | Gap, ...] = ()
+    moments: tuple[Sample | HistoryGap, ...] = ()
 
     @property
     def since_ms(self) -> int | None:
         """When it began; None before the first look."""
         return self.moments[0].at_ms if self.moments else None
 
-    def counted(self, counts: Counts, now_ms: int) -> History:
+    def counted(self, counts: PartitionCounts, now_ms: int) -> History:
         """With the counts of another look."""
         offline, minimum, replicated = (
             counts.offline,
@@ -50,9 +50,9 @@ class History:
 
     def missed(self, now_ms: int) -> History:
         """With a look that failed; a gap that goes on stays one."""
-        if self.moments and isinstance(self.moments[-1], Gap):
+        if self.moments and isinstance(self.moments[-1], HistoryGap):
             return self
-        return self._with(Gap(now_ms))
+        return self._with(HistoryGap(now_ms))
 
     def peak(self, of: Callable[[Sample], int]) -> int:
         """The highest value since the start."""
@@ -67,30 +67,32 @@ class History:
             return []
         parts = list(self._parts(min(width, len(self.moments)), now_ms))
         values: list[int | None] = []
-        last: Sample | Gap = self.moments[0]
+        last: Sample | HistoryGap = self.moments[0]
         for part in parts:
             samples = [one for one in part or (last,) if isinstance(one, Sample)]
             values.append(max(map(of, samples)) if samples else None)
             last = part[-1] if part else last
         return values
 
-    def _parts(self, number: int, now_ms: int) -> Iterator[list[Sample | Gap]]:
+    def _parts(self, number: int, now_ms: int) -> Iterator[list[Sample | HistoryGap]]:
         begin = self.moments[0].at_ms
         span = max(now_ms - begin, 1)
-        parts: list[list[Sample | Gap]] = [[] for _ in range(number)]
+        parts: list[list[Sample | HistoryGap]] = [[] for _ in range(number)]
         for one in self.moments:
             place = (one.at_ms - begin) * number // span
             parts[min(max(place, 0), number - 1)].append(one)
         yield from parts
 
-    def _with(self, moment: Sample | Gap) -> History:
+    def _with(self, moment: Sample | HistoryGap) -> History:
         moments = self.moments
         if len(moments) >= CAPACITY:
             moments = tuple(_merged(*moments[at : at + 2]) for at in range(0, len(moments), 2))
         return History((*moments, moment))
 
 
-def _merged(first: Sample | Gap, second: Sample | Gap | None = None) -> Sample | Gap:
+def _merged(
+    first: Sample | HistoryGap, second: Sample | HistoryGap | None = None
+) -> Sample | HistoryGap:
     """Two neighbours in one: the higher counts, for a peak must not fade with its age."""
     if not isinstance(second, Sample):
         return first

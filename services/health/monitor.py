@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from services.clock import now_ms
 from services.errors import BreakglassError
-from services.health.backups import BackupGlance, BackupSource
+from services.health.backups import BackupGlance, MonitoredBackup
 from services.health.brokers import BrokerHealth, Voice, brokers_of
-from services.health.counts import Counts, Trouble, partitions_in, topics_to_judge
+from services.health.counts import PartitionCounts, Trouble, partitions_in, topics_to_judge
 from services.health.figure import Figure
 from services.health.history import History
 from services.health.minimums import Minimums
 from services.health.reassignments import Moves
-from services.health.tally import Tally, tally
+from services.health.tally import ClusterTally, tally
 from services.kafka.wire.deadline import Deadline
 from services.model import Broker, ClusterSnapshot, PartitionState, Quorum, TopicSettings, Unknown
 
 if TYPE_CHECKING:
-    from services.health.answers import Answer
+    from services.health.answers import LogDirsAnswer
     from services.kafka.read_client import ReadClient
 
 ASK_SECONDS = 2.0
@@ -42,7 +42,7 @@ class Health:
     """Empty until the cluster was read once."""
     quorum: Figure[Quorum] = NOT_READ
     brokers: Figure[tuple[BrokerHealth, ...]] = NOT_READ
-    counts: Figure[Counts] = NOT_READ
+    counts: Figure[PartitionCounts] = NOT_READ
     reassignments: Figure[Moves] = NOT_READ
     history: History = NOTHING_YET
     backups: Mapping[str, Figure[BackupGlance]] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Monitor:
 
     def __init__(
         self,
-        backups: Sequence[BackupSource] = (),
+        backups: Sequence[MonitoredBackup] = (),
         now_ms: Callable[[], int] = now_ms,
     ) -> None:
         self._sources = tuple(backups)
@@ -66,7 +66,7 @@ class Monitor:
         self._minimums = Minimums()
         self._voices: dict[int, Voice] = {}
         self._snapshot: ClusterSnapshot | None = None
-        self._tally: Tally | None = None
+        self._tally: ClusterTally | None = None
         self._health = Health()
 
     @property
@@ -166,7 +166,7 @@ class Monitor:
 
     def _told(
         self,
-        answers: Mapping[int, Answer],
+        answers: Mapping[int, LogDirsAnswer],
         settings: Mapping[str, TopicSettings],
         glances: Mapping[str, BackupGlance | Unknown],
     ) -> Health:
@@ -190,16 +190,16 @@ class Monitor:
             )
             return self._health
 
-    def _summed(self, snapshot: ClusterSnapshot) -> Tally:
+    def _summed(self, snapshot: ClusterSnapshot) -> ClusterTally:
         self._tally = tally(snapshot.partitions, self._minimums.told, self._tally)
         return self._tally
 
-    def _heard(self, broker: int, answer: Answer, now_ms: int) -> Voice:
+    def _heard(self, broker: int, answer: LogDirsAnswer, now_ms: int) -> Voice:
         dirs = self._voices.get(broker, Voice()).log_dirs
         return Voice(answer.why_silent, now_ms, dirs.again(answer.log_dirs, now_ms))
 
 
-def _glance(source: BackupSource, deadline: Deadline) -> BackupGlance | Unknown:
+def _glance(source: MonitoredBackup, deadline: Deadline) -> BackupGlance | Unknown:
     try:
         return source.glance(deadline)
     except BreakglassError as error:

@@ -10,7 +10,7 @@ from services.model import PartitionState, Reassignment, TopicPartition, Unknown
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PartitionMove:
     """One partition that is being moved."""
 
     partition: TopicPartition
@@ -22,7 +22,7 @@ class Move:
 class Moves:
     """All of them."""
 
-    moves: tuple[Move, ...] = ()
+    moves: tuple[PartitionMove, ...] = ()
 
     @property
     def by_topic(self) -> list[tuple[str, int]]:
@@ -33,7 +33,7 @@ class Moves:
 
 def moves_of(partitions: Sequence[PartitionState]) -> Moves | Unknown:
     """What moves among *partitions*; Unknown where the controller did not tell."""
-    moves: list[Move] = []
+    moves: list[PartitionMove] = []
     for one in partitions:
         moving = one.reassignment
         if moving is None:
@@ -44,5 +44,5 @@ def moves_of(partitions: Sequence[PartitionState]) -> Moves | Unknown:
     return Moves(tuple(moves))
 
 
-def _move(state: PartitionState, moving: Reassignment) -> Move:
-    return Move(state.partition, moving.adding, moving.removing)
+def _move(state: PartitionState, moving: Reassignment) -> PartitionMove:
+    return PartitionMove(state.partition, moving.adding, moving.removing)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from services.incident.groups import Group, Sum
-from services.incident.row import Row
+from services.incident.groups import PartitionGroup, Sum
+from services.incident.row import IncidentRow
 from services.model import Unknown
 from services.words.figures import count, unread_figure
 
-Listed = Row | Group
+Listed = IncidentRow | PartitionGroup
 """What a line of a list stands for."""
 
 
@@ -23,31 +23,31 @@ def action_text(one: Listed) -> str:
 
 def name_text(one: Listed) -> str:
     """``ledger-3``, ``carts-0..2 (3)``, ``orders-* (1,874)``."""
-    if isinstance(one, Row):
+    if isinstance(one, IncidentRow):
         return str(one.partition)
     return f"{one.topic}-{one.numbers} ({len(one.rows):,})"
 
 
 def best_text(one: Listed) -> str:
     """The designee: ``b1``, ``various``, ``-``."""
-    if isinstance(one, Group) and one.various:
+    if isinstance(one, PartitionGroup) and one.various:
         return "various"
     return "-" if one.designee is None else f"b{one.designee}"
 
 
 def log_end_text(one: Listed) -> str:
     """Of the designee; a group has none."""
-    return count(one.log_end) if isinstance(one, Row) else ""
+    return count(one.log_end) if isinstance(one, IncidentRow) else ""
 
 
 def epoch_text(one: Listed) -> str:
     """Last written epoch of the designee; a group has none."""
-    return count(one.epoch) if isinstance(one, Row) else ""
+    return count(one.epoch) if isinstance(one, IncidentRow) else ""
 
 
 def loses_text(one: Listed) -> str:
     """``50``, ``~50``, ``>= 50``, ``?``; ``-`` where nobody is chosen."""
-    if isinstance(one, Group):
+    if isinstance(one, PartitionGroup):
         return _sum_text(one.loss, about=one.approximate)
     about = "~" if one.approximate and isinstance(one.loss, int) and one.loss else ""
     return about + count(one.loss)
@@ -57,7 +57,7 @@ def unread_text(one: Listed) -> str:
     """Which replicas are unread, and what only they may hold: ``0``, ``b3``, ``b3 >= 25``."""
     if one.verdict is None:
         return "-"
-    if isinstance(one, Group):
+    if isinstance(one, PartitionGroup):
         return _unread(one.unread_brokers, one.unread.at_least)
     return _unread(one.unread, one.unread_at_least)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.model import ClusterDescription, ClusterSnapshot, PartitionState, TopicPartition
 
 
@@ -13,14 +13,14 @@ from services.model import ClusterDescription, ClusterSnapshot, PartitionState, 
 class Changes:
     """The rows of the newer metadata, and which of them rest on evidence that is out of date."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[IncidentRow, ...]
     """Sorted by partition; the very same tuple if nothing changed."""
     outdated: Sequence[TopicPartition]
     """Those whose replicas have to be read again; others have not been read at all."""
 
 
 def changes(
-    rows: tuple[Row, ...],
+    rows: tuple[IncidentRow, ...],
     before: ClusterSnapshot | None,
     now: ClusterSnapshot,
     returned: Collection[int] = (),
@@ -36,7 +36,7 @@ def changes(
     topics = _topics_changed(before, now)
     if now.partitions is before.partitions and not brokers and not topics:
         return Changes(rows, ())
-    fresh: list[Row] = []
+    fresh: list[IncidentRow] = []
     outdated: list[TopicPartition] = []
     for row, state in _matched(rows, sorted(now.offline, key=lambda one: one.partition)):
         if row is not None and row.chunk is not None:
@@ -66,8 +66,8 @@ def _topics_changed(before: ClusterSnapshot, now: ClusterSnapshot) -> set[str]:
 
 
 def _matched(
-    rows: Sequence[Row], states: Sequence[PartitionState]
-) -> Iterator[tuple[Row | None, PartitionState]]:
+    rows: Sequence[IncidentRow], states: Sequence[PartitionState]
+) -> Iterator[tuple[IncidentRow | None, PartitionState]]:
     """Each state with the row of its partition; both are sorted by partition."""
     place = 0
     for state in states:
@@ -77,11 +77,11 @@ def _matched(
         yield (held if held is not None and held.partition == state.partition else None), state
 
 
-def _current(row: Row | None, state: PartitionState) -> Row:
+def _current(row: IncidentRow | None, state: PartitionState) -> IncidentRow:
     if row is None:
-        return Row(state)
+        return IncidentRow(state)
     return row if row.state is state or row.state == state else replace(row, state=state)
 
 
-def _same(rows: Sequence[Row], fresh: Sequence[Row]) -> bool:
+def _same(rows: Sequence[IncidentRow], fresh: Sequence[IncidentRow]) -> bool:
     return len(rows) == len(fresh) and all(old is new for old, new in zip(rows, fresh, strict=True))

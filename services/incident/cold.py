@@ -27,7 +27,7 @@ FAST = 1
 """zlib's level: the higher ones save little and take several times as long."""
 
 
-class Chunk:
+class EvidenceChunk:
     """The evidence of some partitions, frozen. Equal to itself alone."""
 
     __slots__ = ("_frozen", "read_at_ms", "turn")
@@ -58,17 +58,17 @@ class Chunk:
 
 
 @lru_cache(THAWED_CHUNKS)
-def _thawed(chunk: Chunk) -> tuple[PartitionEvidence, ...]:
+def _thawed(chunk: EvidenceChunk) -> tuple[PartitionEvidence, ...]:
     return chunk.thaw()
 
 
 def chunks_of(
     evidence: Sequence[PartitionEvidence], read_at_ms: int, turn: int = 0
-) -> Iterator[tuple[Chunk, Sequence[PartitionEvidence]]]:
+) -> Iterator[tuple[EvidenceChunk, Sequence[PartitionEvidence]]]:
     """Freeze *evidence*, a chunk at a time; each with what went into it."""
     for start in range(0, len(evidence), CHUNK):
         together = evidence[start : start + CHUNK]
-        yield Chunk(together, read_at_ms, turn), together
+        yield EvidenceChunk(together, read_at_ms, turn), together
 
 
 def _pickled(evidence: tuple[PartitionEvidence, ...]) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from services.model import Contents, PartitionEvidence, ReplicaLog, TopicPartition
+from services.model import LogContents, PartitionEvidence, ReplicaLog, TopicPartition
 
 _Log = tuple[UUID, int, int | None]
 """Topic id, log end offset, last written epoch: while they are the same, so is the log."""
@@ -16,7 +16,7 @@ class ContentsMemory:
     """The contents of offline replicas, by partition and broker."""
 
     def __init__(self) -> None:
-        self._held: dict[tuple[TopicPartition, int], tuple[_Log, Contents]] = {}
+        self._held: dict[tuple[TopicPartition, int], tuple[_Log, LogContents]] = {}
 
     def applied(self, partitions: Iterable[PartitionEvidence]) -> list[PartitionEvidence]:
         """*partitions* with the contents that were read of the same logs before."""
@@ -27,7 +27,7 @@ class ContentsMemory:
         for evidence in partitions:
             for replica in evidence.replicas:
                 log = _log(evidence, replica)
-                if log is not None and isinstance(replica.contents, Contents):
+                if log is not None and isinstance(replica.contents, LogContents):
                     self._held[evidence.partition, replica.broker] = log, replica.contents
 
     def keep(self, partitions: Collection[TopicPartition]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from services.incident.elections_seen import ElectionSeen, Holder, Kept
+from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
 from services.incident.groups import numbers_text
 from services.incident.observations import Observation
 from services.recovery.judgement.case import named
@@ -125,11 +125,11 @@ def _are(number: int | None) -> str:
     return "is" if number == 1 else "are"
 
 
-def _holders(holders: Sequence[Holder], what: str) -> Iterator[str]:
+def _holders(holders: Sequence[ReplicaAhead], what: str) -> Iterator[str]:
     """What to do about those that still have it, and who has it no more."""
     running, down, cut = (
         [one.broker for one in holders if one.kept is kept]
-        for kept in (Kept.RUNNING, Kept.DOWN, Kept.TRUNCATED)
+        for kept in (LogFate.RUNNING, LogFate.DOWN, LogFate.TRUNCATED)
     )
     if running:
         yield f"stop the brokers that still hold {what}: {named(running)}"

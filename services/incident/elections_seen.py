@@ -26,7 +26,7 @@ Key = tuple[str, TopicPartition, int]
 """Topic id, partition, leader epoch: one election, whoever sees it."""
 
 
-class Kept(StrEnum):
+class LogFate(StrEnum):
     """What became of a log that holds records which the new leader lacks."""
 
     RUNNING = "running"
@@ -37,7 +37,7 @@ class Kept(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class ReplicaAhead:
     """A replica that held records which the new leader lacks."""
 
     broker: int
@@ -45,7 +45,7 @@ class Holder:
     """When it was seen last before the election."""
     epoch: int | None
     """The last one written in it then; None: unknown."""
-    kept: Kept = Kept.DOWN
+    kept: LogFate = LogFate.DOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class ElectionSeen:
     missing: int | None
     """Records of that log which the leader lacks; None: unknown."""
     approximate: bool
-    holders: tuple[Holder, ...]
+    holders: tuple[ReplicaAhead, ...]
 
     @property
     def key(self) -> Key:
@@ -88,7 +88,7 @@ class ElectionSeen:
     @property
     def open(self) -> tuple[int, ...]:
         """Brokers of which it is not known that they truncated what the leader lacks."""
-        return tuple([one.broker for one in self.holders if one.kept is not Kept.TRUNCATED])
+        return tuple([one.broker for one in self.holders if one.kept is not LogFate.TRUNCATED])
 
 
 def witnessed(evidence: PartitionEvidence, before: Sequence[ReplicaLog] = ()) -> Witnessed:
@@ -157,16 +157,16 @@ def followed(seen: ElectionSeen, logs: Mapping[int, ReplicaLog | None]) -> Elect
     return seen if holders == seen.holders else replace(seen, holders=holders)
 
 
-def _kept(holder: Holder, log: ReplicaLog | None) -> Kept:
+def _kept(holder: ReplicaAhead, log: ReplicaLog | None) -> LogFate:
     """What was truncated once does not come back."""
-    if holder.kept is Kept.TRUNCATED:
-        return Kept.TRUNCATED
+    if holder.kept is LogFate.TRUNCATED:
+        return LogFate.TRUNCATED
     if log is None or isinstance(log.log_end, Unknown):
-        return Kept.DOWN
-    return Kept.RUNNING if _still_whole(holder, log) else Kept.TRUNCATED
+        return LogFate.DOWN
+    return LogFate.RUNNING if _still_whole(holder, log) else LogFate.TRUNCATED
 
 
-def _still_whole(holder: Holder, log: ReplicaLog) -> bool:
+def _still_whole(holder: ReplicaAhead, log: ReplicaLog) -> bool:
     """Whether the epoch that was written last reaches as far as it did, whatever came after."""
     if holder.epoch is None or isinstance(log.epochs, Unknown):
         return isinstance(log.log_end, int) and log.log_end >= holder.log_end
@@ -177,9 +177,9 @@ def _broker(log: ReplicaLog) -> int:
     return log.broker
 
 
-def _holder(log: ReplicaLog) -> Holder:
+def _holder(log: ReplicaLog) -> ReplicaAhead:
     epoch = log.last_written_epoch
-    return Holder(log.broker, _end(log), epoch if isinstance(epoch, int) else None)
+    return ReplicaAhead(log.broker, _end(log), epoch if isinstance(epoch, int) else None)
 
 
 def _lacks(elected: ReplicaLog, other: ReplicaLog) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from services.errors import UsageError
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.model import Unknown
 from services.recovery.judgement.assessment import Verdict
 from services.recovery.judgement.precedence import internal
@@ -21,7 +21,7 @@ from services.recovery.judgement.precedence import internal
 INTERNAL = "internal"
 """The only flag that may stand without ``is:``."""
 
-Keeps = Callable[[Row], bool]
+Keeps = Callable[[IncidentRow], bool]
 Value = int | Unknown | None
 
 
@@ -44,14 +44,14 @@ class FilterError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class RowFilter:
     """Which rows are listed."""
 
     text: str = ""
     """As it was written."""
     tests: tuple[Test, ...] = ()
 
-    def keeps(self, row: Row) -> bool:
+    def keeps(self, row: IncidentRow) -> bool:
         """Whether *row* is listed."""
         return all(test.keeps(row) for test in self.tests)
 
@@ -64,7 +64,7 @@ class Filter:
         return bool(self.tests)
 
 
-def parse_filter(text: str) -> Filter:
+def parse_filter(text: str) -> RowFilter:
     """Read *text*. Raises FilterError, which says what is wrong with which word."""
     wanted, fault = readable(text)
     if fault is not None:
@@ -72,7 +72,7 @@ def parse_filter(text: str) -> Filter:
     return wanted
 
 
-def readable(text: str) -> tuple[Filter, FilterError | None]:
+def readable(text: str) -> tuple[RowFilter, FilterError | None]:
     """What of *text* can be read, while it is being written, and the first word that cannot."""
     tests: list[Test] = []
     fault: FilterError | None = None
@@ -81,7 +81,7 @@ def readable(text: str) -> tuple[Filter, FilterError | None]:
             tests.append(_word(one.group(), one.start()))
         except FilterError as error:
             fault = fault or error
-    return Filter(text.strip(), tuple(tests)), fault
+    return RowFilter(text.strip(), tuple(tests)), fault
 
 
 def _word(word: str, position: int) -> Test:
@@ -185,7 +185,7 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def _number(figure: Callable[[Row], Value]) -> Callable[[str, int], Test]:
+def _number(figure: Callable[[IncidentRow], Value]) -> Callable[[str, int], Test]:
     """A key whose values are ``>0``, ``<=1,000``, ``7`` or ``?`` for what is not known."""
 
     def key(value: str, position: int) -> Test:
@@ -197,7 +197,7 @@ def _number(figure: Callable[[Row], Value]) -> Callable[[str, int], Test]:
         compare = _COMPARISONS[read[1]]
         limit = int(re.sub("[_,]", "", read[2]))
 
-        def keeps(row: Row) -> bool:
+        def keeps(row: IncidentRow) -> bool:
             found = figure(row)
             return isinstance(found, int) and compare(found, limit)
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from services.incident.groups import Group, group_of
+from services.incident.groups import PartitionGroup, group_of
 from services.incident.order import ordered
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.recovery.judgement.assessment import Verb, Verdict
 
 
@@ -22,12 +22,12 @@ class Outlook:
     """That destroys what others hold (R2)."""
     whole: bool
     """That brings everything back."""
-    rows: tuple[Row, ...]
+    rows: tuple[IncidentRow, ...]
 
     @property
-    def topics(self) -> tuple[Group, ...]:
+    def topics(self) -> tuple[PartitionGroup, ...]:
         """The partitions by topic, each as one group."""
-        held: dict[str, list[Row]] = {}
+        held: dict[str, list[IncidentRow]] = {}
         for row in self.rows:
             held.setdefault(row.partition.topic, []).append(row)
         return tuple([group_of(rows) for rows in held.values()])
@@ -55,12 +55,12 @@ class Forecast:
     """Partitions that have not been judged."""
 
 
-def forecast_of(rows: Sequence[Row]) -> Forecast:
+def forecast_of(rows: Sequence[IncidentRow]) -> Forecast:
     """What becomes of *rows* if nobody intervenes, and by whom they would come back.
 
     They are sorted by partition.
     """
-    held: dict[tuple[bool, bool, int | None], list[Row]] = {}
+    held: dict[tuple[bool, bool, int | None], list[IncidentRow]] = {}
     for row in ordered(rows):
         if row.judged is not None:
             held.setdefault(_outcome(row), []).append(row)
@@ -73,14 +73,14 @@ def forecast_of(rows: Sequence[Row]) -> Forecast:
     return Forecast(tuple(outlooks), _restores(rows), len(rows) - judged)
 
 
-def _outcome(row: Row) -> tuple[bool, bool, int | None]:
+def _outcome(row: IncidentRow) -> tuple[bool, bool, int | None]:
     judged = row.judged
     assert judged is not None
     whole = judged.action.verb is Verb.AWAIT
     return judged.verdict is Verdict.BOMB, whole, judged.successor
 
 
-def _restores(rows: Iterable[Row]) -> tuple[Restorer, ...]:
+def _restores(rows: Iterable[IncidentRow]) -> tuple[Restorer, ...]:
     """Those that somebody has to start or reconnect; who is elected by itself is none."""
     gain: Counter[int] = Counter()
     absent: set[int] = set()

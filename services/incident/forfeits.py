@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.model import Forfeited, PartitionEvidence, ReplicaLog, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Verdict
 from services.words.moments import time_text
@@ -23,7 +23,7 @@ class Forfeits:
         self._seen: dict[tuple[TopicPartition, UUID], dict[int, int]] = {}
         """When the log of a broker was last read as such a one, in milliseconds of the epoch."""
 
-    def note(self, rows: Iterable[Row], read_at_ms: int) -> None:
+    def note(self, rows: Iterable[IncidentRow], read_at_ms: int) -> None:
         """Take in what was concluded of *rows*, whose replicas were just read."""
         for row in rows:
             if row.verdict is Verdict.BOMB and row.action and row.action.broker is not None:

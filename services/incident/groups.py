@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.model import TopicPartition, Unknown
 from services.recovery.judgement.assessment import Action, Verdict
 
@@ -35,14 +35,14 @@ class Sum:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
+class PartitionGroup:
     """Partitions of one topic with the same verdict and action."""
 
     verdict: Verdict | None
     """None: not judged yet."""
     action: Action | None
     topic: str
-    rows: tuple[Row, ...]
+    rows: tuple[IncidentRow, ...]
     designee: int | None
     """Of all of them; None where they differ, or have none."""
     various: bool
@@ -67,9 +67,9 @@ class Group:
         return tuple([one.partition for one in self.rows])
 
 
-def grouped(rows: Iterable[Row]) -> list[Group]:
+def grouped(rows: Iterable[IncidentRow]) -> list[PartitionGroup]:
     """*rows* in groups, which stand where their first row stood and keep the rows' order."""
-    members: dict[tuple[int, str], list[Row]] = {}
+    members: dict[tuple[int, str], list[IncidentRow]] = {}
     kinds: dict[tuple[Verdict | None, Action | None], int] = {}
     kind_of: dict[int, int] = {}
     for row in rows:
@@ -82,13 +82,13 @@ def grouped(rows: Iterable[Row]) -> list[Group]:
     return [group_of(together) for together in members.values()]
 
 
-def group_of(rows: Sequence[Row]) -> Group:
+def group_of(rows: Sequence[IncidentRow]) -> PartitionGroup:
     """One group of *rows*, which are of one topic and have one verdict and one action."""
     first = rows[0]
     conclusions = {id(one.judged): one.judged for one in rows}.values()
     judged = [one for one in conclusions if one is not None]
     designees = {one.designee for one in judged}
-    return Group(
+    return PartitionGroup(
         verdict=first.verdict,
         action=first.action,
         topic=first.partition.topic,

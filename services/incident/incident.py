@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from services.incident.observations import Observation
-from services.incident.row import Row, judged_rows
-from services.incident.tally import Tally, tally_of
+from services.incident.row import IncidentRow, judged_rows
+from services.incident.tally import IncidentTally, tally_of
 from services.kafka.wire.native_rpc import STOCK, NativeRpc
 from services.model import ClusterSnapshot, TopicPartition
 from services.recovery.judgement.assessment import Assessment
@@ -27,7 +27,7 @@ class Incident:
     """The whole cluster's metadata, online partitions included."""
     circumstances: Circumstances
     """What holds for every partition while it is judged."""
-    rows: tuple[Row, ...] = ()
+    rows: tuple[IncidentRow, ...] = ()
     """One for each offline partition, sorted by it; the very same tuple while nothing changed."""
     silent: Mapping[int, str] = field(default_factory=dict)
     """Brokers that hold replicas and do not answer, with the reason."""
@@ -40,7 +40,7 @@ class Incident:
     """Elections that were seen to cost records, the newest first, acknowledged ones included."""
     unwritten: str = ""
     """Why they could not be written down; empty when they were."""
-    carried: Tally | None = None
+    carried: IncidentTally | None = None
     """Of these very rows, where it has been worked out before."""
 
     @classmethod
@@ -64,7 +64,7 @@ class Incident:
         return self.snapshot.observed_at_ms
 
     @cached_property
-    def tally(self) -> Tally:
+    def tally(self) -> IncidentTally:
         """Figures over all rows."""
         return self.carried or tally_of(self.rows, self.snapshot.quorum)
 
@@ -88,7 +88,7 @@ class Incident:
         """Every row is judged and no broker is waited for."""
         return self.judged == len(self.rows) and not self.awaited
 
-    def row(self, partition: TopicPartition) -> Row | None:
+    def row(self, partition: TopicPartition) -> IncidentRow | None:
         """The row of *partition*; None if it is not offline."""
         place = bisect_left(self.rows, partition, key=lambda one: one.partition)
         found = self.rows[place] if place < len(self.rows) else None

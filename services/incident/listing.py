@@ -11,28 +11,28 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from services.incident.cells import Listed
-from services.incident.filters import Filter
-from services.incident.groups import Group, GroupKey, grouped
-from services.incident.order import Order, ordered
-from services.incident.row import Row, row_partition
+from services.incident.filters import RowFilter
+from services.incident.groups import GroupKey, PartitionGroup, grouped
+from services.incident.order import RowOrder, ordered
+from services.incident.row import IncidentRow, row_partition
 from services.model import TopicPartition
 
-ALL = Filter()
+ALL = RowFilter()
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ListingView:
     """How the list is looked at."""
 
-    filter: Filter = ALL
-    order: Order = Order.URGENCY
+    filter: RowFilter = ALL
+    order: RowOrder = RowOrder.URGENCY
 
 
 @dataclass(frozen=True)
 class Listing:
     """Groups, and the lines that are to be seen of them."""
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[PartitionGroup, ...] = ()
     opened: frozenset[GroupKey] = frozenset()
     """Groups whose partitions are listed below them, be they there or not."""
 
@@ -53,7 +53,7 @@ class Listing:
         return sum(len(one.rows) for one in self.groups)
 
     @cached_property
-    def by_key(self) -> dict[GroupKey, Group]:
+    def by_key(self) -> dict[GroupKey, PartitionGroup]:
         """The groups by verdict, action and topic."""
         return {one.key: one for one in self.groups}
 
@@ -64,8 +64,8 @@ class Listing:
 
 
 def listing(
-    rows: Sequence[Row],
-    view: View,
+    rows: Sequence[IncidentRow],
+    view: ListingView,
     opened: frozenset[GroupKey] = frozenset(),
     keep: TopicPartition | None = None,
 ) -> Listing:
@@ -77,30 +77,30 @@ def listing(
 
 def narrowed(
     whole: Listing,
-    view: View,
+    view: ListingView,
     opened: frozenset[GroupKey] = frozenset(),
     keep: TopicPartition | None = None,
 ) -> Listing | None:
-    """What `listing` makes of all rows, found in *whole*, which lists them as `View()` does.
+    """What `listing` makes of all rows, found in *whole*, which lists them as `ListingView()` does.
 
     None if that takes a look at each row. By topic it does not: each group has its rows in the
     order of their partitions already.
     """
-    if view.order not in (Order.URGENCY, Order.TOPIC) or not view.filter.alike:
+    if view.order not in (RowOrder.URGENCY, RowOrder.TOPIC) or not view.filter.alike:
         return None
     groups = [group for group in whole.groups if view.filter.keeps(group.rows[0])]
-    if view.order is Order.TOPIC:
+    if view.order is RowOrder.TOPIC:
         groups.sort(key=lambda group: row_partition(group.rows[0]))
     return Listing(tuple(groups), _opened_for(keep, groups, opened))
 
 
-def group_key(row: Row) -> GroupKey:
+def group_key(row: IncidentRow) -> GroupKey:
     """The key of the group that *row* is in."""
     return row.verdict, row.action, row.partition.topic
 
 
 def _opened_for(
-    keep: TopicPartition | None, groups: Sequence[Group], opened: frozenset[GroupKey]
+    keep: TopicPartition | None, groups: Sequence[PartitionGroup], opened: frozenset[GroupKey]
 ) -> frozenset[GroupKey]:
     """*opened*, and the group of the partition to *keep*."""
     if keep is None:
@@ -108,7 +108,7 @@ def _opened_for(
     return opened | {one.key for one in groups if _holds(one, keep)}
 
 
-def _holds(group: Group, partition: TopicPartition) -> bool:
+def _holds(group: PartitionGroup, partition: TopicPartition) -> bool:
     if group.topic != partition.topic:
         return False
     # Partitions are compared by their numbers alone: a group may have 50,000.

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from services.clock import now_ms
 from services.cluster_lock import file_name, operator, private_folder
 from services.errors import StorageError
-from services.incident.elections_seen import ElectionSeen, Holder, Kept, Key
+from services.incident.elections_seen import ElectionSeen, Key, LogFate, ReplicaAhead
 from services.model import TopicPartition
 from services.regular_file import read_regular
 from services.state_folder import state_folder
@@ -225,13 +225,13 @@ def _seen(told: Mapping[str, Any]) -> ElectionSeen:
     )
 
 
-def _holder(told: Mapping[str, Any]) -> Holder:
+def _holder(told: Mapping[str, Any]) -> ReplicaAhead:
     epoch = told["epoch"]
-    return Holder(
+    return ReplicaAhead(
         int(told["broker"]),
         int(told["log_end"]),
         None if epoch is None else int(epoch),
-        Kept(told["kept"]),
+        LogFate(told["kept"]),
     )
 
 

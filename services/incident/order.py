@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import chain
 from typing import Any
 
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.model import INTERNAL_TOPICS, Unknown
 from services.recovery.judgement.assessment import Verdict
 
@@ -18,7 +18,7 @@ _UNKNOWN = 1 << 62
 """More than any number: what is not known may be the worst."""
 
 
-class Order(StrEnum):
+class RowOrder(StrEnum):
     """What a list is sorted by; where it is the same, by urgency."""
 
     URGENCY = "urgency"
@@ -33,12 +33,12 @@ class Order(StrEnum):
     """Those of which fewest replicas have answered first."""
 
 
-def ordered(rows: Sequence[Row], order: Order = Order.URGENCY) -> list[Row]:
+def ordered(rows: Sequence[IncidentRow], order: RowOrder = RowOrder.URGENCY) -> list[IncidentRow]:
     """*rows*, which are sorted by partition, as *order* wants them."""
-    if order is Order.TOPIC:
+    if order is RowOrder.TOPIC:
         return list(rows)
     listed = _by_urgency(rows)
-    if order is not Order.URGENCY:
+    if order is not RowOrder.URGENCY:
         listed.sort(key=_KEYS[order])
     return listed
 
@@ -47,12 +47,12 @@ Kind = tuple[bool, int, int, str]
 """If it is no time bomb, place of an internal topic and of the verdict, action: what is first."""
 
 
-def _by_urgency(rows: Sequence[Row]) -> list[Row]:
+def _by_urgency(rows: Sequence[IncidentRow]) -> list[IncidentRow]:
     """Time bombs, internal topics, then verdict, action and name.
 
     There are few kinds of rows: each is compared once, and of a row nothing is kept but its kind.
     """
-    rows_of: dict[Kind, list[Row]] = {}
+    rows_of: dict[Kind, list[IncidentRow]] = {}
     kinds: dict[tuple[int, int], Kind] = {}
     for row in rows:
         internal = _INTERNAL.get(row.state.partition.topic, len(_INTERNAL))
@@ -64,7 +64,7 @@ def _by_urgency(rows: Sequence[Row]) -> list[Row]:
     return list(chain.from_iterable(rows_of[kind] for kind in sorted(rows_of)))
 
 
-def _kind(row: Row, internal: int) -> Kind:
+def _kind(row: IncidentRow, internal: int) -> Kind:
     if row.judged is None:
         return True, internal, _NOT_JUDGED, ""
     verdict = row.judged.verdict
@@ -78,15 +78,15 @@ def _most_first(value: int | Unknown | None) -> int:
     return 1 if value is None else -_UNKNOWN
 
 
-def _fewest_heard(row: Row) -> tuple[int, int]:
+def _fewest_heard(row: IncidentRow) -> tuple[int, int]:
     heard, of = row.heard or (0, 0)
     return heard, -of
 
 
-_KEYS: dict[Order, Callable[[Row], Any]] = {
-    Order.LOSS: lambda row: _most_first(row.loss),
-    Order.UNREAD: lambda row: _most_first(row.unread_at_least),
-    Order.LEO: lambda row: _most_first(row.log_end),
-    Order.EPOCH: lambda row: _most_first(row.epoch),
-    Order.HEARD: _fewest_heard,
+_KEYS: dict[RowOrder, Callable[[IncidentRow], Any]] = {
+    RowOrder.LOSS: lambda row: _most_first(row.loss),
+    RowOrder.UNREAD: lambda row: _most_first(row.unread_at_least),
+    RowOrder.LEO: lambda row: _most_first(row.log_end),
+    RowOrder.EPOCH: lambda row: _most_first(row.epoch),
+    RowOrder.HEARD: _fewest_heard,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from services.incident.changes import Changes
 from services.incident.replicas import Go
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.model import TopicPartition
 from services.recovery.judgement.precedence import recovery_order
 
@@ -30,7 +30,7 @@ class Pending:
         """The reading of everything that counts: evidence of earlier ones is out of date."""
         self._outdated: set[TopicPartition] = set()
         self._left = 0
-        self._counted: tuple[Row, ...] = ()
+        self._counted: tuple[IncidentRow, ...] = ()
         """The rows of which so many are left."""
         self._everything = False
         """All are being read again, for as long as some are left."""
@@ -55,7 +55,7 @@ class Pending:
             self._everything, self._spent, self._found = True, 0.0, set()
         self._count(changed.rows)
 
-    def places(self, rows: Sequence[Row]) -> list[int]:
+    def places(self, rows: Sequence[IncidentRow]) -> list[int]:
         """Where in *rows* the pending ones are, in the order in which they are to be read."""
         places = [at for at, row in enumerate(rows) if self._pending(row)]
         return sorted(places, key=lambda at: recovery_order(rows[at].partition)[0])
@@ -73,14 +73,14 @@ class Pending:
         self._spent += seconds
         self._settle()
 
-    def _count(self, rows: tuple[Row, ...]) -> None:
+    def _count(self, rows: tuple[IncidentRow, ...]) -> None:
         """How many of *rows* are left; none of those that were read before and have not changed."""
         if self._left or self._outdated or self._everything or rows is not self._counted:
             self._left = sum(map(self._pending, rows))
             self._counted = rows
         self._settle()
 
-    def _pending(self, row: Row) -> bool:
+    def _pending(self, row: IncidentRow) -> bool:
         chunk = row.chunk
         if chunk is None or chunk.turn < self.turn:
             return True

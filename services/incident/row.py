@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from services.incident.cold import Chunk, chunks_of
+from services.incident.cold import EvidenceChunk, chunks_of
 from services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verdict
 from services.recovery.judgement.circumstances import Circumstances
@@ -15,7 +15,7 @@ from services.recovery.judgement.verdict import assess
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Row:
+class IncidentRow:
     """An offline partition. Small, because there may be 100,000; a new one for each change."""
 
     state: PartitionState
@@ -24,7 +24,7 @@ class Row:
     """None: its replicas have not been read yet."""
     log_end: int | Unknown | None = None
     """Of the designee; None without one."""
-    chunk: Chunk | None = None
+    chunk: EvidenceChunk | None = None
     place: int = 0
     """Where in the chunk its evidence lies."""
 
@@ -94,7 +94,7 @@ class Row:
         return None if self.chunk is None else self.chunk.evidence(self.place)
 
 
-def row_partition(row: Row) -> TopicPartition:
+def row_partition(row: IncidentRow) -> TopicPartition:
     """What rows are sorted by."""
     return row.state.partition
 
@@ -104,14 +104,14 @@ def judged_rows(
     circumstances: Circumstances,
     read_at_ms: int,
     turn: int = 0,
-) -> Iterator[Row]:
+) -> Iterator[IncidentRow]:
     """Judge *evidence*, read at that time in that turn, and freeze it: a row each, in its order."""
     alike: dict[Judged, Judged] = {}
     for chunk, together in chunks_of(evidence, read_at_ms, turn):
         for place, one in enumerate(together):
             assessment = assess(one, circumstances)
             judged = Judged.of(assessment)
-            yield Row(
+            yield IncidentRow(
                 state=one.state,
                 judged=alike.setdefault(judged, judged),
                 log_end=_log_end(assessment),
@@ -120,12 +120,12 @@ def judged_rows(
             )
 
 
-def bare_row(assessment: Assessment) -> Row:
+def bare_row(assessment: Assessment) -> IncidentRow:
     """The row of an *assessment* that is at hand, without evidence of its own."""
-    return Row(assessment.evidence.state, Judged.of(assessment), _log_end(assessment))
+    return IncidentRow(assessment.evidence.state, Judged.of(assessment), _log_end(assessment))
 
 
-def remembered(before: Row, evidence: PartitionEvidence) -> PartitionEvidence:
+def remembered(before: IncidentRow, evidence: PartitionEvidence) -> PartitionEvidence:
     """*evidence*, just read, with what unread replicas told when the row *before* was made."""
     unread = {one.broker for one in evidence.replicas if isinstance(one.log_end, Unknown)}
     judged = before.judged
@@ -136,13 +136,13 @@ def remembered(before: Row, evidence: PartitionEvidence) -> PartitionEvidence:
     return evidence if unread <= never_told else remembering(before.evidence, evidence)
 
 
-def judged_again(row: Row, circumstances: Circumstances) -> Row:
+def judged_again(row: IncidentRow, circumstances: Circumstances) -> IncidentRow:
     """*row* under other *circumstances*, its evidence unread."""
     evidence = row.evidence
     if evidence is None:
         return row
     judged = Judged.of(assess(evidence, circumstances))
-    return Row(row.state, judged, row.log_end, row.chunk, row.place)
+    return IncidentRow(row.state, judged, row.log_end, row.chunk, row.place)
 
 
 def _log_end(assessment: Assessment) -> int | Unknown | None:

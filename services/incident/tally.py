@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.model import Quorum, Unknown
 from services.recovery.judgement.summary import Summary, sum_up
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class IncidentTally:
     """Figures over all rows of an incident."""
 
     summary: Summary
@@ -22,7 +22,7 @@ class Tally:
     """When the oldest evidence was read, in milliseconds of the epoch; None: there is none."""
 
 
-def tally_of(rows: Sequence[Row], quorum: Quorum | Unknown) -> Tally:
+def tally_of(rows: Sequence[IncidentRow], quorum: Quorum | Unknown) -> IncidentTally:
     """The figures of *rows*, judged while *quorum* was what brokers told of the controllers."""
     judged = [one.judged for one in rows if one.judged is not None]
     read_at = {one.chunk.read_at_ms for one in rows if one.chunk is not None}
@@ -30,4 +30,4 @@ def tally_of(rows: Sequence[Row], quorum: Quorum | Unknown) -> Tally:
     if rows and not judged:
         doing = f"Reading the replicas of {len(rows):,} offline partitions."
         summary = replace(summary, headline=doing)
-    return Tally(summary, len(judged), min(read_at, default=None))
+    return IncidentTally(summary, len(judged), min(read_at, default=None))

@@ -24,7 +24,7 @@ from services.incident.observations import Observation
 from services.incident.pending import Pending
 from services.incident.presence import Presence
 from services.incident.replicas import Go, read_replicas
-from services.incident.row import Row, judged_again, judged_rows, remembered
+from services.incident.row import IncidentRow, judged_again, judged_rows, remembered
 from services.incident.witness import Witness
 from services.kafka.cluster.snapshot_memory import SnapshotMemory
 from services.kafka.replicas.reading_allowance import Allowance
@@ -54,7 +54,7 @@ METADATA_SHARE = 0.1
 UNASKED = NativeRpc(None, False, "the brokers have not been asked for others yet")
 
 
-class Watch:
+class IncidentWatch:
     """One cluster, read again and again by one thread; `close` is for any thread.
 
     *duration* is how long, in seconds, brokers that are not fenced are waited for. Brokers of
@@ -169,7 +169,7 @@ class Watch:
     def _incident(
         self,
         snapshot: ClusterSnapshot,
-        rows: tuple[Row, ...],
+        rows: tuple[IncidentRow, ...],
         asked: frozenset[int] = frozenset(),
     ) -> Incident:
         """Everything known; *asked* are brokers that are being read and have not told yet."""
@@ -210,7 +210,7 @@ class Watch:
             brokers = last.awaited | incident.awaited
         if not everywhere and not brokers:
             return incident
-        rows: list[Row] = []
+        rows: list[IncidentRow] = []
         for row in incident.rows:
             if self._closed:
                 raise session_closing()
@@ -266,7 +266,7 @@ class Watch:
 
     def _improve(
         self,
-        rows: list[Row],
+        rows: list[IncidentRow],
         places: list[int],
         go: Go,
         evidence: Sequence[PartitionEvidence],
@@ -280,7 +280,7 @@ class Watch:
 
     def _take(
         self,
-        rows: list[Row],
+        rows: list[IncidentRow],
         places: list[int],
         go: Go,
         partitions: Sequence[PartitionEvidence],
@@ -301,11 +301,13 @@ class Watch:
         for place, row in zip(places, fresh, strict=False):
             rows[place] = row
 
-    def _told(self, snapshot: ClusterSnapshot, rows: list[Row], go: Go | None = None) -> Incident:
+    def _told(
+        self, snapshot: ClusterSnapshot, rows: list[IncidentRow], go: Go | None = None
+    ) -> Incident:
         asked = frozenset[int]() if go is None else go.evidence.awaited
         return self._known(self._incident(snapshot, tuple(rows), asked))
 
-    def _native_rpc(self, rows: list[Row]) -> NativeRpc:
+    def _native_rpc(self, rows: list[IncidentRow]) -> NativeRpc:
         """What the brokers offer, found out once in a reading of everything."""
         if self._native is None:
             first = rows[0].state

@@ -27,7 +27,7 @@ from services.incident.elections_seen import (
 )
 from services.incident.few_logs import FewLogs
 from services.incident.observations import Observation, Observations, unacknowledged
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.kafka.read_client import ReadClient
 from services.model import (
     ClusterSnapshot,
@@ -94,7 +94,7 @@ class Witness:
                 self._noted(self._store.acknowledge, keys)
         return self.observations
 
-    def remember(self, before: Row, evidence: PartitionEvidence) -> None:
+    def remember(self, before: IncidentRow, evidence: PartitionEvidence) -> None:
         """Keep what the row *before* knows and *evidence*, which takes its place, does not."""
         unread = {one.broker for one in evidence.replicas if isinstance(one.log_end, Unknown)}
         elected = before.state.leader_epoch != evidence.state.leader_epoch
@@ -104,7 +104,9 @@ class Witness:
         if known is not None and known.state.topic_id == evidence.state.topic_id:
             self._told[before.partition] = (known.state.topic_id, self._witnessed(known).logs)
 
-    def look(self, before: Sequence[Row], rows: Sequence[Row], snapshot: ClusterSnapshot) -> None:
+    def look(
+        self, before: Sequence[IncidentRow], rows: Sequence[IncidentRow], snapshot: ClusterSnapshot
+    ) -> None:
         """Notice which of the rows *before* are online in *snapshot*; *rows* are offline in it."""
         self._open(snapshot.cluster_id)
         if rows is before:
@@ -157,7 +159,7 @@ class Witness:
         topic_id, logs = self._told.get(evidence.partition, (None, ()))
         return witnessed(evidence, logs if topic_id == evidence.state.topic_id else ())
 
-    def _came_back(self, row: Row, state: PartitionState, seen_at_ms: int) -> None:
+    def _came_back(self, row: IncidentRow, state: PartitionState, seen_at_ms: int) -> None:
         with self._changing:
             agreed = self._agreed.pop(state.partition, None)
         evidence = row.evidence
@@ -167,7 +169,7 @@ class Witness:
             self._to_be_read(row, evidence, state, seen_at_ms)
 
     def _to_be_read(
-        self, row: Row, evidence: PartitionEvidence, state: PartitionState, seen_at_ms: int
+        self, row: IncidentRow, evidence: PartitionEvidence, state: PartitionState, seen_at_ms: int
     ) -> None:
         was = self._witnessed(evidence)
         if was.logs:

@@ -39,7 +39,7 @@ ASK_SECONDS = 2.0
 POLL_SECONDS = 0.05
 
 
-class Options(TypedDict, total=False):
+class LabOptions(TypedDict, total=False):
     """What `Cluster.plan` may be told of a new lab."""
 
     brokers: int
@@ -82,7 +82,7 @@ class Cluster:
     ) -> Cluster:
         """Choose ports and folders and write ``lab.json``; nothing is started yet.
 
-        The options are those of `Options`.
+        The options are those of `LabOptions`.
 
         Raises:
             LabError: a lab runs in *state_dir*.
@@ -107,7 +107,7 @@ class Cluster:
         return cls(layout)
 
     @classmethod
-    def up(cls, state_dir: Path, **options: Unpack[Options]) -> Cluster:
+    def up(cls, state_dir: Path, **options: Unpack[LabOptions]) -> Cluster:
         """Plan a lab and start it; back when every broker is unfenced and says so itself.
 
         Whatever goes wrong on the way, Ctrl-C included, leaves no process behind.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
 
-from services.lab.truth import Choice, Written
+from services.lab.truth import CountedLoss, Written
 
 Identity = tuple[int, int]
 """(leader epoch, offset)."""
@@ -12,7 +12,7 @@ Identity = tuple[int, int]
 
 def count_choices(
     held: Mapping[int, Set[Identity]], readable: Iterable[int], written: Iterable[Written]
-) -> tuple[Choice, ...]:
+) -> tuple[CountedLoss, ...]:
     """The price of each readable replica, in the order given.
 
     *held* has the records of every replica, by broker; those of brokers that are not *readable*
@@ -37,9 +37,9 @@ def _choice(
     out_of_reach: Set[Identity],
     committed: Set[Identity],
     acked: Set[Identity],
-) -> Choice:
+) -> CountedLoss:
     lost = within_reach - own
-    return Choice(
+    return CountedLoss(
         broker=broker,
         committed=len(lost & committed),
         uncommitted=len(lost - committed),

@@ -28,7 +28,7 @@ HIGH_WATERMARK_CHECKPOINT = "replication-offset-checkpoint"
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SegmentBatch:
     """One record batch."""
 
     epoch: int
@@ -50,7 +50,7 @@ class DiskLog:
     """Log start offset, as far as it was written to disk."""
     end: int
     """Log end offset."""
-    batches: tuple[Batch, ...]
+    batches: tuple[SegmentBatch, ...]
 
     @property
     def identities(self) -> frozenset[tuple[int, int]]:
@@ -96,7 +96,7 @@ def read_log(folder: Path | None) -> DiskLog:
     return DiskLog(start, end, batches)
 
 
-def _batches(segment: Path) -> Iterator[Batch]:
+def _batches(segment: Path) -> Iterator[SegmentBatch]:
     data = segment.read_bytes()
     position = 0
     while position + HEADER.size <= len(data):
@@ -107,13 +107,13 @@ def _batches(segment: Path) -> Iterator[Batch]:
         position += size
 
 
-def _batch(data: bytes, segment: Path) -> Batch:
+def _batch(data: bytes, segment: Path) -> SegmentBatch:
     first, _, epoch, magic, _, attributes, delta, _, _, producer, _, _, count = HEADER.unpack_from(
         data
     )
     if magic != MAGIC:
         raise LabError(f"{segment} holds a batch of format {magic}: the lab reads format 2 only.")
-    return Batch(
+    return SegmentBatch(
         epoch=epoch,
         first=first,
         last=first + delta,

@@ -21,7 +21,7 @@ from services.model import EpochRange, TopicPartition
 SCHEMA = 1
 
 
-class Verdict(StrEnum):
+class TrueVerdict(StrEnum):
     """The word a partition should be given (design: one word and one action)."""
 
     WAIT = "WAIT"
@@ -86,7 +86,7 @@ class ReplicaTruth:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CountedLoss:
     """What electing one replica loses, counted record by record; the counts are never added up."""
 
     broker: int
@@ -105,7 +105,7 @@ class Expectation:
     """What a correct triage says of a partition."""
 
     partition: TopicPartition
-    verdict: Verdict | None
+    verdict: TrueVerdict | None
     """None: the partition is online."""
     broker: int | None
     """The broker that the action names: start, elect or stop it."""
@@ -113,7 +113,7 @@ class Expectation:
     """The replica to elect, were an election held now; None: none must be held."""
     why: str
     """One sentence for the reader of a failed test."""
-    if_gone: Verdict | None = None
+    if_gone: TrueVerdict | None = None
     """The word once *broker*, to start or to stop, is away for good; None: the same."""
 
 
@@ -127,7 +127,7 @@ class PartitionTruth:
     written: tuple[Written, ...]
     replicas: tuple[ReplicaTruth, ...]
     """In the order of the assignment."""
-    choices: tuple[Choice, ...]
+    choices: tuple[CountedLoss, ...]
     """One for each readable replica, in the order of the assignment."""
 
     @property
@@ -138,7 +138,7 @@ class PartitionTruth:
         """The replica on *broker*; LabError when it is not assigned there."""
         return _one(self.replicas, broker, self.partition)
 
-    def choice(self, broker: int) -> Choice:
+    def choice(self, broker: int) -> CountedLoss:
         """The price of electing *broker*; LabError when it cannot be read."""
         return _one(self.choices, broker, self.partition)
 
@@ -168,7 +168,7 @@ class Truth:
         return tuple(truth for truth in self.partitions if truth.scenario == scenario)
 
 
-T = TypeVar("T", ReplicaTruth, Choice)
+T = TypeVar("T", ReplicaTruth, CountedLoss)
 
 
 def document(truth: Truth) -> dict[str, Any]:
@@ -224,13 +224,15 @@ def _partition(read: dict[str, Any]) -> PartitionTruth:
         assignment=tuple(read["assignment"]),
         written=tuple(_written(one) for one in read["written"]),
         replicas=tuple(_replica(one) for one in read["replicas"]),
-        choices=tuple(Choice(**one) for one in read["choices"]),
+        choices=tuple(CountedLoss(**one) for one in read["choices"]),
     )
 
 
 def _expectation(read: dict[str, Any]) -> Expectation:
     partition = TopicPartition(**read["partition"])
-    words = {name: Verdict(read[name]) if read[name] else None for name in ("verdict", "if_gone")}
+    words = {
+        name: TrueVerdict(read[name]) if read[name] else None for name in ("verdict", "if_gone")
+    }
     return Expectation(**{**read, **words, "partition": partition})
 
 

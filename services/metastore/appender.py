@@ -15,7 +15,7 @@ from typing import Self
 from services.errors import StorageError
 from services.metastore.private_files import fingerprint, private_append, remove_if_there
 from services.metastore.records import CommandRecord
-from services.metastore.restart import Position
+from services.metastore.restart import AppendPosition
 from services.metastore.side_file import SUFFIX, Chain, Noted, SideHeader, digest_of, note
 
 OVERLAPPED = 500
@@ -27,7 +27,7 @@ PART = 10_000
 class Appender:
     """Holds both files of one backup open, behind what they hold already."""
 
-    def __init__(self, path: Path, position: Position) -> None:
+    def __init__(self, path: Path, position: AppendPosition) -> None:
         self._path = path
         self._data = private_append(path, position.data_end)
         self._side = private_append(side_of(path), position.side_end)
@@ -53,7 +53,7 @@ class Appender:
             raise
         finally:
             side.close()
-        return cls(path, Position(0, 0, len(first), chain, 0))
+        return cls(path, AppendPosition(0, 0, len(first), chain, 0))
 
     def append(self, records: Sequence[CommandRecord]) -> bool:
         """Put *records* on disk: by one write and one sync, or by a few where they are many.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from services.errors import StorageError
-from services.lag import Behind, CaughtUpAgain, Lag
+from services.lag import Behind, CaughtUpAgain, LagAlarm
 from services.metastore.alarms import Alarm
 from services.metastore.backup_job import BackupJob, BackupOutcome
 from services.metastore.events import Event, NotNoted, Tell, of_lag
@@ -15,7 +15,7 @@ from services.metastore.evidence_log import note_alarm
 from services.metastore.private_files import lock_file, locked, private_folder
 from services.metastore.status_file import write_status
 from services.metastore.topic_run import TopicRun
-from services.metastore.watch import Watch
+from services.metastore.watch import MetastoreWatch
 from services.session import ReadAccess
 
 
@@ -39,11 +39,11 @@ def run_backup(
     """
     private_folder(job.location)
     noted = _Noting(job, tell)
-    lag = Lag(noted.lag)
+    lag = LagAlarm(noted.lag)
     with (
         locked(lock_file(job.location, job.topic)),
         access.reading() as client,
-        Watch(access, job.topic, noted) as watch,
+        MetastoreWatch(access, job.topic, noted) as watch,
     ):
         run = TopicRun(client, connection, job, watch, noted, lag, stopped)
         noted.status(None)

@@ -66,7 +66,7 @@ class Ddl(NamedTuple):
         return bool(self.body.get("orReplace"))
 
 
-class Query(NamedTuple):
+class PlannedQuery(NamedTuple):
     """The part of a plan that is a persistent query."""
 
     id: str
@@ -75,12 +75,12 @@ class Query(NamedTuple):
     body: Mapping[str, Any]
 
 
-class Plan(NamedTuple):
+class CommandPlan(NamedTuple):
     """What ksqlDB made of the statement."""
 
     statement: str
     ddl: Ddl | None
-    query: Query | None
+    query: PlannedQuery | None
 
 
 class Command(NamedTuple):
@@ -89,7 +89,7 @@ class Command(NamedTuple):
     statement: str
     streams_properties: Mapping[str, Any]
     original_properties: Mapping[str, Any]
-    plan: Plan | None
+    plan: CommandPlan | None
     version: int | None
 
     @classmethod
@@ -154,7 +154,7 @@ def _version_error(version: object, newest: int) -> InvalidCommand:
     )
 
 
-def _plan(body: object) -> Plan:
+def _plan(body: object) -> CommandPlan:
     if not isinstance(body, dict):
         raise InvalidCommand("plan is no JSON object")
     field = body.get
@@ -165,7 +165,7 @@ def _plan(body: object) -> Plan:
     statement, ddl, query = field("statementText"), field("ddlCommand"), field("queryPlan")
     if type(statement) is not str:
         raise _no_text("statementText")
-    return Plan(
+    return CommandPlan(
         statement,
         None if ddl is None else _ddl(ddl),
         None if query is None else _query(query),
@@ -186,7 +186,7 @@ def _ddl(body: object) -> Ddl:
     return Ddl(kind, unquoted(name), body)
 
 
-def _query(body: object) -> Query:
+def _query(body: object) -> PlannedQuery:
     if not isinstance(body, dict):
         raise InvalidCommand("queryPlan is no JSON object")
     if not body.keys() <= _QUERY_FIELDS:
@@ -198,7 +198,7 @@ def _query(body: object) -> Query:
         raise InvalidCommand("sink is no name")
     if not isinstance(query_id, str):
         raise _no_text("queryId")
-    return Query(
+    return PlannedQuery(
         query_id,
         tuple([unquoted(one) for one in sources]),
         None if sink is None else unquoted(sink),

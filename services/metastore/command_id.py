@@ -24,7 +24,7 @@ class EntityType(StrEnum):
     TYPE = "type"
 
 
-class Action(StrEnum):
+class CommandAction(StrEnum):
     """What it does."""
 
     CREATE = "create"
@@ -35,7 +35,7 @@ class Action(StrEnum):
 
 
 _TYPES = {one.value: one for one in EntityType}
-_ACTIONS = {one.value: one for one in Action}
+_ACTIONS = {one.value: one for one in CommandAction}
 
 
 class InvalidCommandId(ValueError):
@@ -47,7 +47,7 @@ class CommandId(NamedTuple):
 
     type: EntityType
     entity: str
-    action: Action
+    action: CommandAction
 
     def __str__(self) -> str:
         return SEPARATOR.join((self.type.value, self.entity, self.action.value))
@@ -100,6 +100,6 @@ class CommandId(NamedTuple):
         return cls.parse(text)
 
 
-TERMINATE_CLUSTER = CommandId(EntityType.CLUSTER, "TerminateCluster", Action.TERMINATE)
-MIGRATION = CommandId(EntityType.CLUSTER, "migration", Action.ALTER)
+TERMINATE_CLUSTER = CommandId(EntityType.CLUSTER, "TerminateCluster", CommandAction.TERMINATE)
+MIGRATION = CommandId(EntityType.CLUSTER, "migration", CommandAction.ALTER)
 """Tells older servers that the topic was moved elsewhere; ksqlDB never backs it up."""

@@ -16,8 +16,8 @@ from tempfile import mkdtemp
 from services.errors import MalformedInput, Refused, StorageError
 from services.metastore.command import Command
 from services.metastore.command_id import EntityType
-from services.metastore.live_backup import Origin, open_backup
-from services.metastore.log.reader import Entry, Replay
+from services.metastore.live_backup import BackedUpTopic, open_backup
+from services.metastore.log.reader import AppliedCommand, Replay
 from services.metastore.metastore import Metastore
 from services.metastore.records import CommandRecord
 from services.metastore.restore.source import RestoreSource
@@ -85,9 +85,9 @@ def compact(records: Sequence[CommandRecord]) -> Compacted:
 
 def _traced(
     records: Sequence[CommandRecord],
-) -> tuple[list[Entry], dict[str, list[_Life]], Metastore]:
+) -> tuple[list[AppliedCommand], dict[str, list[_Life]], Metastore]:
     """The commands, the runs of each query, and the metastore at the end."""
-    commands: list[Entry] = []
+    commands: list[AppliedCommand] = []
     lives: dict[str, list[_Life]] = {}
     replay = Replay(commands.append)
     running: dict[str, int] = {}
@@ -111,7 +111,7 @@ def _traced(
     return commands, lives, replay.metastore
 
 
-def _ended(commands: list[Entry], lives: dict[str, list[_Life]], last: int) -> set[int]:
+def _ended(commands: list[AppliedCommand], lives: dict[str, list[_Life]], last: int) -> set[int]:
     """Commands that began a query which ended, and can do without it."""
     return {
         one.begun
@@ -122,7 +122,7 @@ def _ended(commands: list[Entry], lives: dict[str, list[_Life]], last: int) -> s
 
 
 def _needless(
-    commands: list[Entry], lives: dict[str, list[_Life]], gone: set[int]
+    commands: list[AppliedCommand], lives: dict[str, list[_Life]], gone: set[int]
 ) -> Iterator[int]:
     """Commands about queries that change nothing, once what ended never began."""
     kept_ends = {one.ended for runs in lives.values() for one in runs if one.begun not in gone}
@@ -137,7 +137,7 @@ def _needless(
             yield index
 
 
-def _counts(entry: Entry) -> bool:
+def _counts(entry: AppliedCommand) -> bool:
     """Whether the number of the next query derives from it."""
     kind = entry.id.type
     return kind not in (*TOGGLES, EntityType.TERMINATE, EntityType.CLUSTER)
@@ -182,7 +182,7 @@ def write_compacted(source: RestoreSource, told: Compacted, folder: Path) -> Pat
         )
     if folder.exists() and any(folder.iterdir()):
         raise Refused(f"{folder} is not empty: name a new folder, so that nothing is mixed up")
-    origin = Origin(header.topic, header.topic_id, header.cluster_id)
+    origin = BackedUpTopic(header.topic, header.topic_id, header.cluster_id)
     with storage_errors(str(folder)):
         make_folders(folder.parent)
         aside = Path(mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))

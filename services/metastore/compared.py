@@ -11,7 +11,7 @@ from services.metastore.lines import BackupLine
 from services.metastore.records import CommandRecord
 
 
-class Standing(StrEnum):
+class CommandStanding(StrEnum):
     """How a command of the topic and a line of the backup stand to each other."""
 
     SAME = "="
@@ -23,12 +23,12 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CommandPair:
     """A command of the topic, the line at the same place, or both."""
 
     number: int
     """Its place, from 1."""
-    standing: Standing
+    standing: CommandStanding
     offset: int | None
     line: int | None
     topic: bytes
@@ -37,44 +37,44 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class ComparisonCounts:
     """Of each standing, and the first difference."""
 
     same: int
     different: int
     only_topic: int
     only_backup: int
-    first: Pair | None
+    first: CommandPair | None
     """The first that is in both and is not the same."""
 
 
-def pairs(records: Sequence[CommandRecord], lines: Sequence[BackupLine]) -> Iterator[Pair]:
+def pairs(records: Sequence[CommandRecord], lines: Sequence[BackupLine]) -> Iterator[CommandPair]:
     """Every place of the two, in order. Blank lines have no place."""
     usable = [one for one in lines if one.usable]
     for number, (record, line) in enumerate(zip_longest(records, usable), 1):
         topic = b"" if record is None else record.line[:-1]
         backup = b"" if line is None else line.raw
         if record is None:
-            standing = Standing.ONLY_BACKUP
+            standing = CommandStanding.ONLY_BACKUP
         elif line is None:
-            standing = Standing.ONLY_TOPIC
+            standing = CommandStanding.ONLY_TOPIC
         else:
-            standing = Standing.SAME if topic == backup else Standing.DIFFERENT
+            standing = CommandStanding.SAME if topic == backup else CommandStanding.DIFFERENT
         offset = None if record is None else record.offset
         at = None if line is None else line.number
-        yield Pair(number, standing, offset, at, topic, backup)
+        yield CommandPair(number, standing, offset, at, topic, backup)
 
 
-def counted(found: Sequence[Pair]) -> Counts:
+def counted(found: Sequence[CommandPair]) -> ComparisonCounts:
     """How many of each."""
-    numbers = dict.fromkeys(Standing, 0)
+    numbers = dict.fromkeys(CommandStanding, 0)
     for pair in found:
         numbers[pair.standing] += 1
-    first = next((one for one in found if one.standing is Standing.DIFFERENT), None)
-    return Counts(
-        numbers[Standing.SAME],
-        numbers[Standing.DIFFERENT],
-        numbers[Standing.ONLY_TOPIC],
-        numbers[Standing.ONLY_BACKUP],
+    first = next((one for one in found if one.standing is CommandStanding.DIFFERENT), None)
+    return ComparisonCounts(
+        numbers[CommandStanding.SAME],
+        numbers[CommandStanding.DIFFERENT],
+        numbers[CommandStanding.ONLY_TOPIC],
+        numbers[CommandStanding.ONLY_BACKUP],
         first,
     )

@@ -11,7 +11,7 @@ from services.words.moments import time_text
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class CommandDifference:
     """Where a topic and a backup part: the first command that is not the same."""
 
     line: int
@@ -47,7 +47,7 @@ class Begun(Event):
 
     kind: ClassVar[str] = "begun"
     file: str
-    difference: Difference | None = None
+    difference: CommandDifference | None = None
     before: str = ""
     """The file that is kept, where the topic differs from it."""
 

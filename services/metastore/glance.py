@@ -43,7 +43,7 @@ class _Service:
 
 
 class MetastoreGlance:
-    """The backups of every service in a folder (a `BackupSource`)."""
+    """The backups of every service in a folder (a `MonitoredBackup`)."""
 
     name = "metastore"
 

@@ -17,8 +17,8 @@ from services.errors import ConflictingRecord
 from services.metastore.appender import Appender, side_of
 from services.metastore.events import (
     Begun,
+    CommandDifference,
     Continued,
-    Difference,
     Flagged,
     Mended,
     Shorter,
@@ -45,7 +45,7 @@ COPIED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class BackedUpTopic:
     """The topic that is backed up."""
 
     topic: str
@@ -59,7 +59,7 @@ class LiveBackup:
     def __init__(
         self,
         folder: LocalFolder,
-        origin: Origin,
+        origin: BackedUpTopic,
         tell: Tell,
         *,
         style: Style = Style.KLIP,
@@ -179,7 +179,7 @@ class LiveBackup:
         self._folder.sync()
         self._tell(Continued(str(self.name), position.lines))
 
-    def _part(self, restart: Restart, difference: Difference) -> None:
+    def _part(self, restart: Restart, difference: CommandDifference) -> None:
         """Begin a new file with what both have, and keep the old one as it is."""
         before = str(self.name)
         if self._fail:
@@ -206,7 +206,7 @@ class LiveBackup:
             if one.problem:
                 self._tell(Flagged(str(self.name), one.offset, one.problem))
 
-    def _begin(self, difference: Difference | None = None, before: str = "") -> None:
+    def _begin(self, difference: CommandDifference | None = None, before: str = "") -> None:
         """Begin a file. Its side file comes first: the file itself is what makes it count."""
         names = self._folder.names()
         name = new_name(names, self.origin.topic, self._style, self._now_ms())
@@ -229,7 +229,7 @@ class LiveBackup:
 @contextmanager
 def open_backup(
     location: Path,
-    origin: Origin,
+    origin: BackedUpTopic,
     tell: Tell,
     *,
     style: Style = Style.KLIP,

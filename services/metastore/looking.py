@@ -11,10 +11,10 @@ from services.errors import BreakglassError, ClusterError
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.metastore.alarms import dangers
-from services.metastore.compared import Counts, Pair, counted, pairs
+from services.metastore.compared import CommandPair, ComparisonCounts, counted, pairs
 from services.metastore.glance import behind_now
 from services.metastore.lines import BackupLine, read_lines
-from services.metastore.log.reader import Degraded, Entry, Replay
+from services.metastore.log.reader import AppliedCommand, Degraded, Replay
 from services.metastore.log.topics import TopicsNow
 from services.metastore.log.validator import inconsistencies
 from services.metastore.metastore import Metastore
@@ -31,12 +31,12 @@ POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NewestBackup:
     """The newest backup of the service in a folder."""
 
     file: Path
     lines: tuple[BackupLine, ...]
-    counts: Counts
+    counts: ComparisonCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ class ServiceLook:
 
     topic: str
     metastore: Metastore
-    entries: tuple[Entry, ...]
+    entries: tuple[AppliedCommand, ...]
     degraded: Degraded | None
     wrong: Mapping[str, str]
     """By object: what is not as it was when it was created."""
     alarms: tuple[str, ...]
-    backup: Held | Unknown
-    pairs: tuple[Pair, ...]
+    backup: NewestBackup | Unknown
+    pairs: tuple[CommandPair, ...]
 
 
 def command_topics(topics: Iterable[str]) -> tuple[str, ...]:
@@ -107,9 +107,12 @@ class ServiceWatch:
 
     def _begin(self) -> None:
         self._seen: tuple[tuple[Path, int, int] | None, int] | None = None
-        self._side_by_side: tuple[Held | Unknown, tuple[Pair, ...]] = Unknown("not read yet"), ()
+        self._side_by_side: tuple[NewestBackup | Unknown, tuple[CommandPair, ...]] = (
+            Unknown("not read yet"),
+            (),
+        )
         self._records: list[CommandRecord] = []
-        self._entries: list[Entry] = []
+        self._entries: list[AppliedCommand] = []
         self._replay = Replay(self._entries.append)
 
     def _read(self, deadline: Deadline) -> None:
@@ -133,7 +136,7 @@ class ServiceWatch:
             if deadline.passed:
                 raise ClusterError(f"topic {self.topic} does not come to an end: try again")
 
-    def _compared(self) -> tuple[Held | Unknown, tuple[Pair, ...]]:
+    def _compared(self) -> tuple[NewestBackup | Unknown, tuple[CommandPair, ...]]:
         """Both side by side; as before, where neither was changed since."""
         try:
             with storage_errors(str(self._folder)):
@@ -156,7 +159,7 @@ class ServiceWatch:
 
     def _compare(
         self, found: tuple[Path, int, int] | None
-    ) -> tuple[Held | Unknown, tuple[Pair, ...]]:
+    ) -> tuple[NewestBackup | Unknown, tuple[CommandPair, ...]]:
         if found is None:
             none = f"there is none in {self._folder}: `breakglass metastore backup`"
             return Unknown(none), tuple(pairs(self._records, ()))
@@ -164,4 +167,4 @@ class ServiceWatch:
         with open_regular(file) as data:
             lines = tuple(read_lines(data))
         both = tuple(pairs(self._records, lines))
-        return Held(file, lines, counted(both)), both
+        return NewestBackup(file, lines, counted(both)), both

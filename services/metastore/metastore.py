@@ -11,15 +11,15 @@ from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
-from services.metastore.command import Command, Ddl, DdlKind, InvalidCommand, Plan
+from services.metastore.command import Command, CommandPlan, Ddl, DdlKind, InvalidCommand
 from services.metastore.command_id import MIGRATION, CommandId, EntityType
 from services.metastore.statements.parsing import columns_of, parse
-from services.metastore.statements.statement import ALL, Kind, Statement
+from services.metastore.statements.statement import ALL, Statement, StatementKind
 from services.metastore.statements.tokens import InvalidStatement, tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class StreamOrTable:
     """A stream or table."""
 
     kind: EntityType
@@ -37,7 +37,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class PersistentQuery:
     """A persistent query."""
 
     id: str
@@ -54,9 +54,9 @@ class Query:
 class Metastore:
     """What a server holds after some commands."""
 
-    sources: dict[str, Source] = field(default_factory=dict)
+    sources: dict[str, StreamOrTable] = field(default_factory=dict)
     types: dict[str, str] = field(default_factory=dict)
-    queries: dict[str, Query] = field(default_factory=dict)
+    queries: dict[str, PersistentQuery] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
     """What ALTER SYSTEM set."""
     next_query_number: int = 0
@@ -131,14 +131,16 @@ class Metastore:
             raise InvalidCommand("it changes the cluster in a way that is not known")
         self.settings[words[2]] = words[3]
 
-    def _plan(self, offset: int, plan: Plan) -> None:
+    def _plan(self, offset: int, plan: CommandPlan) -> None:
         statement, ddl, query = plan
         if ddl is not None:
             self._ddl(offset, ddl, statement)
         if query is not None:
             creates = ddl is not None
             sources, sink = query.sources, query.sink
-            self._begin(Query(query.id, sources, sink, statement, offset, creates=creates))
+            self._begin(
+                PersistentQuery(query.id, sources, sink, statement, offset, creates=creates)
+            )
         self.next_query_number = offset + 1
 
     def _ddl(self, offset: int, ddl: Ddl, statement: str) -> None:
@@ -156,7 +158,7 @@ class Metastore:
             entity = EntityType.TABLE if kind is DdlKind.CREATE_TABLE else EntityType.STREAM
             columns = _columns(body.get("schema"))
             read_only = bool(body.get("isSource"))
-            self._put(Source(entity, name, ddl.topic, statement, offset, columns, read_only))
+            self._put(StreamOrTable(entity, name, ddl.topic, statement, offset, columns, read_only))
 
     def _statement(self, offset: int, text: str) -> None:
         try:
@@ -171,31 +173,35 @@ class Metastore:
 
     def _object(self, offset: int, text: str, statement: Statement) -> None:
         kind, name = statement.kind, statement.name
-        if kind in (Kind.CREATE_SOURCE, Kind.CREATE_AS):
+        if kind in (StatementKind.CREATE_SOURCE, StatementKind.CREATE_AS):
             # TopicCreateInjector names the topic as the object is named, quoted names as they are.
-            topic = statement.topic or (name if kind is Kind.CREATE_AS else None)
+            topic = statement.topic or (name if kind is StatementKind.CREATE_AS else None)
             read_only = statement.read_only
-            made = Source(statement.entity, name, topic, text, offset, statement.columns, read_only)
+            made = StreamOrTable(
+                statement.entity, name, topic, text, offset, statement.columns, read_only
+            )
             self._put(made)
-        elif kind is Kind.DROP_SOURCE:
+        elif kind is StatementKind.DROP_SOURCE:
             self._drop(name)
-        elif kind is Kind.CREATE_TYPE:
+        elif kind is StatementKind.CREATE_TYPE:
             self.types[name] = statement.type_text
-        elif kind is Kind.DROP_TYPE:
+        elif kind is StatementKind.DROP_TYPE:
             self.types.pop(name, None)
-        elif kind is Kind.ALTER:
+        elif kind is StatementKind.ALTER:
             self._alter(name, statement.columns)
         if kind.begins_query:
             query = self.query_id(statement)
-            creates = kind is Kind.CREATE_AS
-            self._begin(Query(query, statement.sources, name, text, offset, creates=creates))
+            creates = kind is StatementKind.CREATE_AS
+            self._begin(
+                PersistentQuery(query, statement.sources, name, text, offset, creates=creates)
+            )
 
     def query_id(self, statement: Statement) -> str:
         """The id of the query that *statement* would begin now (QueryIdUtil.buildId)."""
         own = statement.properties.get("QUERY_ID")
         if own is not None:
             return own.upper()
-        if statement.kind is Kind.INSERT_AS:
+        if statement.kind is StatementKind.INSERT_AS:
             return f"INSERTQUERY_{self.next_query_number}"
         there = self.sources.get(statement.name)
         if statement.or_replace and there is not None and there.query is not None:
@@ -203,12 +209,12 @@ class Metastore:
         word = "CTAS" if statement.entity is EntityType.TABLE else "CSAS"
         return f"{word}_{statement.name.upper()}_{self.next_query_number}"
 
-    def _put(self, source: Source) -> None:
+    def _put(self, source: StreamOrTable) -> None:
         there = self.sources.get(source.name)
         kept = None if there is None else there.query
         self.sources[source.name] = replace(source, query=kept)
 
-    def _begin(self, query: Query) -> None:
+    def _begin(self, query: PersistentQuery) -> None:
         self.queries[query.id] = query
         made = self.sources.get(query.sink or "")
         if query.creates and made is not None:
@@ -232,13 +238,13 @@ class Metastore:
             query = self.queries.get(one)
             if query is None:
                 continue
-            if statement.kind is Kind.TERMINATE:
+            if statement.kind is StatementKind.TERMINATE:
                 self._terminate(query)
             else:
-                paused = statement.kind is Kind.PAUSE
+                paused = statement.kind is StatementKind.PAUSE
                 self.queries[one] = replace(query, paused=paused)
 
-    def _terminate(self, query: Query) -> None:
+    def _terminate(self, query: PersistentQuery) -> None:
         del self.queries[query.id]
         made = self.sources.get(query.sink or "")
         if made is not None and made.query == query.id:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from services.errors import StorageError
-from services.metastore.events import Difference
+from services.metastore.events import CommandDifference
 from services.metastore.private_files import private_append, remove_if_there
 from services.metastore.records import CommandRecord
 from services.metastore.side_file import Chain, Noted, SideHeader, digest_of, note
@@ -30,7 +30,7 @@ GROUP_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class AppendPosition:
     """Where a backup is written on."""
 
     lines: int
@@ -54,7 +54,7 @@ class Compared(NamedTuple):
 
     same: int
     """So many of the first are as the next lines are."""
-    outcome: Ended | Difference | None
+    outcome: Ended | CommandDifference | None
     """What comes behind those; None where all are the same."""
 
 
@@ -130,7 +130,7 @@ class Restart:
         self._data.seek(self._at)
         return sum(1 for line in self._data if line.strip())
 
-    def finish(self) -> Position:
+    def finish(self) -> AppendPosition:
         """Where the backup goes on, once every line was found in the topic."""
         if self._kept is not None and self._rebuild is None and not self._kept.whole:
             self._rebuild = self._rebuilt_so_far()
@@ -140,7 +140,7 @@ class Restart:
         else:
             assert self._kept is not None
             chain, side_end = self._kept.chain, self._kept.end
-        return Position(self.lines, self._at, side_end, chain, self._newlines)
+        return AppendPosition(self.lines, self._at, side_end, chain, self._newlines)
 
     def prefix(self) -> tuple[Path, Path, int]:
         """The backup, a side file of it, and how many of their commands the topic has, too."""
@@ -174,7 +174,7 @@ class Restart:
                 rebuild.add(noted, held)
         return rebuild
 
-    def _difference(self, record: CommandRecord) -> Difference:
+    def _difference(self, record: CommandRecord) -> CommandDifference:
         self._data.seek(self._at)
         number = self._newlines + 1
         while not (line := self._data.readline()).strip():
@@ -187,7 +187,7 @@ class Restart:
         key = len(record.key or b"")
         in_value = at > key
         base = key + 1 if in_value else 0
-        return Difference(
+        return CommandDifference(
             number,
             record.offset,
             "value" if in_value else "key",

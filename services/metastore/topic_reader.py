@@ -53,7 +53,7 @@ class LogCut(ClusterError):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PolledCommands:
     """What one `poll` got."""
 
     records: tuple[CommandRecord, ...]
@@ -100,7 +100,7 @@ class TopicReader:
     ) -> None:
         self._consumer.close()
 
-    def poll(self, seconds: float, most: int = BATCH) -> Batch:
+    def poll(self, seconds: float, most: int = BATCH) -> PolledCommands:
         """What came within *seconds*, at most *most* commands.
 
         Raises:
@@ -125,7 +125,7 @@ class TopicReader:
             self._next = max(self._next, records[-1].offset + 1)
         if records or at_end:
             self._failing_since = None
-        return Batch(tuple(records), at_end, self._next, epoch)
+        return PolledCommands(tuple(records), at_end, self._next, epoch)
 
     def position(self) -> int:
         """Where reading goes on: behind markers and aborted commands, as soon as it passed them.

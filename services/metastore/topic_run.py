@@ -21,17 +21,17 @@ from services.kafka.replicas.list_offsets import OffsetError
 from services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import persist
-from services.lag import Lag
+from services.lag import LagAlarm
 from services.metastore.alarms import log_cut
 from services.metastore.backup_job import BackupJob, BackupOutcome
 from services.metastore.events import Begun, CaughtUp, Event, Shorter, Tell
-from services.metastore.live_backup import LiveBackup, Origin
+from services.metastore.live_backup import BackedUpTopic, LiveBackup
 from services.metastore.names import newest
 from services.metastore.side_file import SUFFIX
 from services.metastore.side_reader import side_header
-from services.metastore.topic_reader import Batch, LogCut, TopicReader
+from services.metastore.topic_reader import LogCut, PolledCommands, TopicReader
 from services.metastore.topic_state import TopicState, read_topic_state, stable_end, topic_id_at
-from services.metastore.watch import Watch
+from services.metastore.watch import MetastoreWatch
 from services.model import Unknown, known
 from services.topic_backup.folder import LocalFolder
 
@@ -61,9 +61,9 @@ class TopicRun:
         client: ReadClient,
         connection: Mapping[str, Any],
         job: BackupJob,
-        watch: Watch,
+        watch: MetastoreWatch,
         tell: Tell,
-        lag: Lag,
+        lag: LagAlarm,
         stopped: Callable[[], bool],
     ) -> None:
         self._client = client
@@ -113,7 +113,7 @@ class TopicRun:
                 f"topic {self._job.topic} does not exist, and it is not created here: check the "
                 "service id, or restore it from a backup"
             )
-        origin = Origin(self._job.topic, state.topic_id, self._cluster_id)
+        origin = BackedUpTopic(self._job.topic, state.topic_id, self._cluster_id)
         with (
             closing(
                 LiveBackup(
@@ -177,7 +177,7 @@ class TopicRun:
             elif caught_up:
                 return
 
-    def _take(self, backup: LiveBackup, batch: Batch, state: TopicState) -> None:
+    def _take(self, backup: LiveBackup, batch: PolledCommands, state: TopicState) -> None:
         """Write *batch* if it is of the log that the backup was compared with."""
         self._require_same_topic(state)
         if batch.leader_epoch > state.leader_epoch:
@@ -250,7 +250,7 @@ class TopicRun:
         outcome.next_offset = next_offset
 
 
-def _position(reader: TopicReader, batch: Batch) -> int:
+def _position(reader: TopicReader, batch: PolledCommands) -> int:
     """Where reading goes on, behind everything that consumers do not get."""
     return max(batch.next_offset, reader.position())
 

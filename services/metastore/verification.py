@@ -31,7 +31,7 @@ MOST_TOLD = 1_000
 
 
 @dataclass(slots=True)
-class Verified:
+class MetastoreVerification:
     """What was found in one backup."""
 
     file: str
@@ -65,12 +65,12 @@ class Verified:
         return (one for one in self.findings if one.finding is not Finding.ENDS_CLUSTER)
 
 
-def verify_backup(path: Path) -> Verified:
+def verify_backup(path: Path) -> MetastoreVerification:
     """Read the backup at *path* wholly, and its side file where there is one.
 
     Raises: StorageError.
     """
-    verified = Verified(str(path))
+    verified = MetastoreVerification(str(path))
     with storage_errors(str(path)), open_regular(path) as data:
         _verify_lines(data, verified)
         verified.bytes = data.tell()
@@ -78,7 +78,7 @@ def verify_backup(path: Path) -> Verified:
     return verified
 
 
-def _verify_lines(data: BinaryIO, verified: Verified) -> None:
+def _verify_lines(data: BinaryIO, verified: MetastoreVerification) -> None:
     for one in checked(read_lines(data)):
         verified.commands += one.line.usable
         for finding in one.findings:
@@ -88,7 +88,7 @@ def _verify_lines(data: BinaryIO, verified: Verified) -> None:
                 verified.untold += 1
 
 
-def _verify_chain(data: BinaryIO, side: Path, verified: Verified) -> None:
+def _verify_chain(data: BinaryIO, side: Path, verified: MetastoreVerification) -> None:
     try:
         with storage_errors(str(side)), open_regular(side) as file:
             first = file.readline()
@@ -98,7 +98,9 @@ def _verify_chain(data: BinaryIO, side: Path, verified: Verified) -> None:
         verified.side = str(error)
 
 
-def _verify_entries(data: BinaryIO, side: BinaryIO, first: bytes, verified: Verified) -> None:
+def _verify_entries(
+    data: BinaryIO, side: BinaryIO, first: bytes, verified: MetastoreVerification
+) -> None:
     """Each group is checked against the digest above it, so one change breaks no other group."""
     at = data.seek(0)
     line, above = 1, first
@@ -123,7 +125,7 @@ def _verify_entries(data: BinaryIO, side: BinaryIO, first: bytes, verified: Veri
     verified.digest = Chain.behind(above).digest
 
 
-def _verify_group(noted: Noted, held: bytes, line: int, verified: Verified) -> None:
+def _verify_group(noted: Noted, held: bytes, line: int, verified: MetastoreVerification) -> None:
     """Tell which lines of a group are not what was noted; its first, where all of them are."""
     at, found = 0, False
     for size, check in zip(noted.sizes, noted.checks, strict=True):
@@ -141,7 +143,7 @@ def _verify_group(noted: Noted, held: bytes, line: int, verified: Verified) -> N
         _changed(verified, line - held.count(b"\n"))
 
 
-def _changed(verified: Verified, line: int) -> None:
+def _changed(verified: MetastoreVerification, line: int) -> None:
     if len(verified.changed) < MOST_TOLD:
         verified.changed.append(line)
     else:

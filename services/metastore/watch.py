@@ -26,7 +26,7 @@ BLIND_SECONDS = 2.0
 """Without an answer for so long, that is an alarm itself."""
 
 
-class Watch:
+class MetastoreWatch:
     """While entered, a thread that looks at the topic and tells alarms as they arise."""
 
     def __init__(self, access: ReadAccess, topic: str, tell: Tell) -> None:

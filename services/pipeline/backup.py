@@ -7,19 +7,19 @@ from dataclasses import replace
 
 from services.errors import BreakglassError
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.continuing import Stretch
+from services.pipeline.continuing import CopyStretch
 from services.pipeline.opening import begun, opened
 from services.pipeline.report import BackupReport, TopicReport
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
-from services.pipeline.source import TopicSource, Wanted, read_sources
-from services.recovery.group_reset import Standing, read_standing
+from services.pipeline.source import TopicSource, WantedTopics, read_sources
+from services.recovery.group_reset import GroupStanding, read_standing
 from services.topic_backup import group_history
 
 ASK_SECONDS = 60.0
 
 
-def back_up(run: Run, wanted: Wanted) -> BackupReport:
+def back_up(run: BackupRun, wanted: WantedTopics) -> BackupReport:
     """Back up what is *wanted*. What goes wrong with one topic does not keep the others.
 
     Raises:
@@ -37,7 +37,7 @@ def back_up(run: Run, wanted: Wanted) -> BackupReport:
     return report
 
 
-def _topic(run: Run, source: TopicSource, standing: Standing) -> TopicReport:
+def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> TopicReport:
     """Back one topic up; what went wrong is in the report."""
     report = begun(run, source)
     try:
@@ -52,7 +52,7 @@ def _topic(run: Run, source: TopicSource, standing: Standing) -> TopicReport:
     return report
 
 
-def jobs(todo: Sequence[Stretch], offsets: int) -> Iterator[list[Stretch]]:
+def jobs(todo: Sequence[CopyStretch], offsets: int) -> Iterator[list[CopyStretch]]:
     """The stretches of one topic in jobs of no more than so many *offsets* of a partition.
 
     Even where there is nothing to copy there is one job: it commits the partitions as they are.
@@ -70,7 +70,7 @@ def jobs(todo: Sequence[Stretch], offsets: int) -> Iterator[list[Stretch]]:
             return
 
 
-def _groups(run: Run, sources: Sequence[TopicSource]) -> Standing:
+def _groups(run: BackupRun, sources: Sequence[TopicSource]) -> GroupStanding:
     """What every group has committed on the topics."""
     deadline = Deadline.after(ASK_SECONDS)
     brokers = run.client.describe(deadline).brokers
@@ -79,13 +79,13 @@ def _groups(run: Run, sources: Sequence[TopicSource]) -> Standing:
     return read_standing(run.client, asked, wanted, deadline)
 
 
-def _offsets_on(source: TopicSource, standing: Standing) -> dict[int, Mapping[str, int]]:
+def _offsets_on(source: TopicSource, standing: GroupStanding) -> dict[int, Mapping[str, int]]:
     return {
         one.partition.partition: standing.offsets.get(one.partition, {})
         for one in source.partitions
     }
 
 
-def _unread(standing: Standing) -> tuple[str, ...]:
+def _unread(standing: GroupStanding) -> tuple[str, ...]:
     silent = (f"groups of b{broker}: {why}" for broker, why in sorted(standing.unread.items()))
     return (*silent, *(f"not allowed: needs {acl}" for acl in standing.missing_acls))

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from services.pipeline.part_writer import Chunk
+from services.pipeline.part_writer import RecordChunk
 from services.pipeline.restore.values import restored_bytes
-from services.pipeline.segment_files import Bytes, Longs, Run
+from services.pipeline.segment_files import Bytes, Longs, RecordRun
 from services.pipeline.stored import StoredSegment, runs_between
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Differences:
         return cls(**json.loads(text))
 
 
-class Comparison:
+class StretchComparison:
     """One stretch of a partition, from its first record to its last."""
 
     def __init__(
@@ -77,7 +77,7 @@ class Comparison:
         self._offsets = offsets
         self._alone = alone
 
-    def take(self, chunk: Chunk) -> None:
+    def take(self, chunk: RecordChunk) -> None:
         """Compare the next records of the topic."""
         if self._offsets is not None:
             olds = self._offsets.old_of(chunk.offsets)
@@ -87,7 +87,7 @@ class Comparison:
         if len(chunk):
             self._take(chunk)
 
-    def _take(self, chunk: Chunk) -> None:
+    def _take(self, chunk: RecordChunk) -> None:
         start = int(chunk.offsets[0]) if self.found.first < 0 else self.found.last + 1
         if self.found.first < 0:
             self.found.first = start
@@ -101,12 +101,12 @@ class Comparison:
         if done < len(chunk):
             self.found.note("extra", list(chunk.offsets[done:]))
 
-    def _expected(self, start: int, end: int) -> Iterator[Run]:
+    def _expected(self, start: int, end: int) -> Iterator[RecordRun]:
         if self._offsets is not None:
             return self._offsets.expected(start, end)
         return runs_between(self._stored, start, end)
 
-    def _compare(self, chunk: Chunk | None, run: Run) -> None:
+    def _compare(self, chunk: RecordChunk | None, run: RecordRun) -> None:
         if chunk is None:
             self.found.note("missing", list(run.offsets))
             return
@@ -117,7 +117,7 @@ class Comparison:
         else:
             self._each(chunk, run)
 
-    def _each(self, chunk: Chunk, run: Run) -> None:
+    def _each(self, chunk: RecordChunk, run: RecordRun) -> None:
         """Record by record."""
         self.found.note("missing", list(np.setdiff1d(run.offsets, chunk.offsets)))
         self.found.note("extra", list(np.setdiff1d(chunk.offsets, run.offsets)))
@@ -143,7 +143,7 @@ def _same(one: memoryview, other: Bytes) -> bool:
     return np.array_equal(np.frombuffer(one, np.uint8), other)
 
 
-def as_stored(chunk: Chunk, olds: Longs) -> Chunk:
+def as_stored(chunk: RecordChunk, olds: Longs) -> RecordChunk:
     """Restored records under their old offsets; those of others, at -1, are left out."""
     ours = np.flatnonzero(olds >= 0)
     if len(ours) < len(chunk):
@@ -151,10 +151,10 @@ def as_stored(chunk: Chunk, olds: Longs) -> Chunk:
     data = np.frombuffer(chunk.data, np.uint8).copy()
     places = chunk.bounds[:-1, None] + np.arange(OFFSET_BYTES)
     data[places] = olds.astype(">i8").view(np.uint8).reshape(-1, OFFSET_BYTES)
-    return Chunk(chunk.partition, olds, chunk.timestamps, chunk.bounds, data.data)
+    return RecordChunk(chunk.partition, olds, chunk.timestamps, chunk.bounds, data.data)
 
 
-def _only(chunk: Chunk, numbers: Longs) -> Chunk:
+def _only(chunk: RecordChunk, numbers: Longs) -> RecordChunk:
     """Some records of *chunk*, by their numbers, which rise."""
     if not len(numbers):
         return chunk.cut(0, 0)
@@ -163,7 +163,7 @@ def _only(chunk: Chunk, numbers: Longs) -> Chunk:
     if len(pieces) == 1:
         return pieces[0]
     sizes = np.concatenate([np.diff(one.bounds) for one in pieces])
-    return Chunk(
+    return RecordChunk(
         chunk.partition,
         np.concatenate([one.offsets for one in pieces]),
         np.concatenate([one.timestamps for one in pieces]),
@@ -172,7 +172,7 @@ def _only(chunk: Chunk, numbers: Longs) -> Chunk:
     )
 
 
-def as_create_time(run: Run) -> Run:
+def as_create_time(run: RecordRun) -> RecordRun:
     """Stored records with LogAppendTime as they are restored: with CreateTime (B8)."""
     places = run.bounds[:-1, None] + np.arange(OFFSET_BYTES, OFFSET_BYTES + KIND_BYTES)
     stamped = (run.data[places] == LOG_APPEND).all(axis=1)
@@ -180,4 +180,4 @@ def as_create_time(run: Run) -> Run:
         return run
     data = run.data.copy()
     data[places[stamped]] = 0
-    return Run(run.offsets, run.bounds, data)
+    return RecordRun(run.offsets, run.bounds, data)

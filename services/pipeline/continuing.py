@@ -12,7 +12,7 @@ from services.topic_backup.summary import EpochStart, Gap, GapReason, PartitionS
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class CopyStretch:
     """What of one partition is to be copied."""
 
     source: PartitionSource
@@ -89,11 +89,11 @@ def cut_since(end: int | None, epochs: Iterable[EpochStart], now: PartitionSourc
     return ""
 
 
-def stretch(held: PartitionSummary | None, now: PartitionSource) -> Stretch:
+def stretch(held: PartitionSummary | None, now: PartitionSource) -> CopyStretch:
     """What of one partition is not backed up yet and can be read as committed."""
     done = held.next_offset if held else None
     if done is None:
-        return Stretch(now, now.log_start, max(now.log_start, now.stable_end))
+        return CopyStretch(now, now.log_start, max(now.log_start, now.stable_end))
     start = max(done, now.log_start)
     lost = Gap(done, start, GapReason.LOST) if done < start else None
-    return Stretch(now, start, max(start, now.stable_end), lost)
+    return CopyStretch(now, start, max(start, now.stable_end), lost)

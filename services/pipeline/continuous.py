@@ -17,15 +17,15 @@ from uuid import UUID
 
 from services.errors import BreakglassError, NotNow, Unreachable, UsageError
 from services.kafka.wire.deadline import Deadline
-from services.lag import Lag
+from services.lag import LagAlarm
 from services.model import TopicPartition
 from services.pipeline.backup import back_up
 from services.pipeline.generations import Generation
 from services.pipeline.micro_batch import BatchRanges, back_up_batch
 from services.pipeline.repeating import repeating
 from services.pipeline.report import BackupReport, TopicReport
-from services.pipeline.running import Meter, Run, Tell
-from services.pipeline.source import Wanted
+from services.pipeline.running import BackupRun, Meter, Tell
+from services.pipeline.source import WantedTopics
 from services.pipeline.stream import TRIGGER_SECONDS, Ends, Stream, require_spark
 from services.topic_backup.store.form import has_manifest
 from services.topic_backup.store.store import LocalStore
@@ -69,14 +69,14 @@ class Followed:
 
 
 def follow(
-    begin: Callable[[Meter], Run],
-    wanted: Wanted,
+    begin: Callable[[Meter], BackupRun],
+    wanted: WantedTopics,
     tell: Tell,
     stop: Callable[[], bool],
     *,
     every: float = EVERY_SECONDS,
     told: Callable[[BackupReport], None] = lambda _: None,
-    lag: Lag | None = None,
+    lag: LagAlarm | None = None,
 ) -> Followed:
     """Back up what is *wanted* as it comes, with a run every so many seconds, until *stop*.
 
@@ -89,7 +89,7 @@ def follow(
         NotAuthorized: an ACL is missing.
         PipelineError: Spark does not start, or has ended.
     """
-    following = _Following(begin, wanted, tell, stop, every, told, lag or Lag(lambda _: None))
+    following = _Following(begin, wanted, tell, stop, every, told, lag or LagAlarm(lambda _: None))
     with repeating(following.note_overdue, SHAPE_SECONDS):
         following.run()
     return following.followed
@@ -97,13 +97,13 @@ def follow(
 
 @dataclass(slots=True)
 class _Following:
-    begin: Callable[[Meter], Run]
-    wanted: Wanted
+    begin: Callable[[Meter], BackupRun]
+    wanted: WantedTopics
     tell: Tell
     stop: Callable[[], bool]
     every: float
     told: Callable[[BackupReport], None]
-    lag: Lag
+    lag: LagAlarm
     followed: Followed = field(default_factory=Followed)
     _alone: threading.Lock = field(default_factory=threading.Lock)
     """Held by whoever copies."""
@@ -252,7 +252,7 @@ class _Following:
             if one.partition.topic in chosen
         )
 
-    def _begun(self) -> Run:
+    def _begun(self) -> BackupRun:
         return self.begin(Meter(self.tell))
 
     @property

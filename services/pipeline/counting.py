@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from services.divergence.address import parse_address
-from services.divergence.align import Kind, Pair
+from services.divergence.align import PairKind, RecordPair
 from services.divergence.comparison import Comparison
-from services.divergence.entry import Entry, Field
-from services.divergence.hunks import Totals
+from services.divergence.entry import RecordEntry, RecordField
+from services.divergence.hunks import HunkTotals
 from services.divergence.opening import Opener
 from services.divergence.pairing import compare
 from services.divergence.runs import Run, runs
@@ -34,7 +34,7 @@ DESCRIBE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class CountedSides:
     """What is compared, as it can be sent to a worker."""
 
     left: str
@@ -58,16 +58,18 @@ class Sides:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CountedPart:
     """What was counted of some addresses."""
 
-    totals: Totals
+    totals: HunkTotals
     begins_unread: bool = False
     """Its first addresses are the end of a stretch that could not be read."""
     ends_unread: bool = False
 
 
-def count_on_spark(context: SparkContext, sides: Sides, extent: Extent, parts: int) -> Totals:
+def count_on_spark(
+    context: SparkContext, sides: CountedSides, extent: Extent, parts: int
+) -> HunkTotals:
     """The totals of *extent*, the same as one core would count.
 
     Raises:
@@ -85,7 +87,7 @@ def count_on_spark(context: SparkContext, sides: Sides, extent: Extent, parts: i
 class CountJob:
     """What each task of a job knows beside the addresses that it counts."""
 
-    sides: Sides
+    sides: CountedSides
     connection: bytes | None = field(repr=False)
     """As `packed` makes it; None where neither side asks brokers."""
 
@@ -107,42 +109,42 @@ def divided(extent: Extent, parts: int) -> list[Extent]:
     return [Extent(*pair) for pair in pairwise(cuts)]
 
 
-def count_part(comparison: Comparison, extent: Extent) -> Part:
+def count_part(comparison: Comparison, extent: Extent) -> CountedPart:
     """What both sides have in *extent*, counted."""
-    totals = Totals(counted_to=extent.start)
+    totals = HunkTotals(counted_to=extent.start)
     begins = ends = False
     for one in runs(comparison, extent.start, extent.end, Reading()):
         totals.add(one)
         begins = begins or (_is_stretch(one) and one.offset == extent.start)
         ends = _is_stretch(one) and one.end == extent.end
     totals.counted_to = extent.end
-    return Part(totals, begins, ends)
+    return CountedPart(totals, begins, ends)
 
 
-def merged(parts: Iterator[Part], extent: Extent) -> Totals:
+def merged(parts: Iterator[CountedPart], extent: Extent) -> HunkTotals:
     """The totals of parts that follow each other; a stretch that was cut is one again."""
-    found = Totals(counted_to=extent.start)
+    found = HunkTotals(counted_to=extent.start)
     before = False
     for one in parts:
         found.merge(one.totals)
         if before and one.begins_unread:
-            found.kinds[Kind.UNREAD] -= 1
+            found.kinds[PairKind.UNREAD] -= 1
         before = one.ends_unread
     found.kinds += type(found.kinds)()
     return found
 
 
-def _is_stretch(one: Run) -> TypeGuard[Pair]:
+def _is_stretch(one: Run) -> TypeGuard[RecordPair]:
     """Something that could not be read, and no entry beside it."""
     return (
-        isinstance(one, Pair)
-        and one.kind is Kind.UNREAD
-        and not isinstance(one.left, Entry)
-        and not isinstance(one.right, Entry)
+        isinstance(one, RecordPair)
+        and one.kind is PairKind.UNREAD
+        and not isinstance(one.left, RecordEntry)
+        and not isinstance(one.right, RecordEntry)
     )
 
 
-def _told(number: int, part: Part) -> str:
+def _told(number: int, part: CountedPart) -> str:
     totals = part.totals
     return json.dumps({
         "number": number,
@@ -156,8 +158,10 @@ def _told(number: int, part: Part) -> str:
     })  # fmt: skip
 
 
-def _part(told: Mapping[str, Any]) -> Part:
-    totals = Totals(first=told["first"], counted_to=told["counted_to"], undecoded=told["undecoded"])
-    totals.kinds.update({Kind(kind): count for kind, count in told["kinds"].items()})
-    totals.fields.update({Field(field): count for field, count in told["fields"].items()})
-    return Part(totals, told["begins"], told["ends"])
+def _part(told: Mapping[str, Any]) -> CountedPart:
+    totals = HunkTotals(
+        first=told["first"], counted_to=told["counted_to"], undecoded=told["undecoded"]
+    )
+    totals.kinds.update({PairKind(kind): count for kind, count in told["kinds"].items()})
+    totals.fields.update({RecordField(field): count for field, count in told["fields"].items()})
+    return CountedPart(totals, told["begins"], told["ends"])

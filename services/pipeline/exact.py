@@ -11,9 +11,9 @@ from itertools import islice
 import numpy as np
 
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.part_writer import Chunk, PartTarget, PartTask
+from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.topic_backup.folder import storage_errors
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.record import Record, encode
 
 RECORDS_A_CHUNK = 2_000
@@ -21,7 +21,7 @@ UNSTAMPED = -1
 """The timestamp, in a chunk, of a record without one."""
 
 
-def copy_exactly(log: CommittedLog, start: int, end: int, target: PartTarget) -> list[Part]:
+def copy_exactly(log: CommittedLog, start: int, end: int, target: PartTarget) -> list[SegmentPart]:
     """Copy the committed records with offsets in ``[start, end)``; returns their parts.
 
     Raises:
@@ -34,7 +34,9 @@ def copy_exactly(log: CommittedLog, start: int, end: int, target: PartTarget) ->
         return [*parts, *task.finish()]
 
 
-def copy_chosen(log: CommittedLog, offsets: Collection[int], target: PartTarget) -> list[Part]:
+def copy_chosen(
+    log: CommittedLog, offsets: Collection[int], target: PartTarget
+) -> list[SegmentPart]:
     """Copy the committed records at these *offsets* alone; returns their parts. Raises as above."""
     wanted = frozenset(offsets)
     records = log.records(min(wanted), max(wanted) + 1)
@@ -45,17 +47,17 @@ def copy_chosen(log: CommittedLog, offsets: Collection[int], target: PartTarget)
         return [*parts, *task.finish()]
 
 
-def exact_chunks(log: CommittedLog, start: int, end: int) -> Iterator[Chunk]:
+def exact_chunks(log: CommittedLog, start: int, end: int) -> Iterator[RecordChunk]:
     """The committed records with offsets in ``[start, end)``, encoded."""
     return encoded_chunks(log.partition.partition, log.records(start, end))
 
 
-def encoded_chunks(partition: int, records: Iterator[Record]) -> Iterator[Chunk]:
+def encoded_chunks(partition: int, records: Iterator[Record]) -> Iterator[RecordChunk]:
     """The *records* of a partition, encoded."""
     while some := list(islice(records, RECORDS_A_CHUNK)):
         encoded = [encode(record) for record in some]
         stamps = [UNSTAMPED if one.timestamp is None else one.timestamp for one in some]
-        yield Chunk(
+        yield RecordChunk(
             partition=partition,
             offsets=np.array([record.offset for record in some], np.int64),
             timestamps=np.array(stamps, np.int64),

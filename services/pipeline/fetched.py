@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 
 from services.errors import DamagedBackup
-from services.pipeline.segment_files import FIELDS, Longs, Run, SegmentFiles, together
+from services.pipeline.segment_files import FIELDS, Longs, RecordRun, SegmentFiles, together
 from services.topic_backup.folder import storage_errors
 from services.topic_backup.layout import records_name
 from services.topic_backup.segment_index import SegmentIndex, open_index
@@ -30,7 +30,7 @@ class FetchedSegment:
         self._next = 0
         """Number of the entry behind those that were read last."""
 
-    def runs(self, start: int, end: int) -> Iterator[Run]:
+    def runs(self, start: int, end: int) -> Iterator[RecordRun]:
         """The records with offsets in ``[start, end)``, in runs that fit into memory.
 
         Raises:
@@ -64,7 +64,7 @@ class FetchedSegment:
         rows = np.frombuffer(index.some(start, end), ">i8").reshape(-1, FIELDS)
         return rows.astype(np.int64)
 
-    def _fetched(self, entries: Longs) -> Iterator[Run]:
+    def _fetched(self, entries: Longs) -> Iterator[RecordRun]:
         ends = entries[:, 1] + entries[:, 2]
         self._check(entries, ends)
         at = 0
@@ -75,7 +75,7 @@ class FetchedSegment:
             stop = int(ends[upto - 1])
             some = entries[at:upto]
             bounds = np.append(some[:, 1], stop) - begin
-            yield Run(some[:, 0], bounds, np.frombuffer(self._read(begin, stop), np.uint8))
+            yield RecordRun(some[:, 0], bounds, np.frombuffer(self._read(begin, stop), np.uint8))
             at = upto
 
     def _check(self, entries: Longs, ends: Longs) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from services.errors import EvidenceChanged, PipelineError
 from services.pipeline.committed_log import CommittedBatch, CommittedLog
 from services.topic_backup.folder import Folder, storage_errors
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.segment_index import ENTRY
 from services.topic_backup.segment_reader import FIRST_POSITION
 from services.topic_backup.summary import Gap, GapReason
@@ -25,7 +25,7 @@ Span = tuple[int, int]
 """Offsets ``[start, end)``."""
 
 
-def missing_within(folder: Folder, part: Part) -> list[Span]:
+def missing_within(folder: Folder, part: SegmentPart) -> list[Span]:
     """The offsets between the records of *part*, whose index lies in *folder*."""
     if part.count == part.last_offset - part.first_offset + 1:
         return []

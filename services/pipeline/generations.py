@@ -15,7 +15,7 @@ from enum import StrEnum
 from services.errors import UsageError
 from services.topic_backup.folder import LocalFolder, storage_errors
 from services.topic_backup.layout import folder_name, generations
-from services.topic_backup.store.form import Form
+from services.topic_backup.store.form import StoredForm
 from services.topic_backup.store.store import LocalStore, Store
 
 
@@ -64,13 +64,13 @@ def following(newest: Generation, wanted: NewGeneration | None) -> Generation:
     return Generation(newest.topic, newest.number + 1, others_aside)
 
 
-def require_replaceable(store: Store, form: Form | None) -> None:
+def require_replaceable(store: Store, form: StoredForm | None) -> None:
     """Return if the folders of *store* are such that Kafka Backup reads and that can be renamed.
 
     Raises:
         UsageError: they are in an object store, compressed or encrypted.
     """
-    if not isinstance(store, LocalStore) or (form is not None and form != Form()):
+    if not isinstance(store, LocalStore) or (form is not None and form != StoredForm()):
         raise UsageError(
             "--new-generation replace is for backups that Kafka Backup can read: a folder, "
             "without --compress and --encrypt-key."

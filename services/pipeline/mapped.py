@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from services.pipeline.segment_files import FIELDS, Bytes, Longs, Run, SegmentFiles, together
+from services.pipeline.segment_files import FIELDS, Bytes, Longs, RecordRun, SegmentFiles, together
 from services.topic_backup.folder import storage_errors
 from services.topic_backup.layout import records_name, segment_index_name
 from services.topic_backup.segment_reader import FIRST_POSITION
@@ -26,7 +26,7 @@ class MappedSegment:
         self._segment = segment
         self._folder = folder
 
-    def runs(self, start: int, end: int) -> Iterator[Run]:
+    def runs(self, start: int, end: int) -> Iterator[RecordRun]:
         """The records with offsets in ``[start, end)``: one run, or none.
 
         Of a salvaged segment there are more where bytes between records are left out.
@@ -46,13 +46,13 @@ class MappedSegment:
         if found is not None:
             yield found
 
-    def _salvaged(self, start: int, end: int) -> Iterator[Run]:
+    def _salvaged(self, start: int, end: int) -> Iterator[RecordRun]:
         low, high = np.searchsorted(self._entries[:, 0], [start, end])
         for some in together(self._entries[low:high]) if low < high else ():
             begin, stop = int(some[0, 1]), int(some[-1, 1] + some[-1, 2])
-            yield Run(some[:, 0], np.append(some[:, 1], stop) - begin, self._data[begin:stop])
+            yield RecordRun(some[:, 0], np.append(some[:, 1], stop) - begin, self._data[begin:stop])
 
-    def _cut(self, start: int, end: int) -> Run | None | _Unfit:
+    def _cut(self, start: int, end: int) -> RecordRun | None | _Unfit:
         entries = self._entries
         low = bisect_left(entries, start, key=_offset_of)
         high = bisect_left(entries, end, low, key=_offset_of)
@@ -63,7 +63,7 @@ class MappedSegment:
         begin, stop = int(some[0, 1]), int(ends[-1])
         if not (ends[:-1] == some[1:, 1]).all() or not FIRST_POSITION <= begin < stop:
             return _Unfit()
-        return Run(some[:, 0], np.append(some[:, 1], stop) - begin, self._data[begin:stop])
+        return RecordRun(some[:, 0], np.append(some[:, 1], stop) - begin, self._data[begin:stop])
 
     @cached_property
     def _entries(self) -> Longs:

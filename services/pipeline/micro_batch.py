@@ -16,13 +16,13 @@ from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.pipeline.batches.log_range import divided, range_of
 from services.pipeline.batches.tasks import copy_by_tasks
-from services.pipeline.continuing import Stretch
+from services.pipeline.continuing import CopyStretch
 from services.pipeline.opening import OpenTopic, begun, opened
 from services.pipeline.report import BackupReport, TopicReport
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
-from services.pipeline.source import Wanted, read_sources
-from services.topic_backup.part import Part
+from services.pipeline.source import WantedTopics, read_sources
+from services.topic_backup.part import SegmentPart
 
 ASK_SECONDS = 60.0
 PATIENCE_SECONDS = 10.0
@@ -32,7 +32,7 @@ BatchRanges = Mapping[TopicPartition, tuple[int, int]]
 """What is new in some partitions: offsets ``[start, end)``, never none of them."""
 
 
-def back_up_batch(run: Run, batch: BatchRanges) -> BackupReport:
+def back_up_batch(run: BackupRun, batch: BatchRanges) -> BackupReport:
     """Copy and commit *batch*. What goes wrong with one topic does not keep the others.
 
     Raises:
@@ -41,7 +41,7 @@ def back_up_batch(run: Run, batch: BatchRanges) -> BackupReport:
         StorageError: a folder cannot be given back.
     """
     names = tuple(sorted({one.topic for one in batch}))
-    sources = read_sources(run.client, Wanted(names), Deadline.after(ASK_SECONDS))
+    sources = read_sources(run.client, WantedTopics(names), Deadline.after(ASK_SECONDS))
     run.meter.total = sum(end - start for start, end in batch.values())
     report = BackupReport(topics=[begun(run, one) for one in sources])
     with ExitStack() as stack:
@@ -62,7 +62,7 @@ def _told_to(report: TopicReport) -> Iterator[None]:
         report.error = str(error)
 
 
-def _copy(run: Run, batch: BatchRanges, topics: Sequence[OpenTopic]) -> None:
+def _copy(run: BackupRun, batch: BatchRanges, topics: Sequence[OpenTopic]) -> None:
     jobs = [(topic, _todo(topic, batch)) for topic in topics]
     some = [(topic, todo) for topic, todo in jobs if todo]
     parts = _parts(run, some) if some else None
@@ -74,21 +74,21 @@ def _copy(run: Run, batch: BatchRanges, topics: Sequence[OpenTopic]) -> None:
                 topic.copy.take(todo, parts.get(topic.source.name, []))
 
 
-def _todo(topic: OpenTopic, batch: BatchRanges) -> list[Stretch]:
+def _todo(topic: OpenTopic, batch: BatchRanges) -> list[CopyStretch]:
     """What of the topic's partitions is in *batch* and not committed yet."""
     stretches = (within(batch, one) for one in topic.todo)
     return [one for one in stretches if one.offsets]
 
 
-def within(ranges: BatchRanges, one: Stretch) -> Stretch:
+def within(ranges: BatchRanges, one: CopyStretch) -> CopyStretch:
     """What of *one* lies before the end of its range; nothing of a partition without a range."""
     _, end = ranges.get(one.source.partition, (one.start, one.start))
     return replace(one, end=max(one.start, min(one.end, end)))
 
 
 def _parts(
-    run: Run, jobs: Sequence[tuple[OpenTopic, Sequence[Stretch]]]
-) -> dict[str, list[Part]] | None:
+    run: BackupRun, jobs: Sequence[tuple[OpenTopic, Sequence[CopyStretch]]]
+) -> dict[str, list[SegmentPart]] | None:
     """The parts of all stretches by topic; None where they cannot be read together."""
     whole = [
         range_of(topic.source.identity, one.source, one.start, one.end)

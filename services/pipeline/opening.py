@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from services.errors import ClusterError
-from services.pipeline.continuing import Stretch, diverged, other_log, stretch
+from services.pipeline.continuing import CopyStretch, diverged, other_log, stretch
 from services.pipeline.generations import Generation, following, latest, set_aside
 from services.pipeline.report import PartitionReport, TopicReport
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.source import PartitionSource, TopicSource
 from services.pipeline.topic_copy import TopicCopy
 from services.topic_backup.assembling import Assembler, assembling
@@ -24,12 +24,12 @@ class OpenTopic:
     source: TopicSource
     assembler: Assembler
     report: TopicReport
-    todo: list[Stretch]
+    todo: list[CopyStretch]
     """What is not backed up yet of each partition, up to its stable end."""
     copy: TopicCopy
 
 
-def begun(run: Run, source: TopicSource) -> TopicReport:
+def begun(run: BackupRun, source: TopicSource) -> TopicReport:
     """The report of a topic with the generation that its log belongs to.
 
     Raises:
@@ -45,7 +45,7 @@ def begun(run: Run, source: TopicSource) -> TopicReport:
 
 
 @contextmanager
-def opened(run: Run, source: TopicSource, report: TopicReport) -> Iterator[OpenTopic]:
+def opened(run: BackupRun, source: TopicSource, report: TopicReport) -> Iterator[OpenTopic]:
     """Take the folder that *report* names, until the end of the ``with`` block.
 
     Raises:
@@ -66,7 +66,7 @@ def opened(run: Run, source: TopicSource, report: TopicReport) -> Iterator[OpenT
         yield OpenTopic(source, assembler, report, todo, TopicCopy(run, source, assembler, report))
 
 
-def _generation(run: Run, source: TopicSource) -> tuple[Generation, str]:
+def _generation(run: BackupRun, source: TopicSource) -> tuple[Generation, str]:
     """The generation of the topic's log, and why it is a new one, if it is."""
     store = run.settings.store
     newest = latest(store, source.name)
@@ -75,7 +75,7 @@ def _generation(run: Run, source: TopicSource) -> tuple[Generation, str]:
     return (following(newest, run.settings.new_generation), because) if because else (newest, "")
 
 
-def _stretch(assembler: Assembler, source: PartitionSource) -> Stretch:
+def _stretch(assembler: Assembler, source: PartitionSource) -> CopyStretch:
     held = assembler.partition(source.partition.partition)
     reason = diverged(held, source)
     if reason:
@@ -83,7 +83,7 @@ def _stretch(assembler: Assembler, source: PartitionSource) -> Stretch:
     return stretch(held, source)
 
 
-def _reported(one: Stretch) -> PartitionReport:
+def _reported(one: CopyStretch) -> PartitionReport:
     report = PartitionReport(one.source.partition, one.start, one.start)
     report.held_back = one.source.held_back
     return report

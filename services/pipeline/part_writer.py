@@ -17,7 +17,7 @@ import numpy as np
 
 from services.pipeline.pace import Pace
 from services.topic_backup.folder import Folder
-from services.topic_backup.part import Part, part_names, run_part_names
+from services.topic_backup.part import SegmentPart, part_names, run_part_names
 from services.topic_backup.segment_reader import MAGIC
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ ENTRY_FIELDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class RecordChunk:
     """Encoded records of one partition, one behind the other."""
 
     partition: int
@@ -42,10 +42,10 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.offsets)
 
-    def cut(self, start: int, end: int) -> Chunk:
+    def cut(self, start: int, end: int) -> RecordChunk:
         """Records number *start* to *end*."""
         bounds = self.bounds[start : end + 1]
-        return Chunk(
+        return RecordChunk(
             self.partition,
             self.offsets[start:end],
             self.timestamps[start:end],
@@ -70,7 +70,7 @@ class PartTarget:
     records_crc: bool = False
     """Whether parts tell the CRC of their records, too."""
 
-    def names(self, attempt: int, chunk: Chunk, number: int) -> tuple[str, str]:
+    def names(self, attempt: int, chunk: RecordChunk, number: int) -> tuple[str, str]:
         """Names for records file and index of the part that begins with *chunk*."""
         if self.folder.original:
             return part_names(self.run, attempt, chunk.partition, number)
@@ -99,7 +99,7 @@ class PartTask:
         if self._open is not None:
             self._open.abandon()
 
-    def take(self, chunk: Chunk) -> Iterator[Part]:
+    def take(self, chunk: RecordChunk) -> Iterator[SegmentPart]:
         """Write *chunk*, in as many parts as the size of segments asks for."""
         while len(chunk):
             part = self._open
@@ -114,13 +114,13 @@ class PartTask:
             self._pace.spend(len(some.data))
             chunk = chunk.cut(fits, len(chunk))
 
-    def finish(self) -> Iterator[Part]:
+    def finish(self) -> Iterator[SegmentPart]:
         """The open part, made durable, if there is one."""
         part, self._open = self._open, None
         if part is not None:
             yield part.close()
 
-    def _begin(self, chunk: Chunk) -> _OpenPart:
+    def _begin(self, chunk: RecordChunk) -> _OpenPart:
         names = self._target.names(self._attempt, chunk, self._number)
         self._number += 1
         self._open = _OpenPart(self._target, names, chunk.partition)
@@ -142,7 +142,7 @@ class _OpenPart:
         self._put(memoryview(MAGIC))
         self._index.write(memoryview(MAGIC))
 
-    def write(self, chunk: Chunk) -> None:
+    def write(self, chunk: RecordChunk) -> None:
         """Append the records of *chunk*, which are one or more."""
         entries = np.empty((len(chunk), ENTRY_FIELDS), ">i8")
         entries[:, 0] = chunk.offsets
@@ -160,12 +160,12 @@ class _OpenPart:
         self._max_timestamp = max(self._max_timestamp, newest)
         self._count += len(chunk)
 
-    def close(self) -> Part:
+    def close(self) -> SegmentPart:
         """Make both files durable; returns what was written."""
         self._records.close()
         self._index.close()
         first = self._first or (0, 0)
-        return Part(
+        return SegmentPart(
             partition=self._partition,
             records=self._names[0],
             index=self._names[1],

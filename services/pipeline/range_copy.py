@@ -11,15 +11,15 @@ from services.kafka.wire.deadline import Deadline
 from services.pipeline.batches.log_range import Ranges, divided, range_of
 from services.pipeline.batches.tasks import copy_by_tasks
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.continuing import Stretch
+from services.pipeline.continuing import CopyStretch
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.repeating import repeating
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
-from services.pipeline.source import PartitionSource, TopicSource, Wanted, read_sources
+from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
 from services.topic_backup.assembling import Assembler
 from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.part import Part, part_index_of, run_place_of
+from services.topic_backup.part import SegmentPart, part_index_of, run_place_of
 from services.topic_backup.segment_index import ENTRY
 from services.topic_backup.summary import Gap, GapReason
 
@@ -35,7 +35,7 @@ ATTEMPTS = 5
 class RangeCopy:
     """Writes parts for the backup of one topic."""
 
-    run: Run
+    run: BackupRun
     identity: TopicIdentity
     """Of the topic."""
     assembler: Assembler
@@ -44,7 +44,7 @@ class RangeCopy:
     def topic(self) -> str:
         return self.identity.topic
 
-    def copy(self, job: Sequence[Stretch]) -> tuple[list[Stretch], list[Part]]:
+    def copy(self, job: Sequence[CopyStretch]) -> tuple[list[CopyStretch], list[SegmentPart]]:
         """The parts of *job*, which may begin later than asked where retention was faster.
 
         Raises:
@@ -59,19 +59,19 @@ class RangeCopy:
                 stretches = self._overtaken(stretches)
         return stretches, self._parts(stretches)
 
-    def now(self, stretches: Iterable[Stretch]) -> TopicSource | None:
+    def now(self, stretches: Iterable[CopyStretch]) -> TopicSource | None:
         """The topic and the partitions of *stretches* as they are now; None when it is gone."""
         deadline, numbers = Deadline.after(ASK_SECONDS), {one.number for one in stretches}
         try:
-            return read_sources(self.run.client, Wanted((self.topic,)), deadline, numbers)[0]
+            return read_sources(self.run.client, WantedTopics((self.topic,)), deadline, numbers)[0]
         except UsageError:
             return None
 
-    def log(self, one: Stretch) -> CommittedLog:
+    def log(self, one: CopyStretch) -> CommittedLog:
         """The log that *one* is of, for reading it without Spark."""
         return CommittedLog(self.run.client.sender, one.source.leader, one.source.partition)
 
-    def _parts(self, job: Sequence[Stretch]) -> list[Part]:
+    def _parts(self, job: Sequence[CopyStretch]) -> list[SegmentPart]:
         some = [one for one in job if one.offsets]
         if not some:
             return []
@@ -102,7 +102,7 @@ class RangeCopy:
         folder, run = self.assembler.folder, self.assembler.run
         return PartTarget(folder, run, how.max_segment_bytes, share, credit, how.records_crc)
 
-    def _overtaken(self, job: Sequence[Stretch]) -> list[Stretch]:
+    def _overtaken(self, job: Sequence[CopyStretch]) -> list[CopyStretch]:
         """The same *job* from where the logs begin by now (B3)."""
         topic = self.now(job)
         now = {one.partition: one for one in topic.partitions} if topic else {}
@@ -126,7 +126,7 @@ def _finished(target: PartTarget, ranges: Ranges) -> int:
     return sum(at - ranges[number][0] for number, at in reached.items())
 
 
-def _begun_later(one: Stretch, now: PartitionSource | None) -> Stretch:
+def _begun_later(one: CopyStretch, now: PartitionSource | None) -> CopyStretch:
     if now is None or now.log_start <= one.start:
         return one
     start = min(now.log_start, one.end)

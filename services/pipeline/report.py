@@ -9,7 +9,7 @@ from services.model import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CopyProgress:
     """How far the copying is."""
 
     topic: str

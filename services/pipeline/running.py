@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from services.kafka.read_client import ReadClient
 from services.pipeline.generations import NewGeneration
 from services.pipeline.pace import Budget
-from services.pipeline.report import Progress
+from services.pipeline.report import CopyProgress
 from services.pipeline.session import Spark
 from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
-from services.topic_backup.store.form import Form
+from services.topic_backup.store.form import StoredForm
 from services.topic_backup.store.store import Store
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 OFFSETS_A_JOB = 2_000_000
 """Of each partition: a run that is killed repeats at most so much."""
 
-Tell = Callable[[Progress], None]
+Tell = Callable[[CopyProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class BackupSettings:
     store: Store
     max_segment_bytes: int = MAX_SEGMENT_BYTES
     offsets_a_job: int = OFFSETS_A_JOB
-    form: Form | None = None
+    form: StoredForm | None = None
     """That of new topics; None leaves each in the form it has."""
     bytes_per_second: float | None = None
     """At most, of all tasks of a job together; None: as fast as they can."""
@@ -73,11 +73,11 @@ class Meter:
     def say(self, topic: str, under_way: int) -> None:
         """Tell how far it is, with the offsets *under_way* that are not committed yet."""
         done = min(self._done + under_way, self.total)
-        self.tell(Progress(topic, done, self.total, self._bytes, self.seconds))
+        self.tell(CopyProgress(topic, done, self.total, self._bytes, self.seconds))
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class BackupRun:
     """One backup under way."""
 
     client: ReadClient

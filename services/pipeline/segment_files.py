@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import records_name
-from services.topic_backup.salvage.finding import Found
+from services.topic_backup.salvage.finding import FoundRecord
 from services.topic_backup.salvage.salvage import salvaged
-from services.topic_backup.segment_index import Entry
+from services.topic_backup.segment_index import IndexedRecord
 from services.topic_backup.segment_reader import Placed, read_segment
 
 Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
-FIELDS = len(Entry._fields)
+FIELDS = len(IndexedRecord._fields)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordRun:
     """Records that lie one behind the other in one segment."""
 
     offsets: Longs
@@ -50,7 +50,7 @@ class SegmentFiles:
         Of a salvaged segment by the salvaging reader, of others by the records alone.
         """
         found = self._salvaged() if self.salvaged else self._read()
-        return np.array([Entry.of(one) for one in found], np.int64).reshape(-1, FIELDS)
+        return np.array([IndexedRecord.of(one) for one in found], np.int64).reshape(-1, FIELDS)
 
     def _read(self) -> Iterator[Placed]:
         return read_segment(self.folder, records_name(self.prefix), end=self.records_bytes)
@@ -62,7 +62,7 @@ class SegmentFiles:
             start_offset=self.first_offset,
             next_offset=self.last_offset + 1,
         )
-        return (one.placed for one in pieces if isinstance(one, Found))
+        return (one.placed for one in pieces if isinstance(one, FoundRecord))
 
 
 def together(entries: Longs) -> Iterator[Longs]:

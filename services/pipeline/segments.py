@@ -10,11 +10,11 @@ from services.pipeline.committed_log import CommittedLog
 from services.pipeline.gaps import Span, explained, missing_within, together
 from services.topic_backup.addition import Missing, NewSegment
 from services.topic_backup.folder import Folder
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.summary import MAX_GAPS, EpochStart, Gap
 
 
-def holes(folder: Folder, parts: Sequence[Part], start: int, end: int) -> Iterator[Span]:
+def holes(folder: Folder, parts: Sequence[SegmentPart], start: int, end: int) -> Iterator[Span]:
     """The offsets of ``[start, end)`` that *parts*, in order, have no record of."""
     if not parts:
         yield from [(start, end)] if start < end else []
@@ -31,7 +31,7 @@ def holes(folder: Folder, parts: Sequence[Part], start: int, end: int) -> Iterat
 
 
 def new_segments(
-    parts: Sequence[Part], gaps: Iterable[Gap], epochs: EpochHistory | Unknown
+    parts: Sequence[SegmentPart], gaps: Iterable[Gap], epochs: EpochHistory | Unknown
 ) -> tuple[list[NewSegment], Missing]:
     """A segment for each of *parts* with the *gaps* before and in it, and what is missing behind.
 
@@ -61,7 +61,7 @@ def missing(gaps: Iterable[Gap]) -> Missing:
     return Missing(tuple(listed), counts)
 
 
-def epoch_starts(part: Part, epochs: EpochHistory | Unknown) -> tuple[EpochStart, ...]:
+def epoch_starts(part: SegmentPart, epochs: EpochHistory | Unknown) -> tuple[EpochStart, ...]:
     """The leader epochs that wrote *part*, as far as the history goes back."""
     if isinstance(epochs, Unknown):
         return ()
@@ -75,7 +75,7 @@ def epoch_starts(part: Part, epochs: EpochHistory | Unknown) -> tuple[EpochStart
 
 def found_gaps(
     folder: Folder,
-    parts: Sequence[Part],
+    parts: Sequence[SegmentPart],
     start: int,
     end: int,
     log: CommittedLog,

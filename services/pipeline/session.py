@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from services.errors import PipelineError
 from services.pipeline.driver_log import log_file
 from services.pipeline.gateway import Gateway
-from services.pipeline.starting import Wanted, forget_jvm, start
+from services.pipeline.starting import WantedSpark, forget_jvm, start
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -41,7 +41,7 @@ class Spark:
 
         *niceness* is that of its JVM and Python workers on this machine.
         """
-        self._wanted = Wanted(master, settings or {}, log or log_file(), niceness)
+        self._wanted = WantedSpark(master, settings or {}, log or log_file(), niceness)
         self._starting = threading.Lock()
         self._beginning: threading.Thread | None = None
         self._gateway: Gateway | None = None

@@ -30,7 +30,7 @@ INTERNAL = "__"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedTopics:
     """Which topics are to be copied: by name, or all whose whole name fits a pattern."""
 
     names: tuple[str, ...] = ()
@@ -101,14 +101,14 @@ class TopicSource:
 
 def read_sources(
     client: ReadClient,
-    wanted: Wanted,
+    wanted: WantedTopics,
     deadline: Deadline,
     numbers: Container[int] | None = None,
 ) -> tuple[TopicSource, ...]:
     """The topics that are *wanted*, as they are now; only partitions of *numbers*, or all.
 
     Raises:
-        UsageError: as `Wanted.choose`.
+        UsageError: as `WantedTopics.choose`.
         Unreachable, NotAuthorized: no broker serves its metadata, or an ACL is missing.
     """
     cluster_id = client.describe(deadline).cluster_id

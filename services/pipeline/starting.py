@@ -53,7 +53,7 @@ LEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSpark:
     """Where Spark is to run, and how."""
 
     master: str
@@ -80,7 +80,7 @@ class Wanted:
         return {**found, "SPARK_LOCAL_IP": LOOPBACK} if self.local else found
 
 
-def start(wanted: Wanted, begun: Callable[[Gateway], None]) -> SparkContext:
+def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext:
     """Start Spark; *begun* is told of a JVM that can be ended before it listens.
 
     Raises:
@@ -111,7 +111,7 @@ def start(wanted: Wanted, begun: Callable[[Gateway], None]) -> SparkContext:
 
 
 def _directly(
-    wanted: Wanted, launch: Launch, archive: ClassArchive, begun: Callable[[Gateway], None]
+    wanted: WantedSpark, launch: Launch, archive: ClassArchive, begun: Callable[[Gateway], None]
 ) -> SparkContext:
     gateway = Gateway(launch)
     begun(gateway)
@@ -125,7 +125,7 @@ def _directly(
     return context
 
 
-def _by_scripts(wanted: Wanted, archive: ClassArchive, options: Sequence[str]) -> SparkContext:
+def _by_scripts(wanted: WantedSpark, archive: ClassArchive, options: Sequence[str]) -> SparkContext:
     quoted = " ".join(f'"{option}"' for option in options)
     conf = _conf(wanted, {"spark.driver.extraJavaOptions": quoted})
     with _stderr_to(errors_file(wanted.log)), _interrupts_as_before():
@@ -134,7 +134,7 @@ def _by_scripts(wanted: Wanted, archive: ClassArchive, options: Sequence[str]) -
     return context
 
 
-def _conf(wanted: Wanted, given: Mapping[str, str]) -> SparkConf:
+def _conf(wanted: WantedSpark, given: Mapping[str, str]) -> SparkConf:
     """All settings; Breakglass is known to be where Python finds it on this machine alone.
 
     Workers elsewhere may be sent it, but their daemon is not.
@@ -148,7 +148,7 @@ def _conf(wanted: Wanted, given: Mapping[str, str]) -> SparkConf:
     return conf.setAll(list({**settings, **wanted.settings}.items()))
 
 
-def _context(wanted: Wanted, conf: SparkConf) -> SparkContext:
+def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
     from pyspark.errors import PySparkException

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from services.pipeline.fetched import FetchedSegment
 from services.pipeline.mapped import MappedSegment
-from services.pipeline.segment_files import Run, SegmentFiles
+from services.pipeline.segment_files import RecordRun, SegmentFiles
 from services.topic_backup.folder import Folder, LocalFolder
 from services.topic_backup.layout import records_name
 from services.topic_backup.summary import SegmentSummary
@@ -60,7 +60,7 @@ def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[
     ]
 
 
-def runs_between(segments: Sequence[StoredSegment], start: int, end: int) -> Iterator[Run]:
+def runs_between(segments: Sequence[StoredSegment], start: int, end: int) -> Iterator[RecordRun]:
     """The stored records with offsets in ``[start, end)``, a run or some for each segment."""
     for segment in segments:
         if segment.last_offset < start:

@@ -22,7 +22,7 @@ from services.kafka.replicas.list_offsets import (
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.pipeline.micro_batch import BatchRanges
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
 
 TRIGGER_SECONDS = 1.0
@@ -38,7 +38,7 @@ class Stream:
     """Entered, it runs in a thread of its own until the block ends."""
 
     def __init__(
-        self, run: Run, ends: Ends, each: Callable[[BatchRanges], None], trigger: float
+        self, run: BackupRun, ends: Ends, each: Callable[[BatchRanges], None], trigger: float
     ) -> None:
         """Prepare the partitions of *ends* from there on; *each* gets the batches, in the thread.
 
@@ -136,7 +136,7 @@ class Stream:
         return led
 
 
-def require_spark(run: Run) -> None:
+def require_spark(run: BackupRun) -> None:
     """Return if Spark's JVM answers.
 
     Raises:

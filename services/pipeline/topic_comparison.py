@@ -10,14 +10,14 @@ from services.pipeline.batches.log_range import Ranges, divided, range_of
 from services.pipeline.batches.tasks import run_tasks
 from services.pipeline.comparing import Differences
 from services.pipeline.restore.offset_map import OffsetMap
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.source import PartitionSource
 from services.pipeline.stored import StoredSegment
 from services.topic_backup.manifest import TopicIdentity
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class TopicSides:
     """What is compared: a topic, and what is stored."""
 
     topic: TopicIdentity
@@ -29,7 +29,7 @@ class Sides:
     """Nobody else should have written into a restored topic."""
 
 
-def compare_topic(run: Run, sides: Sides, ranges: Ranges) -> list[Differences]:
+def compare_topic(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[Differences]:
     """How the topic's *ranges* differ from what is stored, a finding for each range or task.
 
     Raises:

@@ -6,24 +6,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from services.errors import ClusterError
-from services.pipeline.continuing import Stretch, cut_since, end_epoch
+from services.pipeline.continuing import CopyStretch, cut_since, end_epoch
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.range_copy import RangeCopy
 from services.pipeline.report import PartitionReport, TopicReport
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.segments import found_gaps, new_segments
 from services.pipeline.source import TopicSource
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.assembling import Assembler
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.summary import EpochStart
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedStretch:
     """What became of one stretch, before it is put in place."""
 
-    stretch: Stretch
+    stretch: CopyStretch
     segments: list[NewSegment]
     behind: Missing
 
@@ -50,7 +50,7 @@ class TopicCopy:
     """One topic under way."""
 
     def __init__(
-        self, run: Run, source: TopicSource, assembler: Assembler, report: TopicReport
+        self, run: BackupRun, source: TopicSource, assembler: Assembler, report: TopicReport
     ) -> None:
         self._run = run
         self._source = source
@@ -58,7 +58,7 @@ class TopicCopy:
         self._ranges = RangeCopy(run, source.identity, assembler)
         self._reports = {one.partition: one for one in report.partitions}
 
-    def copy(self, job: Sequence[Stretch]) -> list[Part]:
+    def copy(self, job: Sequence[CopyStretch]) -> list[SegmentPart]:
         """Copy *job*, and commit it if the topic is still the one that was read; its parts.
 
         Raises:
@@ -69,7 +69,7 @@ class TopicCopy:
         self.take(stretches, parts)
         return parts
 
-    def take(self, stretches: Sequence[Stretch], parts: Sequence[Part]) -> None:
+    def take(self, stretches: Sequence[CopyStretch], parts: Sequence[SegmentPart]) -> None:
         """Commit *parts*, which hold the *stretches* from end to end. Raises as `copy`."""
         copied = [
             self._explained(one, [part for part in parts if part.partition == one.number])
@@ -90,7 +90,7 @@ class TopicCopy:
         """Where parts for `take` are to be written."""
         return self._ranges.target()
 
-    def _explained(self, one: Stretch, parts: Sequence[Part]) -> Copied:
+    def _explained(self, one: CopyStretch, parts: Sequence[SegmentPart]) -> CopiedStretch:
         """The parts of one partition, with the reasons of all that is missing."""
         folder, log = self._assembler.folder, self._ranges.log(one)
         compacted = self._source.compacted
@@ -98,9 +98,9 @@ class TopicCopy:
         segments, behind = new_segments(
             parts, [one.lost, *gaps] if one.lost else gaps, one.source.epochs
         )
-        return Copied(one, segments, behind)
+        return CopiedStretch(one, segments, behind)
 
-    def _require_same(self, copied: Sequence[Copied]) -> None:
+    def _require_same(self, copied: Sequence[CopiedStretch]) -> None:
         """Return if what was copied is still the topic's log (B2).
 
         Raises:
@@ -120,7 +120,7 @@ class TopicCopy:
             if reason:
                 raise ClusterError(f"{partition}: {reason}; run the backup again")
 
-    def _report(self, copied: Copied) -> None:
+    def _report(self, copied: CopiedStretch) -> None:
         report: PartitionReport = self._reports[copied.stretch.source.partition]
         report.end = copied.stretch.end
         report.records += sum(one.part.count for one in copied.segments)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from services.errors import UsageError
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.comparing import LISTED, Differences
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
-from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.pipeline.stored import StoredSegment, runs_between, stored_segments
-from services.pipeline.topic_comparison import Sides, compare_topic
+from services.pipeline.topic_comparison import TopicSides, compare_topic
 from services.topic_backup.folder import Folder
 from services.topic_backup.manifest import TopicManifest
 from services.topic_backup.summary import PartitionSummary
@@ -78,7 +78,7 @@ class ContentVerified:
 
 @jvm_errors("comparing records")
 def verify_content(
-    run: Run, folder: Folder, manifest: TopicManifest, against: str
+    run: BackupRun, folder: Folder, manifest: TopicManifest, against: str
 ) -> ContentVerified:
     """Compare the backup in *folder* with the topic *against*, offset by offset.
 
@@ -87,7 +87,7 @@ def verify_content(
         PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
     """
     deadline = Deadline.after(ASK_SECONDS)
-    (source,) = read_sources(run.client, Wanted((against,)), deadline)
+    (source,) = read_sources(run.client, WantedTopics((against,)), deadline)
     for number, reason in source.unread.items():
         raise UsageError(f"{against}-{number} cannot be read ({reason}): verify it later.")
     work = _Work(run, source, folder, manifest)
@@ -99,7 +99,7 @@ def verify_content(
 
 class _Work:
     def __init__(
-        self, run: Run, source: TopicSource, folder: Folder, manifest: TopicManifest
+        self, run: BackupRun, source: TopicSource, folder: Folder, manifest: TopicManifest
     ) -> None:
         self._run = run
         self._identity = source.identity
@@ -115,7 +115,7 @@ class _Work:
             number: (one.start, one.end) for number, one in found.items() if one.start < one.end
         }
         self._run.meter.total = sum(end - start for start, end in ranges.values())
-        sides = Sides(self._identity, self._sources, self._stored)
+        sides = TopicSides(self._identity, self._sources, self._stored)
         answers = compare_topic(self._run, sides, ranges)
         for number, one in found.items():
             own = [each for each in answers if each.partition == number]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from services.model import TopicPartition
 from services.recovery.execution.prepare import target_of
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.triage import Triage
 
@@ -21,10 +21,10 @@ class Left:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class TargetChoice:
     """What to elect, and what is left to the operator."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[ElectionTarget, ...]
     left: tuple[Left, ...]
 
     @property
@@ -34,7 +34,7 @@ class Choice:
         return frozenset((*elected, *(one.partition for one in self.left)))
 
 
-def recommended(found: Triage, without: Collection[TopicPartition] = ()) -> Choice:
+def recommended(found: Triage, without: Collection[TopicPartition] = ()) -> TargetChoice:
     """Elect the recommended replica of every partition whose evidence is complete (R15).
 
     Partitions of *without* have been dealt with. While brokers may still answer, partitions
@@ -46,13 +46,13 @@ def recommended(found: Triage, without: Collection[TopicPartition] = ()) -> Choi
         for one in found.assessments
         if one.partition in complete and one.partition not in without
     ]
-    return Choice(
+    return TargetChoice(
         targets=tuple(_target(one) for one in ready if one.automatable),
         left=tuple(_left(one) for one in ready if not one.automatable),
     )
 
 
-def _target(assessment: Assessment) -> Target:
+def _target(assessment: Assessment) -> ElectionTarget:
     if assessment.designee is None:
         raise ValueError(f"{assessment.partition} has no designee")
     return target_of(assessment.evidence, assessment.designee, assessment.ranking)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from services.errors import BreakglassError, OutcomeUnknown
-from services.journal_view import JournalView, Step
+from services.journal_view import JournalStep, JournalView
 from services.kafka.cluster.group_offsets import (
     GroupOffsets,
     describing,
@@ -23,7 +23,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition, Unknown
-from services.recovery.execution.record import Record
+from services.recovery.execution.record import ExecutionJournal
 
 STEP = "commit group offsets"
 RESTORE_STEP = "restore group offsets"
@@ -31,7 +31,7 @@ RESTORE_STEP = "restore group offsets"
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class OffsetMove:
     """One committed offset to be put elsewhere."""
 
     group: str
@@ -42,9 +42,9 @@ class Move:
     """None: it is to stand nowhere, as before its first commit."""
 
     @property
-    def back(self) -> Move:
+    def back(self) -> OffsetMove:
         """The move that undoes this one."""
-        return Move(self.group, self.partition, self.to, self.committed)
+        return OffsetMove(self.group, self.partition, self.to, self.committed)
 
 
 class MoveResult(StrEnum):
@@ -57,16 +57,16 @@ class MoveResult(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedOffset:
     """What became of a move."""
 
-    move: Move
+    move: OffsetMove
     result: MoveResult
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GroupStanding:
     """Where groups stand, and who coordinates each."""
 
     offsets: GroupOffsets
@@ -77,12 +77,14 @@ class Standing:
     """``DESCRIBE on group billing``: groups that this user may not describe are not among these."""
 
 
-def moves_past_end(standing: Standing, ends: Mapping[TopicPartition, int]) -> tuple[Move, ...]:
+def moves_past_end(
+    standing: GroupStanding, ends: Mapping[TopicPartition, int]
+) -> tuple[OffsetMove, ...]:
     """A move to the log's end for each group that committed past it; sorted by group."""
     return tuple(
         sorted(
             (
-                Move(group, partition, committed, ends[partition])
+                OffsetMove(group, partition, committed, ends[partition])
                 for partition, groups in standing.offsets.items()
                 if partition in ends
                 for group, committed in groups.items()
@@ -93,10 +95,10 @@ def moves_past_end(standing: Standing, ends: Mapping[TopicPartition, int]) -> tu
     )
 
 
-def moves_of(view: JournalView) -> tuple[Move, ...]:
+def moves_of(view: JournalView) -> tuple[OffsetMove, ...]:
     """The moves that a journal says were made, or may have been."""
     return tuple(
-        Move(
+        OffsetMove(
             str(step.request.payload["group"]),
             partition,
             None if item["from"] is None else int(item["from"]),
@@ -109,7 +111,7 @@ def moves_of(view: JournalView) -> tuple[Move, ...]:
     )
 
 
-def _made(step: Step, partition: TopicPartition) -> bool:
+def _made(step: JournalStep, partition: TopicPartition) -> bool:
     """Whether the move was made, or may have been: then the group's own offset tells."""
     outcome = step.outcomes.get(partition)
     return outcome is None or outcome.result in (MoveResult.MOVED, MoveResult.UNKNOWN)
@@ -120,7 +122,7 @@ def read_standing(
     brokers: Iterable[int],
     wanted: Container[TopicPartition],
     deadline: Deadline,
-) -> Standing:
+) -> GroupStanding:
     """The offsets that every group committed on *wanted* partitions."""
     offsets: GroupOffsets = {}
     coordinators: dict[str, int] = {}
@@ -136,7 +138,7 @@ def read_standing(
         for partition, groups in told.items():
             offsets.setdefault(partition, {}).update(groups)
             coordinators.update(dict.fromkeys(groups, broker))
-    return Standing(offsets, coordinators, unread, tuple(map(describing, sorted(hidden))))
+    return GroupStanding(offsets, coordinators, unread, tuple(map(describing, sorted(hidden))))
 
 
 def read_ends(
@@ -164,13 +166,13 @@ def read_ends(
 def carry_out(
     client: GroupClient,
     read: ReadClient,
-    journal: Record,
-    moves: Sequence[Move],
+    journal: ExecutionJournal,
+    moves: Sequence[OffsetMove],
     coordinators: Mapping[str, int],
     seconds: float,
-) -> list[Moved]:
+) -> list[MovedOffset]:
     """Commit *moves*, group by group, each read again immediately before and confirmed after."""
-    done: list[Moved] = []
+    done: list[MovedOffset] = []
     for group in dict.fromkeys(move.group for move in moves):
         wanted = [move for move in moves if move.group == group]
         broker = coordinators.get(group)
@@ -192,11 +194,11 @@ def carry_out(
 def _commit(
     client: GroupClient,
     read: ReadClient,
-    journal: Record,
-    moves: Sequence[Move],
+    journal: ExecutionJournal,
+    moves: Sequence[OffsetMove],
     coordinator: int,
     seconds: float,
-) -> list[Moved]:
+) -> list[MovedOffset]:
     group = moves[0].group
     request = journal.request(
         STEP,
@@ -206,9 +208,9 @@ def _commit(
     try:
         errors = _send(client, coordinator, moves, Deadline.after(seconds))
     except OutcomeUnknown as error:
-        ended = [Moved(move, MoveResult.UNKNOWN, str(error)) for move in moves]
+        ended = [MovedOffset(move, MoveResult.UNKNOWN, str(error)) for move in moves]
     except BreakglassError as error:
-        ended = [Moved(move, MoveResult.FAILED, str(error)) for move in moves]
+        ended = [MovedOffset(move, MoveResult.FAILED, str(error)) for move in moves]
     else:
         now = _committed(read, coordinator, moves, seconds)
         ended = [_ended(move, errors[move.partition], now) for move in moves]
@@ -220,7 +222,7 @@ def _commit(
 
 
 def _send(
-    client: GroupClient, coordinator: int, moves: Sequence[Move], deadline: Deadline
+    client: GroupClient, coordinator: int, moves: Sequence[OffsetMove], deadline: Deadline
 ) -> dict[TopicPartition, str]:
     """Commit offsets, and remove those that are to be nowhere; an error in words for each."""
     group = moves[0].group
@@ -231,7 +233,7 @@ def _send(
 
 
 def _committed(
-    read: ReadClient, coordinator: int, moves: Sequence[Move], seconds: float
+    read: ReadClient, coordinator: int, moves: Sequence[OffsetMove], seconds: float
 ) -> dict[TopicPartition, int] | Unknown:
     """Where the group of *moves* stands now, as far as its coordinator tells."""
     wanted = {move.partition for move in moves}
@@ -242,17 +244,21 @@ def _committed(
     return {partition: groups[group] for partition, groups in told.items() if group in groups}
 
 
-def _changed(move: Move, now: int | None | Unknown) -> Moved:
+def _changed(move: OffsetMove, now: int | None | Unknown) -> MovedOffset:
     if isinstance(now, Unknown):
         stands = "cannot be read"
     else:
         stands = "is nowhere now" if now is None else f"stands at {now:,} now"
-    return Moved(move, MoveResult.REFUSED, f"the group's offset {stands}: look again")
+    return MovedOffset(move, MoveResult.REFUSED, f"the group's offset {stands}: look again")
 
 
-def _ended(move: Move, error: str, now: Mapping[TopicPartition, int] | Unknown) -> Moved:
+def _ended(
+    move: OffsetMove, error: str, now: Mapping[TopicPartition, int] | Unknown
+) -> MovedOffset:
     if error:
-        return Moved(move, MoveResult.FAILED, f"{error}: stop the group's consumers, then again")
+        return MovedOffset(
+            move, MoveResult.FAILED, f"{error}: stop the group's consumers, then again"
+        )
     if isinstance(now, Unknown) or now.get(move.partition) != move.to:
-        return Moved(move, MoveResult.UNKNOWN, "accepted, and not seen in place: look again")
-    return Moved(move, MoveResult.MOVED)
+        return MovedOffset(move, MoveResult.UNKNOWN, "accepted, and not seen in place: look again")
+    return MovedOffset(move, MoveResult.MOVED)

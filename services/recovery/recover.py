@@ -16,12 +16,12 @@ from services.model import TopicPartition, Unknown
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.course import Course
 from services.recovery.execution.journal_space import journal_bytes
-from services.recovery.execution.limits import Limits
+from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.others import others_at_work
-from services.recovery.execution.record import Record
+from services.recovery.execution.record import ExecutionJournal
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.run import Execution
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 
 AFTER_SECONDS = 5.0
 
@@ -29,10 +29,12 @@ AFTER_SECONDS = 5.0
 class Rescue(Protocol):
     """Saves what elections cut off (services/recovery/rescue)."""
 
-    def needed(self, target: Target) -> bool:
+    def needed(self, target: ElectionTarget) -> bool:
         """Whether electing *target* cuts off anything that may be saved."""
 
-    def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
+    def save(
+        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+    ) -> Mapping[TopicPartition, str]:
         """Save what electing *targets* cuts off; a reason for each that was not saved whole."""
 
 
@@ -45,14 +47,14 @@ class Recovery:
     choose_route: RouteChoice
     rescue: Rescue | None = None
     """None: what is cut off is lost (`--without-rescue`)."""
-    limits: Limits = field(default_factory=Limits)
+    limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     stop: Callable[[], bool] = lambda: False
-    begin: Callable[[Sequence[Target]], None] = lambda _: None
+    begin: Callable[[Sequence[ElectionTarget]], None] = lambda _: None
     """Told of each batch before anything is sent for it."""
 
     def run(
-        self, targets: Sequence[Target], course: Course | None = None
-    ) -> Iterator[tuple[Outcome, ...]]:
+        self, targets: Sequence[ElectionTarget], course: Course | None = None
+    ) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Rescue and elect *targets*; yields the outcomes of each batch as it ends.
 
         Partitions that lose nothing do not wait until others are rescued, except for internal
@@ -72,8 +74,8 @@ class Recovery:
                 yield from self._rescue_and_elect(wave, course)
 
     def _rescue_and_elect(
-        self, targets: Sequence[Target], course: Course
-    ) -> Iterator[tuple[Outcome, ...]]:
+        self, targets: Sequence[ElectionTarget], course: Course
+    ) -> Iterator[tuple[PartitionOutcome, ...]]:
         ready = [target for target in targets if not course.why_not(target)]
         lost = self._save(ready, course)
         stopped = self.stop()
@@ -99,7 +101,9 @@ class Recovery:
         )
         yield from execution.run([one for one in targets if one.partition not in lost])
 
-    def _save(self, targets: Sequence[Target], course: Course) -> Mapping[TopicPartition, str]:
+    def _save(
+        self, targets: Sequence[ElectionTarget], course: Course
+    ) -> Mapping[TopicPartition, str]:
         """Rescue what electing *targets* cuts off; why partitions were not saved whole.
 
         What cannot be journalled must not be sent: then nothing more is elected.
@@ -113,22 +117,22 @@ class Recovery:
             return {}
 
 
-def _held(target: Target, reason: str, *, stopped: bool) -> Outcome:
+def _held(target: ElectionTarget, reason: str, *, stopped: bool) -> PartitionOutcome:
     """What is not elected because its tail is not saved; one that was *stopped* can be resumed."""
     if stopped:
-        return Outcome(target, Result.NOT_ATTEMPTED, f"not rescued: {reason}")
+        return PartitionOutcome(target, RecoveryResult.NOT_ATTEMPTED, f"not rescued: {reason}")
     told = f"not rescued: {reason}; put that right, or accept the loss with --without-rescue"
-    return Outcome(target, Result.REFUSED, told)
+    return PartitionOutcome(target, RecoveryResult.REFUSED, told)
 
 
 def open_transactions_after(
-    read: ReadClient, outcomes: Sequence[Outcome]
+    read: ReadClient, outcomes: Sequence[PartitionOutcome]
 ) -> tuple[OpenTransaction, ...] | Unknown:
     """Transactions left open on recovered partitions: read_committed readers stop there (R18)."""
     leaders = {
         one.partition: one.leader
         for one in outcomes
-        if one.result is Result.ELECTED and one.leader is not None
+        if one.result is RecoveryResult.ELECTED and one.leader is not None
     }
     if not leaders:
         return ()
@@ -148,7 +152,8 @@ class GroupPastEnd:
 
 
 def groups_past_end(
-    targets: Sequence[Target], committed: Mapping[TopicPartition, Mapping[str, int] | Unknown]
+    targets: Sequence[ElectionTarget],
+    committed: Mapping[TopicPartition, Mapping[str, int] | Unknown],
 ) -> tuple[GroupPastEnd, ...]:
     """Groups of *targets* that will meet OFFSET_OUT_OF_RANGE after the election."""
     return tuple(

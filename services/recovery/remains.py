@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from services.consent import Price
 from services.errors import WrongCluster
-from services.journal_view import Details, JournalView, Kind, Step
+from services.journal_view import Details, EntryKind, JournalStep, JournalView
 from services.model import (
     ClusterSnapshot,
     PartitionEvidence,
@@ -21,7 +21,7 @@ from services.recovery.execution.prepare import live_beside
 from services.recovery.execution.record import target_of_item
 from services.recovery.execution.restore_order import RESTORE, still_ours
 from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.execution.undo_order import UNDO
 from services.recovery.judgement.loss import loss_of
 from services.recovery.plan.check import more_unread
@@ -32,10 +32,10 @@ FOUND = "found when it was resumed"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class JournalledPartition:
     """One partition of a journalled plan, and how far it came as far as the journal knows."""
 
-    target: Target
+    target: ElectionTarget
     price: str
     """What was agreed to be lost; empty in a plan that does not say."""
     abandons: tuple[int, ...]
@@ -58,17 +58,17 @@ class Part:
 class Remains:
     """What is left of a journalled plan, by what is to be done about it."""
 
-    offline: tuple[Part, ...] = ()
+    offline: tuple[JournalledPartition, ...] = ()
     """Without leader: to be elected, or undone."""
-    led: tuple[Part, ...] = ()
+    led: tuple[JournalledPartition, ...] = ()
     """Led by the designee: to be confirmed, and their order put back where it is ours."""
-    done: tuple[Outcome, ...] = ()
+    done: tuple[PartitionOutcome, ...] = ()
     """Nothing is left to do."""
     left: tuple[Left, ...] = ()
     """Neither can be finished nor is done: what an operator has to look at."""
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[ElectionTarget, ...]:
         """What is to be elected."""
         return tuple(one.target for one in self.offline)
 
@@ -135,7 +135,9 @@ def consented(view: JournalView) -> bool:
     given = [
         one
         for one in view.entries
-        if one.kind is Kind.CONSENT and one.seq > view.plan.seq and one.payload.get("elects", True)
+        if one.kind is EntryKind.CONSENT
+        and one.seq > view.plan.seq
+        and one.payload.get("elects", True)
     ]
     return len(given) >= int(view.plan.payload.get("consents", 1))
 
@@ -169,7 +171,7 @@ def settlements(
 
 
 def confirmations(
-    view: JournalView, outcomes: Mapping[TopicPartition, Outcome]
+    view: JournalView, outcomes: Mapping[TopicPartition, PartitionOutcome]
 ) -> Iterator[Settlement]:
     """What became of elections without a known outcome, as their designees say now."""
     for step in view.unsettled:
@@ -183,8 +185,8 @@ def confirmations(
                 yield step.request.seq, items
 
 
-def _parts(view: JournalView) -> tuple[tuple[Part, ...], tuple[Left, ...]]:
-    parts: list[Part] = []
+def _parts(view: JournalView) -> tuple[tuple[JournalledPartition, ...], tuple[Left, ...]]:
+    parts: list[JournalledPartition] = []
     left: list[Left] = []
     for partition, item in view.plan.items.items() if view.plan is not None else ():
         steps = view.steps_of(partition)
@@ -197,27 +199,29 @@ def _parts(view: JournalView) -> tuple[tuple[Part, ...], tuple[Left, ...]]:
     return tuple(parts), tuple(left)
 
 
-def _target(partition: TopicPartition, items: Collection[Details]) -> Target | None:
+def _target(partition: TopicPartition, items: Collection[Details]) -> ElectionTarget | None:
     """The target that the plan describes, or any request of it."""
     read = (target_of_item(partition, item) for item in items)
     return next((one for one in read if one is not None), None)
 
 
-def _part(target: Target, item: Details, steps: Collection[Step]) -> Part:
+def _part(
+    target: ElectionTarget, item: Details, steps: Collection[JournalStep]
+) -> JournalledPartition:
     ended = {
         (step.name, step.outcomes[target.partition].result)
         for step in steps
         if target.partition in step.outcomes
     }
     bound = item.get("unread_at_least", 0)
-    return Part(
+    return JournalledPartition(
         target,
         str(item.get("price", "")),
         _brokers(item, "abandons"),
         bound if isinstance(bound, int) else Unknown("not known when it was agreed to"),
         _brokers(item, "gone"),
         reordered=any(step.name == REORDER for step in steps),
-        elected=any((name, str(Result.ELECTED)) in ended for name in _ELECTIONS),
+        elected=any((name, str(RecoveryResult.ELECTED)) in ended for name in _ELECTIONS),
         rescued=(RESCUE, SAVED) in ended,
     )
 
@@ -241,7 +245,7 @@ def _unsettled_preferred(
                     yield Left(partition, "its preferred election is unsettled: hold it again")
 
 
-def _place(part: Part, state: PartitionState | None) -> Remains:
+def _place(part: JournalledPartition, state: PartitionState | None) -> Remains:
     """One part where it belongs."""
     target = part.target
     if state is None or state.topic_id != target.topic_id:
@@ -257,16 +261,18 @@ def _place(part: Part, state: PartitionState | None) -> Remains:
     return Remains(done=(_online(target, state),))
 
 
-def _online(target: Target, state: PartitionState) -> Outcome:
+def _online(target: ElectionTarget, state: PartitionState) -> PartitionOutcome:
     led = "" if state.leader == target.designee else f"led by b{state.leader}"
-    return Outcome(target, Result.ALREADY_ONLINE, led, state.leader, state.leader_epoch)
+    return PartitionOutcome(
+        target, RecoveryResult.ALREADY_ONLINE, led, state.leader, state.leader_epoch
+    )
 
 
-def _leaving(part: Part, reason: str) -> Remains:
+def _leaving(part: JournalledPartition, reason: str) -> Remains:
     return Remains(left=(Left(part.target.partition, reason),))
 
 
-def _no_longer_ours(target: Target, state: PartitionState) -> str:
+def _no_longer_ours(target: ElectionTarget, state: PartitionState) -> str:
     if state.leader != target.designee:
         return (
             f"b{state.leader} leads it, not b{target.designee}, in the order that was written for "
@@ -279,7 +285,9 @@ def _no_longer_ours(target: Target, state: PartitionState) -> str:
     return f"its order cannot be put back, because {why}: resume once that is over"
 
 
-def _seen_again(part: Part, evidence: PartitionEvidence | None) -> Part:
+def _seen_again(
+    part: JournalledPartition, evidence: PartitionEvidence | None
+) -> JournalledPartition:
     """*part* with the brokers that are live now, at whose price it is judged again.
 
     One whose price was agreed to as unknown is not judged again: who came back since is a
@@ -291,7 +299,7 @@ def _seen_again(part: Part, evidence: PartitionEvidence | None) -> Part:
     return replace(part, target=replace(part.target, live=live))
 
 
-def _dearer(part: Part, evidence: PartitionEvidence | None) -> str:
+def _dearer(part: JournalledPartition, evidence: PartitionEvidence | None) -> str:
     """Why *part* may not be elected on the old consent; empty where it may."""
     if not part.price:
         return ""
@@ -308,12 +316,12 @@ def _dearer(part: Part, evidence: PartitionEvidence | None) -> str:
     return f"{more}: plan again" if more else ""
 
 
-def _priced(part: Part) -> bool:
+def _priced(part: JournalledPartition) -> bool:
     """Whether a number of records was agreed to be lost."""
     return part.price not in ("", str(Price(Unknown(""))))
 
 
-def _settled(step: Step, partition: TopicPartition, state: PartitionState | None) -> str:
+def _settled(step: JournalStep, partition: TopicPartition, state: PartitionState | None) -> str:
     """The result of *step* for *partition*; empty where the metadata does not tell."""
     item = step.items[partition]
     if state is None:
@@ -322,7 +330,7 @@ def _settled(step: Step, partition: TopicPartition, state: PartitionState | None
         return "accepted" if tuple(item.get("order", ())) == state.assignment else "not written"
     if step.name not in _ELECTIONS or state.leader == item.get("designee"):
         return ""
-    return "not elected" if state.leader is None else str(Result.ELECTED_ANOTHER)
+    return "not elected" if state.leader is None else str(RecoveryResult.ELECTED_ANOTHER)
 
 
 _ORDERS = (REORDER, RESTORE, UNDO)

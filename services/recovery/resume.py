@@ -19,13 +19,18 @@ from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.course import Course
 from services.recovery.execution.ladder import climb
-from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE, Record
+from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE, ExecutionJournal
 from services.recovery.execution.restore_order import restore_orders
-from services.recovery.execution.target import Outcome, Result, Target, order_left
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    order_left,
+)
 from services.recovery.execution.undo_order import undo_orders
 from services.recovery.recover import Recovery, Rescue
 from services.recovery.remains import (
-    Part,
+    JournalledPartition,
     Remains,
     Settlement,
     confirmations,
@@ -37,7 +42,7 @@ from services.recovery.triage import SNAPSHOT_SECONDS, judge
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class JournalSurvey:
     """A journal, and what the cluster says now of all that it is about."""
 
     view: JournalView
@@ -56,7 +61,7 @@ class Survey:
 
 def survey(
     client: ReadClient, view: JournalView, duration: float, native_choice: str = AUTO
-) -> Survey:
+) -> JournalSurvey:
     """Find out what is left of *view*; brokers have *duration* seconds to tell their logs.
 
     Raises:
@@ -68,7 +73,7 @@ def survey(
     wanted = {one.partition for one in left.targets}
     offline = [one for one in snapshot.offline if one.partition in wanted]
     if not offline:
-        return Survey(view, snapshot, left, {}, STOCK)
+        return JournalSurvey(view, snapshot, left, {}, STOCK)
     designees = {one.partition: one.designee for one in left.targets}
     *_, found = judge(
         client,
@@ -79,7 +84,7 @@ def survey(
         chosen=lambda evidence: designees.get(evidence.partition),
     )
     evidence = {one.partition: one.evidence for one in found.assessments}
-    return Survey(view, snapshot, left, evidence, found.native)
+    return JournalSurvey(view, snapshot, left, evidence, found.native)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +96,9 @@ class Resume:
     """
 
     recovery: Recovery
-    survey: Survey
+    survey: JournalSurvey
 
-    def finish(self) -> Iterator[tuple[Outcome, ...]]:
+    def finish(self) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Confirm what was elected, put its order back (R13), and elect the rest.
 
         Yields outcomes batch by batch; those of `Remains.done` first.
@@ -102,7 +107,7 @@ class Resume:
         self._settle()
         yield from self._until_ended(self._finish(found), SUCCEEDED, found)
 
-    def undo(self) -> Iterator[tuple[Outcome, ...]]:
+    def undo(self) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Put the order back of partitions still without leader, where it is what was written.
 
         Elections are not undone: what has a leader is told as refused.
@@ -112,14 +117,14 @@ class Resume:
         yield from self._until_ended(self._undo(found), UNDONE, found)
 
     def _until_ended(
-        self, batches: Iterator[tuple[Outcome, ...]], word: str, found: Remains
-    ) -> Iterator[tuple[Outcome, ...]]:
+        self, batches: Iterator[tuple[PartitionOutcome, ...]], word: str, found: Remains
+    ) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Hand *batches* on, then write down how it ended."""
         whole, stopped = not found.left, False
         for batch in batches:
             yield batch
             whole = whole and all(one.complete for one in batch)
-            stopped = stopped or any(one.result is Result.NOT_ATTEMPTED for one in batch)
+            stopped = stopped or any(one.result is RecoveryResult.NOT_ATTEMPTED for one in batch)
         if not stopped:
             self.recovery.journal.finish(word if whole else PARTLY_FAILED)
 
@@ -131,7 +136,7 @@ class Resume:
         for request, items in settled:
             self.recovery.journal.outcome(request, items)
 
-    def _confirm(self, led: Sequence[Part]) -> tuple[Outcome, ...]:
+    def _confirm(self, led: Sequence[JournalledPartition]) -> tuple[PartitionOutcome, ...]:
         """The designees' own word (R6), then the orders that are still ours."""
         limits, observer = self.recovery.limits, self._observer
         targets = [one.target for one in led]
@@ -140,7 +145,9 @@ class Resume:
         restored = self._restore(tuple(confirmed.values()), led)
         return climb(observer, restored, Deadline.after(limits.ladder))
 
-    def _restore(self, batch: tuple[Outcome, ...], parts: Sequence[Part]) -> tuple[Outcome, ...]:
+    def _restore(
+        self, batch: tuple[PartitionOutcome, ...], parts: Sequence[JournalledPartition]
+    ) -> tuple[PartitionOutcome, ...]:
         """*batch* with the orders put back that were written before, and nobody put back yet."""
         ours = {one.target.partition for one in parts if one.ours}
         kept = tuple(one for one in batch if one.partition in ours and one.order_restored is None)
@@ -154,7 +161,7 @@ class Resume:
         by_partition = {one.partition: one for one in restored}
         return tuple(by_partition.get(one.partition, one) for one in batch)
 
-    def _finish(self, found: Remains) -> Iterator[tuple[Outcome, ...]]:
+    def _finish(self, found: Remains) -> Iterator[tuple[PartitionOutcome, ...]]:
         if found.done:
             yield found.done
         course = Course()
@@ -165,7 +172,7 @@ class Resume:
         if found.targets:
             yield from self._elect(found, course)
 
-    def _elect(self, found: Remains, course: Course) -> Iterator[tuple[Outcome, ...]]:
+    def _elect(self, found: Remains, course: Course) -> Iterator[tuple[PartitionOutcome, ...]]:
         rescue = self.recovery.rescue
         if rescue is not None:
             rescue = _WithoutRescued(rescue, found.rescued)
@@ -174,8 +181,8 @@ class Resume:
             yield self._still_written(self._restore(batch, found.offline), found.offline)
 
     def _still_written(
-        self, batch: tuple[Outcome, ...], parts: Sequence[Part]
-    ) -> tuple[Outcome, ...]:
+        self, batch: tuple[PartitionOutcome, ...], parts: Sequence[JournalledPartition]
+    ) -> tuple[PartitionOutcome, ...]:
         """*batch*, saying of which the order stands that was written before this was resumed."""
         ours = {part.target.partition for part in parts if part.ours}
         return tuple(
@@ -183,13 +190,14 @@ class Resume:
             for one in batch
         )
 
-    def _undo(self, found: Remains) -> Iterator[tuple[Outcome, ...]]:
+    def _undo(self, found: Remains) -> Iterator[tuple[PartitionOutcome, ...]]:
         online = [one.target for one in found.led] + [one.target for one in found.done]
         rest = iter([*found.targets, *online])
         while batch := tuple(islice(rest, PARTITIONS_A_REQUEST)):
             if self.recovery.stop():
                 yield tuple(
-                    Outcome(one, Result.NOT_ATTEMPTED, "stopped on request") for one in batch
+                    PartitionOutcome(one, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
+                    for one in batch
                 )
                 continue
             limits = self.recovery.limits
@@ -217,10 +225,12 @@ class _WithoutRescued:
     rescue: Rescue
     rescued: Collection[TopicPartition]
 
-    def needed(self, target: Target) -> bool:
+    def needed(self, target: ElectionTarget) -> bool:
         return target.partition not in self.rescued and self.rescue.needed(target)
 
-    def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
+    def save(
+        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+    ) -> Mapping[TopicPartition, str]:
         unsaved = [one for one in targets if one.partition not in self.rescued]
         return self.rescue.save(unsaved, journal)
 

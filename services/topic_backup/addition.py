@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.segment_reader import MAGIC
 from services.topic_backup.summary import (
     MAX_GAPS,
@@ -36,7 +36,7 @@ class Missing:
 class NewSegment:
     """A part that is to become a segment."""
 
-    part: Part
+    part: SegmentPart
     before: Missing = Missing()
     """What is missing before it and between its records."""
     epochs: tuple[EpochStart, ...] = ()

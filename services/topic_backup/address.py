@@ -10,7 +10,7 @@ from services.errors import UsageError
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import listing
 from services.topic_backup.manifest import read_manifest
-from services.topic_backup.mending import Mended, mend
+from services.topic_backup.mending import MendedPartition, mend
 from services.topic_backup.reader import PartitionReader
 from services.topic_backup.record import MAX_RECORD_BYTES
 from services.topic_backup.reindex import Reindexed, reindex
@@ -70,7 +70,7 @@ def reindex_all(address: str, key: Key | None = None) -> tuple[Reindexed, ...]:
         return tuple(result for number in numbers for result in reindex(folder, number))
 
 
-def mend_at(address: str, to: Path, key: Key | None = None) -> tuple[Mended, ...]:
+def mend_at(address: str, to: Path, key: Key | None = None) -> tuple[MendedPartition, ...]:
     """Write a mended copy of the topic at *address* below *to*; nothing is changed there.
 
     Raises: as `mend`; UsageError where nothing is backed up there.

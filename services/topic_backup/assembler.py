@@ -222,7 +222,7 @@ class TopicAssembler:
             for one in summary.segments
             if self.folder.size(records_name(one.prefix)) is not None
         ]
-        wanted = [partition_index.Entry(one.prefix, one.start_offset) for one in there]
+        wanted = [partition_index.SegmentEntry(one.prefix, one.start_offset) for one in there]
         size = len(partition_index.encode(wanted))
         before = self.committed.partition(number) if self.committed else None
         name = partition_index_name(number)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import BinaryIO
 
 from services.errors import DamagedBackup
-from services.topic_backup.batches import Batch
+from services.topic_backup.batches import RecordBatch
 from services.topic_backup.folder import AppendFolder, Folder, storage_errors
 from services.topic_backup.layout import batch_log_name
 from services.topic_backup.summary import BatchLogSummary
@@ -41,7 +41,7 @@ class BatchState:
     coordinator_epoch: int | None
 
     @classmethod
-    def of(cls, batch: Batch) -> BatchState:
+    def of(cls, batch: RecordBatch) -> BatchState:
         """The state of *batch*; an emptied control batch has the marker `unknown`."""
         header, marker = batch.header, batch.marker
         name = marker.type.name.lower() if marker else "unknown" if header.control else None

@@ -74,7 +74,7 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class RecordBatch:
     """One batch with its records."""
 
     header: BatchHeader
@@ -85,7 +85,7 @@ class Batch:
 
 def decode_batches(
     data: bytes, where: str, *, max_batch_bytes: int = MAX_BATCH_BYTES
-) -> Iterator[Batch]:
+) -> Iterator[RecordBatch]:
     """The whole batches of *data*, each checked and decompressed when it is its turn.
 
     Raises:
@@ -97,7 +97,7 @@ def decode_batches(
 
 def decode_batch(
     data: bytes, header: BatchHeader, where: str, *, max_batch_bytes: int = MAX_BATCH_BYTES
-) -> Batch:
+) -> RecordBatch:
     """One batch of *data*, whose *header* was read before.
 
     Raises:
@@ -110,7 +110,7 @@ def decode_batch(
     if header.compression != Compression.NONE:
         content = decompress(header.compression, content, max_batch_bytes, spot)
     records = _Records(content, header, spot).all()
-    return Batch(header, records, _marker(records) if header.control else None)
+    return RecordBatch(header, records, _marker(records) if header.control else None)
 
 
 def _check_crc(data: bytes, header: BatchHeader, spot: str) -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from services.errors import DamagedBackup
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import records_name
-from services.topic_backup.segment_index import Entry, SegmentIndex, open_index
+from services.topic_backup.segment_index import IndexedRecord, SegmentIndex, open_index
 from services.topic_backup.segment_reader import FIRST_POSITION, Placed, read_segment
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class SegmentExtent:
     """How much of one segment is to be read."""
 
     prefix: str
@@ -25,7 +25,7 @@ class Extent:
     """Byte of the records file; None: to the last whole record."""
 
 
-def seek(folder: Folder, extent: Extent, start: int, max_record_bytes: int) -> int:
+def seek(folder: Folder, extent: SegmentExtent, start: int, max_record_bytes: int) -> int:
     """A place to begin reading from so that no record from offset *start* on is missed.
 
     That of any record older than *start*, for offsets rise: the last one the index names, if
@@ -79,13 +79,13 @@ def _torn_end(
     return end if torn and true else None
 
 
-def _tells_truth(folder: Folder, prefix: str, entry: Entry, max_record_bytes: int) -> bool:
+def _tells_truth(folder: Folder, prefix: str, entry: IndexedRecord, max_record_bytes: int) -> bool:
     """Whether the record that *entry* speaks of lies where it says."""
     name = records_name(prefix)
     if entry.position < FIRST_POSITION or entry.end > (folder.size(name) or 0):
         return False
     placed = _at(folder, name, entry.position, entry.end, max_record_bytes)
-    return placed is not None and Entry.of(placed) == entry
+    return placed is not None and IndexedRecord.of(placed) == entry
 
 
 def _is_whole(folder: Folder, prefix: str, position: int, max_record_bytes: int) -> bool:

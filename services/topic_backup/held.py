@@ -12,11 +12,11 @@ from services.topic_backup.lost import Lost, lost_of
 from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
 from services.topic_backup.reader import LeftOut, PartitionReader, SegmentAt
 from services.topic_backup.segment_reader import FIRST_POSITION
-from services.topic_backup.summary import PartitionSummary, SegmentSummary, Tally
+from services.topic_backup.summary import PartitionSummary, SegmentSummary, SegmentTally
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RestorableTopic:
     """One topic as it can be restored."""
 
     folder: Folder
@@ -36,7 +36,7 @@ class Held:
         return max(highest, self.identity.partition_count or 0)
 
 
-def read_held(folder: Folder, topic: str) -> Held:
+def read_held(folder: Folder, topic: str) -> RestorableTopic:
     """What *folder* holds of *topic*.
 
     Without a manifest every index is looked at, and segments without one are read.
@@ -47,13 +47,13 @@ def read_held(folder: Folder, topic: str) -> Held:
     """
     manifest = read_manifest(folder)
     if manifest is not None:
-        return Held(folder, manifest.identity, manifest.partitions, manifest)
+        return RestorableTopic(folder, manifest.identity, manifest.partitions, manifest)
     found = listing(folder.names())
     if not found:
         raise UsageError(f"{folder.where()} holds no segments: name the folder of a topic.")
     readers = [PartitionReader(folder, number, None) for number in found]
     partitions = tuple(map(_partition, found, readers))
-    return Held(
+    return RestorableTopic(
         folder,
         TopicIdentity(topic),
         partitions,
@@ -63,10 +63,10 @@ def read_held(folder: Folder, topic: str) -> Held:
     )
 
 
-def read_sound(held: Held, partitions: Collection[int]) -> Held:
+def read_sound(held: RestorableTopic, partitions: Collection[int]) -> RestorableTopic:
     """*held* without the segments of *partitions* that are not what was committed.
 
-    Every byte of those partitions is read; what is wrong is in `Held.lost`.
+    Every byte of those partitions is read; what is wrong is in `RestorableTopic.lost`.
     """
     if held.manifest is None:
         return held
@@ -95,7 +95,7 @@ def _partition(number: int, reader: PartitionReader) -> PartitionSummary:
 
 
 def _segment(reader: PartitionReader, segment: SegmentAt) -> SegmentSummary:
-    tally, end = Tally(), FIRST_POSITION
+    tally, end = SegmentTally(), FIRST_POSITION
     for found in reader.of_segment(segment):
         tally.add(found.placed.record)
         end = found.placed.end

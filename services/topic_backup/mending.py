@@ -23,7 +23,7 @@ from services.topic_backup.topic_writer import TopicWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class MendedPartition:
     """One partition of the copy."""
 
     partition: int
@@ -37,7 +37,7 @@ class Mended:
 
 def mend(
     folder: Folder, name: str, to: Path, *, max_record_bytes: int = MAX_RECORD_BYTES
-) -> tuple[Mended, ...]:
+) -> tuple[MendedPartition, ...]:
     """Write what can be proved of the topic *name* in *folder* to a new folder below *to*.
 
     Raises:
@@ -75,7 +75,7 @@ def _mended(
     number: int,
     reader: PartitionReader,
     committed: PartitionSummary | None,
-) -> Mended:
+) -> MendedPartition:
     count, at = 0, None
     explained = _explained(committed)
     for record in reader.records():
@@ -87,7 +87,7 @@ def _mended(
     if committed is not None and committed.next_offset is not None:
         _account(writer, at or 0, committed.next_offset, explained, reader)
     stretches = tuple(str(one) for one in reader.stretches)
-    return Mended(number, count, reader.salvaged, tuple(reader.left_out), stretches)
+    return MendedPartition(number, count, reader.salvaged, tuple(reader.left_out), stretches)
 
 
 def _explained(committed: PartitionSummary | None) -> list[Gap]:

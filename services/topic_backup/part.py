@@ -20,7 +20,7 @@ from services.topic_backup.layout import (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SegmentPart:
     """One such segment, whole and durable. It has one record or more."""
 
     partition: int

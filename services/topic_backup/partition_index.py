@@ -31,25 +31,25 @@ MAX_INDEX_BYTES = 256 * 1024 * 1024
 """No partition index is read that is larger: four million segments."""
 
 
-class Entry(NamedTuple):
+class SegmentEntry(NamedTuple):
     """One segment."""
 
     prefix: str
     start_offset: int
 
 
-def encode(entries: Iterable[Entry]) -> bytes:
+def encode(entries: Iterable[SegmentEntry]) -> bytes:
     """The whole file."""
     return MAGIC + b"".join(encode_entry(entry) for entry in entries)
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: SegmentEntry) -> bytes:
     """What stands for one segment."""
     name = entry.prefix.encode()
     return LENGTH.pack(len(name)) + name + START_OFFSET.pack(entry.start_offset)
 
 
-def read(folder: Folder, partition: int) -> tuple[Entry, ...]:
+def read(folder: Folder, partition: int) -> tuple[SegmentEntry, ...]:
     """The entries of the index of *partition*.
 
     Raises:
@@ -64,13 +64,13 @@ def read(folder: Folder, partition: int) -> tuple[Entry, ...]:
     return decode(read_whole(folder, name, MAX_INDEX_BYTES)[FIRST_POSITION:], where)
 
 
-def decode(content: bytes, where: str) -> tuple[Entry, ...]:
+def decode(content: bytes, where: str) -> tuple[SegmentEntry, ...]:
     """The entries in *content*, which is what follows the magic byte.
 
     Raises:
         DamagedBackup: as `read`.
     """
-    entries: list[Entry] = []
+    entries: list[SegmentEntry] = []
     at, latest = 0, -1
     while at < len(content):
         entry, after = _decode_entry(content, at, where)
@@ -82,7 +82,7 @@ def decode(content: bytes, where: str) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _decode_entry(content: bytes, at: int, where: str) -> tuple[Entry, int]:
+def _decode_entry(content: bytes, at: int, where: str) -> tuple[SegmentEntry, int]:
     name_at = at + LENGTH.size
     if name_at > len(content):
         raise DamagedBackup(where, FIRST_POSITION + at, "the last entry is cut", torn=True)
@@ -97,7 +97,7 @@ def _decode_entry(content: bytes, at: int, where: str) -> tuple[Entry, int]:
     name = _text(content[name_at:offset_at], name_at, where)
     if "/" in name or segment_place(name) is None:
         raise DamagedBackup(where, FIRST_POSITION + at, "the name is none of a segment")
-    return Entry(name, start_offset), after
+    return SegmentEntry(name, start_offset), after
 
 
 def _text(name: bytes, at: int, where: str) -> str:

@@ -14,8 +14,8 @@ from services.errors import ConflictingRecord
 from services.model import TopicPartition
 from services.topic_backup import partition_index
 from services.topic_backup.batch_log import BatchLog, BatchState
-from services.topic_backup.batches import Batch
-from services.topic_backup.extent import Extent
+from services.topic_backup.batches import RecordBatch
+from services.topic_backup.extent import SegmentExtent
 from services.topic_backup.folder import AppendFolder
 from services.topic_backup.layout import (
     PartitionFiles,
@@ -102,7 +102,7 @@ class PartitionWriter:
         self._relieve()
         return True
 
-    def append_batch(self, batch: Batch) -> int:
+    def append_batch(self, batch: RecordBatch) -> int:
         """Write the data records of *batch*, and its state to the batch log.
 
         Control records are not written; they stand in the log and as a gap. Returns how many
@@ -169,7 +169,7 @@ class PartitionWriter:
 
     def _create(self, start_offset: int) -> SegmentWriter:
         segment = SegmentWriter.create(self._folder, self.partition.partition, start_offset)
-        entry = partition_index.Entry(segment.prefix, start_offset)
+        entry = partition_index.SegmentEntry(segment.prefix, start_offset)
         self._index_waiting += partition_index.encode_entry(entry)
         return segment
 
@@ -242,9 +242,9 @@ class PartitionWriter:
         self._replay_offset = -1
         return None
 
-    def _extents(self) -> list[Extent]:
+    def _extents(self) -> list[SegmentExtent]:
         written = (*self._closed, self._segment.summary())
-        return [Extent(one.prefix, one.start_offset, one.records_bytes) for one in written]
+        return [SegmentExtent(one.prefix, one.start_offset, one.records_bytes) for one in written]
 
 
 def _later(one: int | None, other: int | None) -> int | None:

@@ -20,7 +20,7 @@ from services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PruneLimits:
     """What is to be kept."""
 
     older_than_ms: int | None = None
@@ -42,7 +42,7 @@ class Prunable:
     max_timestamp: int | None
 
 
-def prunable(folder: Folder, limits: Limits, at_ms: int | None = None) -> tuple[Prunable, ...]:
+def prunable(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> tuple[Prunable, ...]:
     """The segments of the topic in *folder* that *limits* let go at *at_ms*, or now; oldest first.
 
     Raises:
@@ -59,7 +59,7 @@ def prunable(folder: Folder, limits: Limits, at_ms: int | None = None) -> tuple[
     )
 
 
-def prune(folder: Folder, limits: Limits, at_ms: int | None = None) -> tuple[Prunable, ...]:
+def prune(folder: Folder, limits: PruneLimits, at_ms: int | None = None) -> tuple[Prunable, ...]:
     """Remove the segments that `prunable` names; returns them.
 
     The manifest forgets them first: a run that is killed leaves files that no commit names, never
@@ -92,7 +92,7 @@ def prune(folder: Folder, limits: Limits, at_ms: int | None = None) -> tuple[Pru
 
 
 def _old(
-    names: Collection[str], part: PartitionSummary, limits: Limits, now_ms: int
+    names: Collection[str], part: PartitionSummary, limits: PruneLimits, now_ms: int
 ) -> Sequence[SegmentSummary]:
     """The segments of one partition that may go: a run of them from the oldest on."""
     there = [one for one in part.segments if records_name(one.prefix) in names]
@@ -105,7 +105,7 @@ def _old(
     return ()
 
 
-def _may_go(segment: SegmentSummary, size: int, limits: Limits, now_ms: int) -> bool:
+def _may_go(segment: SegmentSummary, size: int, limits: PruneLimits, now_ms: int) -> bool:
     """Whether any limit lets the oldest segment go; *size* is that of all that are there."""
     if limits.keep_bytes is not None and size > limits.keep_bytes:
         return True

@@ -13,11 +13,17 @@ from dataclasses import dataclass, replace
 
 from services.errors import BreakglassError
 from services.topic_backup import partition_index
-from services.topic_backup.extent import Extent, seek
+from services.topic_backup.extent import SegmentExtent, seek
 from services.topic_backup.folder import Folder
 from services.topic_backup.layout import PartitionFiles, listing, records_name
 from services.topic_backup.record import MAX_RECORD_BYTES, Record
-from services.topic_backup.salvage.finding import Cause, Found, Proof, Stretch, Unread
+from services.topic_backup.salvage.finding import (
+    FoundRecord,
+    Proof,
+    ProvenStretch,
+    UnreadBytes,
+    UnreadCause,
+)
 from services.topic_backup.salvage.salvage import salvaged
 from services.topic_backup.segment_reader import read_segment
 from services.topic_backup.soundness import OTHER_BYTES, altered
@@ -67,7 +73,7 @@ class LeftOut:
 class SegmentAt:
     """One segment of a partition, there or not."""
 
-    extent: Extent
+    extent: SegmentExtent
     next_offset: int | None
     """Its offsets are below; None: no segment follows."""
     summary: SegmentSummary | None = None
@@ -92,7 +98,7 @@ class PartitionReader:
         *committed* is the partition's entry of the manifest, None where there is no manifest.
         """
         self.left_out: list[LeftOut] = []
-        self.stretches: list[Stretch] = []
+        self.stretches: list[ProvenStretch] = []
         """How records were proved where the salvaging reader read them."""
         self._folder = folder
         self._max_record_bytes = max_record_bytes
@@ -104,7 +110,7 @@ class PartitionReader:
             self.segments = list(self._committed(names, files, committed))
 
     @property
-    def extents(self) -> Sequence[Extent]:
+    def extents(self) -> Sequence[SegmentExtent]:
         """How far each segment that is there is read, by offset."""
         return [one.extent for one in self.segments if not one.missing]
 
@@ -124,7 +130,7 @@ class PartitionReader:
         for found in self.found(start, end):
             yield found.placed.record
 
-    def found(self, start: int = 0, end: int | None = None) -> Iterator[Found]:
+    def found(self, start: int = 0, end: int | None = None) -> Iterator[FoundRecord]:
         """The same with their places and proofs."""
         for segment in self.segments[self._first_needed(start) :]:
             if end is not None and segment.extent.start_offset >= end:
@@ -136,22 +142,22 @@ class PartitionReader:
                 if offset >= start:
                     yield found
 
-    def of_segment(self, segment: SegmentAt, start: int = 0) -> Iterator[Found]:
+    def of_segment(self, segment: SegmentAt, start: int = 0) -> Iterator[FoundRecord]:
         """The records of one segment, from offset *start* on."""
         for piece in pieces_of(self._folder, segment, start, self._max_record_bytes):
-            if isinstance(piece, Found):
+            if isinstance(piece, FoundRecord):
                 self._prove(piece)
                 yield piece
             else:
                 self._leave_out(piece)
 
-    def _prove(self, found: Found) -> None:
+    def _prove(self, found: FoundRecord) -> None:
         last = self.stretches[-1] if self.stretches else None
         offset = found.placed.record.offset
         if last is not None and last.proof is found.proof and last.last < offset:
             last.last, last.records = offset, last.records + 1
         elif len(self.stretches) < MOST_STRETCHES:
-            self.stretches.append(Stretch(found.proof, offset, offset))
+            self.stretches.append(ProvenStretch(found.proof, offset, offset))
 
     def _leave_out(self, one: LeftOut) -> None:
         if one not in self.left_out:
@@ -176,7 +182,9 @@ class PartitionReader:
                 self._note_tail(prefix, segment.records_bytes)
             last = segment.last_offset
             yield SegmentAt(
-                Extent(prefix or segment.prefix, segment.start_offset, segment.records_bytes),
+                SegmentExtent(
+                    prefix or segment.prefix, segment.start_offset, segment.records_bytes
+                ),
                 None if last is None else last + 1,
                 segment,
                 "" if prefix is not None else MISSING,
@@ -201,7 +209,7 @@ def _found(folder: Folder, partition: int, files: PartitionFiles) -> Iterator[Se
         following = starts[number + 1] if number + 1 < len(starts) else None
         missing = "" if start in there else MISSING_IN_INDEX
         prefix = there.get(start) or named[start]
-        yield SegmentAt(Extent(prefix, start, None), following, None, missing)
+        yield SegmentAt(SegmentExtent(prefix, start, None), following, None, missing)
 
 
 def _named(folder: Folder, partition: int) -> dict[int, str]:
@@ -216,7 +224,7 @@ def _named(folder: Folder, partition: int) -> dict[int, str]:
 
 def pieces_of(
     folder: Folder, segment: SegmentAt, start: int = 0, max_record_bytes: int = MAX_RECORD_BYTES
-) -> Iterator[Found | LeftOut]:
+) -> Iterator[FoundRecord | LeftOut]:
     """The records of one segment from offset *start* on, and what of it cannot be read."""
     summary, extent = segment.summary, segment.extent
     if segment.missing:
@@ -231,10 +239,10 @@ def pieces_of(
         for placed in read_segment(
             folder, name, start=position, end=extent.end, max_record_bytes=max_record_bytes
         ):
-            yield Found(placed, Proof.COMMITTED)
+            yield FoundRecord(placed, Proof.COMMITTED)
 
 
-def summary_at(summary: SegmentSummary, extent: Extent) -> SegmentSummary:
+def summary_at(summary: SegmentSummary, extent: SegmentExtent) -> SegmentSummary:
     """The segment by the name that its file has: any number of digits stands for an offset."""
     return summary if summary.prefix == extent.prefix else replace(summary, prefix=extent.prefix)
 
@@ -252,7 +260,7 @@ def _gone(folder: Folder, segment: SegmentAt) -> LeftOut:
 
 def _changed(
     folder: Folder, segment: SegmentAt, start: int, max_record_bytes: int, wrong: str
-) -> Iterator[Found | LeftOut]:
+) -> Iterator[FoundRecord | LeftOut]:
     """What can be proved of a segment that is not what was committed."""
     summary = segment.summary
     assert summary is not None
@@ -260,7 +268,7 @@ def _changed(
     last = start - 1 if summary.first_offset is None else max(start, summary.first_offset) - 1
     whole = True
     for piece in _salvaged(folder, segment, start, max_record_bytes):
-        if isinstance(piece, Found):
+        if isinstance(piece, FoundRecord):
             last = max(last, piece.placed.record.offset)
         else:
             whole = whole and not piece.damage
@@ -277,7 +285,7 @@ def _changed(
 
 def _salvaged(
     folder: Folder, segment: SegmentAt, start: int, max_record_bytes: int
-) -> Iterator[Found | LeftOut]:
+) -> Iterator[FoundRecord | LeftOut]:
     extent, summary = segment.extent, segment.summary
     first = extent.start_offset
     if summary is not None and summary.first_offset is not None:
@@ -293,10 +301,10 @@ def _salvaged(
         max_record_bytes=max_record_bytes,
         committed=summary is not None,
     ):
-        yield piece if isinstance(piece, Found) else _left_out(where, piece)
+        yield piece if isinstance(piece, FoundRecord) else _left_out(where, piece)
 
 
-def _left_out(where: str, one: Unread) -> LeftOut:
+def _left_out(where: str, one: UnreadBytes) -> LeftOut:
     damage = one.loses or one.whole_record
     lost = damage and (one.end_offset is None or one.start_offset < one.end_offset)
     return LeftOut(
@@ -310,10 +318,10 @@ def _left_out(where: str, one: Unread) -> LeftOut:
     )
 
 
-_STRAY = frozenset({str(Cause.DOUBLE), str(Cause.STRAY)})
+_STRAY = frozenset({str(UnreadCause.DOUBLE), str(UnreadCause.STRAY)})
 
 
-def read_extents(folder: Folder, extents: Sequence[Extent], start: int) -> Iterator[Record]:
+def read_extents(folder: Folder, extents: Sequence[SegmentExtent], start: int) -> Iterator[Record]:
     """The records of *extents*, which are whole, from offset *start* on.
 
     Raises:

@@ -77,7 +77,7 @@ class NeedMore(Exception):
         """How many bytes have to be loaded, at least."""
 
 
-class Unreadable(Exception):
+class UnreadableRecord(Exception):
     """The bytes are no record. Callers turn it into an error that names the file."""
 
     def __init__(self, at: int, reason: str, *, torn: bool = False) -> None:
@@ -145,7 +145,7 @@ class _Decoder:
         offset, number = HEAD.unpack_from(self.data, self.position)
         kind = self.timestamp_type(number)
         if offset < 0:
-            raise Unreadable(self.start, f"an offset cannot be {offset}")
+            raise UnreadableRecord(self.start, f"an offset cannot be {offset}")
         self.position += HEAD.size
         timestamp = self.timestamp() if kind.stamped else None
         key = self.content("the key")
@@ -157,7 +157,7 @@ class _Decoder:
             return TimestampType(number)
         except ValueError:
             reason = f"a timestamp type cannot be {number}"
-            raise Unreadable(self.start + 8, reason) from None
+            raise UnreadableRecord(self.start + 8, reason) from None
 
     def timestamp(self) -> int:
         self.reach(TIMESTAMP.size, "the timestamp")
@@ -171,7 +171,9 @@ class _Decoder:
         if size == -1:
             return None
         if size < 0:
-            raise Unreadable(self.position - LENGTH.size, f"{what} cannot be {size} bytes long")
+            raise UnreadableRecord(
+                self.position - LENGTH.size, f"{what} cannot be {size} bytes long"
+            )
         self.reach(size, what)
         start = self.position
         self.position = start + size
@@ -182,14 +184,14 @@ class _Decoder:
         if count == 0:
             return ()
         if not 0 < count <= MAX_HEADERS:
-            raise Unreadable(self.position - LENGTH.size, f"there cannot be {count} headers")
+            raise UnreadableRecord(self.position - LENGTH.size, f"there cannot be {count} headers")
         self.reach(count * SMALLEST_HEADER, f"the {count} headers")
         return tuple(self.header() for _ in range(count))
 
     def header(self) -> tuple[bytes, bytes | None]:
         key = self.content("a header key")
         if key is None:
-            raise Unreadable(self.position - LENGTH.size, "a header key cannot be null")
+            raise UnreadableRecord(self.position - LENGTH.size, "a header key cannot be null")
         return key, self.content("a header value")
 
     def length(self, what: str) -> int:
@@ -208,9 +210,9 @@ class _Decoder:
         if to > self.end:
             missing = to - self.end
             reason = f"{what} goes {missing} bytes past the end"
-            raise Unreadable(self.start, reason, torn=True)
+            raise UnreadableRecord(self.start, reason, torn=True)
         if to > self.ceiling:
             size = to - self.start
             reason = f"a record of {size} bytes or more is over the limit of this reader"
-            raise Unreadable(self.start, reason)
+            raise UnreadableRecord(self.start, reason)
         raise NeedMore(to)

@@ -16,7 +16,7 @@ from services.topic_backup.layout import (
 )
 from services.topic_backup.manifest import read_manifest
 from services.topic_backup.record import MAX_RECORD_BYTES
-from services.topic_backup.segment_index import Entry, encode_entry
+from services.topic_backup.segment_index import IndexedRecord, encode_entry
 from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, Placed, read_segment
 
 
@@ -80,7 +80,7 @@ def write_partition_index(
     """
     if not folder.original:
         return
-    entries = (partition_index.Entry(*segment) for segment in segments)
+    entries = (partition_index.SegmentEntry(*segment) for segment in segments)
     folder.replace(partition_index_name(partition), [partition_index.encode(entries)])
 
 
@@ -92,7 +92,7 @@ def write_segment_index(folder: Folder, prefix: str, placed: Iterable[Placed]) -
 def _index_chunks(placed: Iterable[Placed]) -> Iterator[bytes]:
     yield MAGIC
     for one in placed:
-        yield encode_entry(Entry.of(one))
+        yield encode_entry(IndexedRecord.of(one))
 
 
 def _rebuild(folder: Folder, partition: int, prefix: str, max_record_bytes: int) -> Reindexed:

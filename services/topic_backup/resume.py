@@ -18,7 +18,7 @@ from services.topic_backup.folder import AppendFolder, storage_errors
 from services.topic_backup.layout import Segment, records_name, segment_index_name
 from services.topic_backup.record import encode
 from services.topic_backup.reindex import write_partition_index, write_segment_index
-from services.topic_backup.segment_index import ENTRY, Entry, SegmentIndex, open_index
+from services.topic_backup.segment_index import ENTRY, IndexedRecord, SegmentIndex, open_index
 from services.topic_backup.segment_reader import (
     CHUNK_BYTES,
     FIRST_POSITION,
@@ -31,7 +31,7 @@ from services.topic_backup.summary import (
     GapReason,
     PartitionSummary,
     SegmentSummary,
-    Tally,
+    SegmentTally,
 )
 
 if TYPE_CHECKING:
@@ -152,10 +152,11 @@ class _Resume:
 
     def _repair_partition_index(self, segments: Sequence[Segment]) -> None:
         wanted = tuple(
-            partition_index.Entry(segment.prefix, segment.start_offset) for segment in segments
+            partition_index.SegmentEntry(segment.prefix, segment.start_offset)
+            for segment in segments
         )
         try:
-            held: tuple[partition_index.Entry, ...] | None
+            held: tuple[partition_index.SegmentEntry, ...] | None
             held = partition_index.read(self._folder, self._partition)
         except BreakglassError:
             held = None
@@ -179,7 +180,7 @@ class _Tail:
         self._name = records_name(segment.prefix)
         self._size = size
         self._done = done
-        self._tally = Tally(done)
+        self._tally = SegmentTally(done)
         self._end = done.records_bytes if done else FIRST_POSITION
         self.accounted = accounted
         """Offsets before it are in the backup or known to be missing; None before the first."""
@@ -234,7 +235,7 @@ class _Tail:
             self._index_fits = _covers(index, self._done)
         try:
             for placed in read_segment(self._folder, self._name, start=self._end):
-                entry = Entry.of(placed)
+                entry = IndexedRecord.of(placed)
                 if self._index_fits and index is not None:
                     if self._tally.count >= len(index):
                         return

@@ -30,7 +30,7 @@ ENTRY = struct.Struct(
 )
 
 
-class Entry(NamedTuple):
+class IndexedRecord(NamedTuple):
     """Where one record lies."""
 
     offset: int
@@ -44,11 +44,11 @@ class Entry(NamedTuple):
         return self.position + self.length
 
     @classmethod
-    def of(cls, placed: Placed) -> Entry:
+    def of(cls, placed: Placed) -> IndexedRecord:
         return cls(placed.record.offset, placed.position, placed.length)
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: IndexedRecord) -> bytes:
     """What stands for one record."""
     return ENTRY.pack(*entry)
 
@@ -88,7 +88,7 @@ class SegmentIndex:
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, number: int) -> Entry:
+    def __getitem__(self, number: int) -> IndexedRecord:
         if not 0 <= number < self._count:
             raise IndexError(number)
         with storage_errors(self._where):
@@ -96,7 +96,7 @@ class SegmentIndex:
             content = self._file.read(ENTRY.size)
         if len(content) < ENTRY.size:
             raise DamagedBackup(self._where, position, "the file was cut while it was read")
-        return Entry(*ENTRY.unpack(content))
+        return IndexedRecord(*ENTRY.unpack(content))
 
     def some(self, start: int, end: int) -> bytes:
         """The entries number *start* to *end*, as they lie there."""
@@ -108,7 +108,7 @@ class SegmentIndex:
         return content
 
     @property
-    def last(self) -> Entry | None:
+    def last(self) -> IndexedRecord | None:
         return self[self._count - 1] if self._count else None
 
     def first_from(self, offset: int, low: int = 0, high: int | None = None) -> int:

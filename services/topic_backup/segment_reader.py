@@ -11,7 +11,7 @@ from services.topic_backup.record import (
     MAX_RECORD_BYTES,
     NeedMore,
     Record,
-    Unreadable,
+    UnreadableRecord,
     decode,
 )
 
@@ -116,7 +116,7 @@ class _Reading:
                 if position == base:
                     wanted = max(wanted, min(2 * len(self._chunk), self._max_record_bytes))
                 self._load(position, wanted, end)
-            except Unreadable as error:
+            except UnreadableRecord as error:
                 raise DamagedBackup(
                     self._where, base + error.at, error.reason, torn=error.torn
                 ) from None

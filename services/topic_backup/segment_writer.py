@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from services.topic_backup.folder import AppendFolder
 from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from services.topic_backup.record import Record, encode
-from services.topic_backup.segment_index import ENTRY, Entry, encode_entry
+from services.topic_backup.segment_index import ENTRY, IndexedRecord, encode_entry
 from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
-from services.topic_backup.summary import Gap, SegmentSummary, Tally
+from services.topic_backup.summary import Gap, SegmentSummary, SegmentTally
 
 if TYPE_CHECKING:
     from hashlib import _Hash
@@ -39,7 +39,7 @@ class SegmentWriter:
         """Create the segment, or go on with *resumed*, whose bytes *digest* has taken in."""
         self.prefix = prefix
         self.start_offset = start_offset
-        self._tally = Tally(resumed)
+        self._tally = SegmentTally(resumed)
         self._digest = digest or hashlib.sha256()
         self._size = resumed.records_bytes if resumed else 0
         self._waiting_records = bytearray()
@@ -68,7 +68,7 @@ class SegmentWriter:
     def append(self, record: Record, leader_epoch: int | None = None) -> None:
         """Gather *record*, whose offset is past every other; `relieve` from time to time."""
         content = encode(record)
-        entry = Entry(record.offset, self._size, len(content))
+        entry = IndexedRecord(record.offset, self._size, len(content))
         self._gather(content)
         self._waiting_index += encode_entry(entry)
         self._tally.add(record, leader_epoch)

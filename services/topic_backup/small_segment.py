@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from services.topic_backup.addition import NewSegment, followed_by, placed
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.layout import records_name, segment_index_name
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.segment_bytes import chunks, moved_entries, sha256
 from services.topic_backup.segment_index import ENTRY
 from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC
@@ -17,7 +17,7 @@ SMALL_BYTES = 16 * 1024 * 1024
 """Segments and parts below this are put together."""
 
 
-def fits(last: SegmentSummary, part: Part, most: int) -> bool:
+def fits(last: SegmentSummary, part: SegmentPart, most: int) -> bool:
     """Whether *part* is better appended to the segment before it, for which *most* bytes are."""
     together = last.records_bytes + part.records_bytes - len(MAGIC)
     return max(last.records_bytes, part.records_bytes) < SMALL_BYTES and together <= most

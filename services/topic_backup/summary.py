@@ -108,7 +108,7 @@ class PartitionSummary:
         return next((one for one in self.segments if one.start_offset == start_offset), None)
 
 
-class Tally:
+class SegmentTally:
     """The figures of one segment while it grows."""
 
     def __init__(self, begun: SegmentSummary | None = None) -> None:

@@ -10,7 +10,7 @@ from services.words.inert import inert
 
 if TYPE_CHECKING:
     from services.model import EpochHistory
-    from services.recovery.judgement.loss import Loss, Unread
+    from services.recovery.judgement.loss import Loss, UnreadRecords
     from services.recovery.plan.document import RecordedLoss
 
 
@@ -40,7 +40,7 @@ def loss_text(loss: Loss | RecordedLoss | None) -> str:
     return about + count(loss.total)
 
 
-def unread_text(unread: Unread) -> str:
+def unread_text(unread: UnreadRecords) -> str:
     """Which replicas are unread, and what only they may hold: ``0``, ``b3``, ``b3 >= 25``."""
     return unread_figure(unread.replicas, unread.at_least)
 
@@ -89,12 +89,12 @@ def total_text(values: Iterable[int | Unknown]) -> str:
     return f">= {sum(known_values):,}" if known_values else "?"
 
 
-def unread_total(bounds: Sequence[Unread]) -> str:
+def unread_total(bounds: Sequence[UnreadRecords]) -> str:
     """What all *bounds* together say: ``0``, ``b3``, ``b3 >= 25``."""
     return unread_figure(*_unread_of_all(bounds))
 
 
-def unread_told(bounds: Sequence[Unread]) -> str:
+def unread_told(bounds: Sequence[UnreadRecords]) -> str:
     """The same in a sentence: ``b3 unread``, ``b3 unread (at least 25)``, ``nothing unread``."""
     brokers, at_least = _unread_of_all(bounds)
     least = f"at least {at_least:,}" if isinstance(at_least, int) and at_least else ""
@@ -104,7 +104,7 @@ def unread_told(bounds: Sequence[Unread]) -> str:
     return f"{told} ({least})" if least else told
 
 
-def _unread_of_all(bounds: Sequence[Unread]) -> tuple[tuple[int, ...], int | Unknown]:
+def _unread_of_all(bounds: Sequence[UnreadRecords]) -> tuple[tuple[int, ...], int | Unknown]:
     """Who is unread in any of *bounds*; the sum of what is known, which is a lower bound."""
     brokers = {broker for bound in bounds for broker in bound.replicas}
     unknown = [bound.at_least for bound in bounds if isinstance(bound.at_least, Unknown)]

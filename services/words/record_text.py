@@ -24,7 +24,7 @@ BYTES_A_CHARACTER = 8
 PRINTABLE = range(0x20, 0x7F)
 
 
-class Form(StrEnum):
+class TextForm(StrEnum):
     """How bytes are shown."""
 
     TEXT = "text"
@@ -32,14 +32,14 @@ class Form(StrEnum):
     HEX = "hex"
 
     @property
-    def next(self) -> Form:
+    def next(self) -> TextForm:
         """The form after this one, round and round."""
-        forms = tuple(Form)
+        forms = tuple(TextForm)
         return forms[(forms.index(self) + 1) % len(forms)]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TextLimits:
     """How much is shown at most."""
 
     lines: int = 2_000
@@ -61,10 +61,10 @@ class Shown:
     """What is not shown, or why it is not shown as it was asked for; empty: all is well."""
 
 
-ALL = Limits()
+ALL = TextLimits()
 
 
-def shown(kept: bytes | None, size: int, form: Form, limits: Limits = ALL) -> Shown:
+def shown(kept: bytes | None, size: int, form: TextForm, limits: TextLimits = ALL) -> Shown:
     """*kept*, the beginning of *size* bytes or all of them; None is a null.
 
     What was asked for as JSON and is none is shown as text, with a note.
@@ -74,18 +74,18 @@ def shown(kept: bytes | None, size: int, form: Form, limits: Limits = ALL) -> Sh
     if not kept:
         return Shown((EMPTY,))
     kept, note = kept[: limits.bytes], ""
-    if form is Form.JSON:
+    if form is TextForm.JSON:
         lines = json_lines(_decoded(kept, size), whole=len(kept) == size)
         try:
             return _limited(lines, kept, size, limits)
         except NotJson as error:
             note = f"not JSON ({error}), so it is shown as text"
-    lines = hex_lines(kept, limits.hex_bytes) if form is Form.HEX else _text_lines(kept, size)
+    lines = hex_lines(kept, limits.hex_bytes) if form is TextForm.HEX else _text_lines(kept, size)
     told = _limited(lines, kept, size, limits)
     return Shown(told.lines, "; ".join(one for one in (note, told.note) if one))
 
 
-def preview(kept: bytes | None, size: int, form: Form, limit: int) -> str:
+def preview(kept: bytes | None, size: int, form: TextForm, limit: int) -> str:
     """The beginning on one line of *limit* characters at most."""
     if kept is None:
         return NULL
@@ -98,13 +98,13 @@ def preview(kept: bytes | None, size: int, form: Form, limit: int) -> str:
     return told
 
 
-def _one_line(kept: bytes, size: int, form: Form, limit: int) -> str:
+def _one_line(kept: bytes, size: int, form: TextForm, limit: int) -> str:
     """Its beginning, on one line or to be made one."""
-    if form is Form.JSON:
+    if form is TextForm.JSON:
         with suppress(NotJson):
             lines = islice(json_lines(_decoded(kept, size), whole=len(kept) == size), limit)
             return " ".join(line.strip() for line in lines)
-    return kept.hex(" ") if form is Form.HEX else _decoded(kept, size)
+    return kept.hex(" ") if form is TextForm.HEX else _decoded(kept, size)
 
 
 def hex_lines(content: bytes, width: int) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _decoded(kept: bytes, size: int) -> str:
     return decoder.decode(kept, final=len(kept) >= size)
 
 
-def _limited(lines: Iterator[str], kept: bytes, size: int, limits: Limits) -> Shown:
+def _limited(lines: Iterator[str], kept: bytes, size: int, limits: TextLimits) -> Shown:
     """As many of *lines* as may be shown, long ones folded."""
     folded = tuple(islice(_folded(lines, limits.columns), limits.lines + 1))
     notes = []

@@ -25,7 +25,7 @@ from services.topic_backup.folder import LocalFolder
 from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from services.topic_backup.partition_writer import PartitionWriter
 from services.topic_backup.reader import PartitionReader
-from services.topic_backup.record import NeedMore, Unreadable, decode, encode
+from services.topic_backup.record import NeedMore, UnreadableRecord, decode, encode
 from services.topic_backup.segment_reader import FIRST_POSITION, MAGIC, read_segment
 
 LARGEST: Final = 8_192
@@ -40,7 +40,7 @@ def one_record(data: bytes) -> None:
     """A record that is read is written as the same bytes: there is one way to write it."""
     try:
         record, end = decode(data, 0, len(data))
-    except (NeedMore, Unreadable):
+    except (NeedMore, UnreadableRecord):
         return
     assert encode(record) == data[:end]
 

@@ -8,13 +8,13 @@ from typing import Protocol, Unpack
 
 import pytest
 
-from services.lab.cluster import Cluster, Options
+from services.lab.cluster import Cluster, LabOptions
 
 
 class FreshCluster(Protocol):
     """Starts a cluster for one test; takes what `Cluster.up` takes, but for the folder."""
 
-    def __call__(self, **options: Unpack[Options]) -> Cluster: ...
+    def __call__(self, **options: Unpack[LabOptions]) -> Cluster: ...
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,7 @@ def fresh_cluster(tmp_path: Path) -> Iterator[FreshCluster]:
     """Makes clusters that the test may damage; they end with it."""
     made: list[Cluster] = []
 
-    def make(**options: Unpack[Options]) -> Cluster:
+    def make(**options: Unpack[LabOptions]) -> Cluster:
         options.setdefault("tethered", True)
         cluster = Cluster.plan(tmp_path / f"lab-{len(made)}", **options)
         made.append(cluster)

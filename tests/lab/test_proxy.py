@@ -20,7 +20,7 @@ from services.connection.settings import ConnectionSettings
 from services.errors import ConnectFailed
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.messages.elect_leaders import ElectLeadersResponse, designated_election
-from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
+from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
 from services.kafka.wire.native_rpc import find_native_rpc
 from services.kafka.wire.sender import Sender
 from services.lab.cluster import Cluster
@@ -114,7 +114,7 @@ def ask(proxy: Proxy, request: Any, response_class: Any) -> Any:
 
 
 def log_infos(
-    proxy: Proxy, form: Form, partitions: Mapping[UUID, list[int]]
+    proxy: Proxy, form: LogInfoSchema, partitions: Mapping[UUID, list[int]]
 ) -> tuple[Any, dict[int, Any]]:
     """The answer, and its entries by partition number."""
     messages = replica_log_info(form)
@@ -143,9 +143,9 @@ def state(cluster: Cluster, partition: TopicPartition) -> PartitionState:
 
 class TestReplicaLogInfo:
     @pytest.mark.parametrize("broker", [1, 2])
-    @pytest.mark.parametrize("form", Form)
+    @pytest.mark.parametrize("form", LogInfoSchema)
     def test_the_figures_are_those_on_the_brokers_disk(
-        self, cluster: Cluster, broker: int, form: Form
+        self, cluster: Cluster, broker: int, form: LogInfoSchema
     ) -> None:
         offline = state(cluster, REFUSED)
         log = read_log(cluster.broker(broker).partition_folder(ORDERS, REFUSED.partition))
@@ -155,14 +155,14 @@ class TestReplicaLogInfo:
         entry = told[REFUSED.partition]
         assert (entry.error_code, entry.log_end_offset) == (0, log.end)
         assert answer.broker_epoch == 42
-        if form is Form.KIP:
+        if form is LogInfoSchema.KIP:
             assert entry.partition_leader_epoch == offline.leader_epoch
         else:
             assert entry.current_leader_epoch == offline.leader_epoch
             assert entry.last_written_leader_epoch == log.epochs[-1].epoch
 
-    @pytest.mark.parametrize("form", [Form.KIP, Form.MERGED])
-    def test_our_probe_finds_the_form(self, cluster: Cluster, form: Form) -> None:
+    @pytest.mark.parametrize("form", [LogInfoSchema.KIP, LogInfoSchema.MERGED])
+    def test_our_probe_finds_the_form(self, cluster: Cluster, form: LogInfoSchema) -> None:
         topic_id = state(cluster, REFUSED).topic_id
         with native_proxy(cluster, 1, Native(form)) as proxy:
             settings = ConnectionSettings((Endpoint(*proxy.address),))
@@ -180,8 +180,8 @@ class TestReplicaLogInfo:
         topic_id = cluster.partition(MANY, 0).topic_id
         asked = list(range(1_200))
         with native_proxy(cluster, 1, Native()) as proxy:
-            first, served = log_infos(proxy, Form.KIP, {topic_id: asked})
-            rest, others = log_infos(proxy, Form.KIP, {topic_id: asked[1_000:]})
+            first, served = log_infos(proxy, LogInfoSchema.KIP, {topic_id: asked})
+            rest, others = log_infos(proxy, LogInfoSchema.KIP, {topic_id: asked[1_000:]})
         assert (first.has_more_data, sorted(served)) == (True, asked[:1_000])
         assert (rest.has_more_data, sorted(others)) == (False, asked[1_000:])
         assert [one for one in asked[:1_000] if served[one].error_code == 0] == asked[:40]
@@ -191,7 +191,7 @@ class TestReplicaLogInfo:
     ) -> None:
         many = cluster.partition(MANY, 0).topic_id
         with native_proxy(cluster, 2, Native()) as proxy:
-            _, told = log_infos(proxy, Form.KIP, {many: [0], UUID(int=5): [7]})
+            _, told = log_infos(proxy, LogInfoSchema.KIP, {many: [0], UUID(int=5): [7]})
         assert (told[0].error_code, told[0].log_end_offset) == (6, -1)
         assert (told[7].error_code, told[7].log_end_offset) == (100, -1)
 
@@ -204,12 +204,12 @@ class TestReplicaLogInfo:
             leave_out={TopicPartition(MANY, 11)},
         )
         with native_proxy(cluster, 1, native) as proxy:
-            _, told = log_infos(proxy, Form.KIP, {orders: [0], many: [10, 11, 12]})
+            _, told = log_infos(proxy, LogInfoSchema.KIP, {orders: [0], many: [10, 11, 12]})
             assert {one: entry.error_code for one, entry in told.items()} == {0: 29, 10: 56, 12: 0}
-            _, told = log_infos(proxy, Form.KIP, {many: [11]})
+            _, told = log_infos(proxy, LogInfoSchema.KIP, {many: [11]})
             assert told[11].error_code == 0
             native.deny_cluster_action = True
-            _, told = log_infos(proxy, Form.KIP, {many: [11, 12]})
+            _, told = log_infos(proxy, LogInfoSchema.KIP, {many: [11, 12]})
             assert {entry.error_code for entry in told.values()} == {31}
 
 
@@ -259,8 +259,8 @@ class TestDesignatedElection:
         assert elected.leader == 1
 
     def test_a_request_of_another_form_fails_the_test(self, cluster: Cluster) -> None:
-        messages = replica_log_info(Form.KIP966)
-        with native_proxy(cluster, 1, Native(Form.KIP)) as proxy:
+        messages = replica_log_info(LogInfoSchema.KIP966)
+        with native_proxy(cluster, 1, Native(LogInfoSchema.KIP)) as proxy:
             with pytest.raises(ConnectFailed):
                 ask(proxy, messages.request({UUID(int=5): [0]}), messages.response_class)
             with pytest.raises(AssertionError, match="not a GetReplicaLogInfoRequest"):
@@ -281,7 +281,7 @@ def test_a_broker_cut_from_its_controller_is_fenced_but_answers_clients(
         with native_proxy(cluster, 1, Native()) as proxy:
             assert designate(proxy, {FENCED: 2}) == {FENCED: 83}
         with native_proxy(cluster, 2, Native()) as proxy:
-            _, told = log_infos(proxy, Form.KIP, {state(cluster, FENCED).topic_id: [3]})
+            _, told = log_infos(proxy, LogInfoSchema.KIP, {state(cluster, FENCED).topic_id: [3]})
         assert told[3].log_end_offset == 10
     finally:
         link.heal()

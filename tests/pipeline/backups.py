@@ -10,10 +10,10 @@ from services.connection.sources import ConnectionOptions, connection_settings
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup import back_up
-from services.pipeline.report import BackupReport, Progress, TopicReport
-from services.pipeline.running import BackupSettings, Meter, Run, Tell
+from services.pipeline.report import BackupReport, CopyProgress, TopicReport
+from services.pipeline.running import BackupRun, BackupSettings, Meter, Tell
 from services.pipeline.session import Spark
-from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.session import ReadAccess
 from services.topic_backup.address import partition_of
 from services.topic_backup.folder import LocalFolder
@@ -26,7 +26,7 @@ from tests.waiting import wait_until
 SECONDS = 30.0
 
 
-def unheard(_: Progress) -> None:
+def unheard(_: CopyProgress) -> None:
     """Nobody listens."""
 
 
@@ -58,8 +58,8 @@ class BackUp:
 
     def __call__(self, *topics: str, tell: Tell = unheard, **settings: Any) -> BackupReport:
         how = BackupSettings(self.store, **settings)
-        run = Run(self.client, self.spark, self.access, how, Meter(tell))
-        return back_up(run, Wanted(topics))
+        run = BackupRun(self.client, self.spark, self.access, how, Meter(tell))
+        return back_up(run, WantedTopics(topics))
 
     def topic(self, topic: str, tell: Tell = unheard, **settings: Any) -> TopicReport:
         """Back up one topic, which must succeed."""
@@ -77,7 +77,7 @@ class BackUp:
 
     def sources(self, topic: str) -> TopicSource:
         """The topic as it is now."""
-        (source,) = read_sources(self.client, Wanted((topic,)), Deadline.after(SECONDS))
+        (source,) = read_sources(self.client, WantedTopics((topic,)), Deadline.after(SECONDS))
         return source
 
     def folder(self, topic: str) -> LocalFolder:

@@ -12,20 +12,20 @@ from services.checkpoint.kafka.control import Control
 from services.checkpoint.kafka.control_log import read_control
 from services.checkpoint.kafka.deciding import Decider
 from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.spark.restore import restore
-from services.checkpoint.spark.restoring import CheckpointPlan, Options, make_plan
+from services.checkpoint.spark.restoring import CheckpointPlan, CheckpointRestoreOptions, make_plan
 from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level, Policy
+from services.checkpoint.store.documents import GroupPolicy, Level
 from services.errors import TimedOut
 from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.pipeline.restore.restore import RestoreRun, TopicRestored
-from services.pipeline.running import BackupSettings, Meter, Run, Tell
+from services.pipeline.running import BackupRun, BackupSettings, Meter, Tell
 from services.pipeline.session import Spark
 from services.session import Power
 from services.topic_backup.store.store import open_store
@@ -54,14 +54,14 @@ class Checkpoints:
     def connection(self) -> dict[str, str]:
         return {"bootstrap.servers": self.broker.bootstrap_servers}
 
-    def run(self, tell: Tell = unheard) -> Run:
+    def run(self, tell: Tell = unheard) -> BackupRun:
         place = BackupSettings(open_store(self.store.address))
         access = access_to(self.broker.bootstrap_servers)
-        return Run(self.client, self.spark, access, place, Meter(tell))
+        return BackupRun(self.client, self.spark, access, place, Meter(tell))
 
-    def taken(self, *topics: str, groups: Mapping[str, Policy] | None = None) -> int:
+    def taken(self, *topics: str, groups: Mapping[str, GroupPolicy] | None = None) -> int:
         """The id of a completed one of *topics*."""
-        wanted = Wanted(Level.VECTOR, topics, groups or {})
+        wanted = WantedCheckpoint(Level.VECTOR, topics, groups or {})
         id = Coordinator(self.store, KafkaTopics(self.client, None, wanted)).take()
         assert isinstance(id, int)
         found = Finisher(self.store, Decider(self.client), KafkaSources(self.run())).finish(id)
@@ -71,7 +71,7 @@ class Checkpoints:
     def plan(
         self, id: int, renamed: Mapping[str, str] | None = None, *, resume: bool = False
     ) -> CheckpointPlan:
-        options = Options(renamed or {}, resume)
+        options = CheckpointRestoreOptions(renamed or {}, resume)
         return make_plan(self.client, self.store, id, options, self.folder / "restores")
 
     def restore(

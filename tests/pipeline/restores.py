@@ -11,21 +11,21 @@ from services.journal import Journal
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.model import TopicPartition
-from services.pipeline.report import Progress
+from services.pipeline.report import CopyProgress
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.plan import make_plan
 from services.pipeline.restore.planned import RestorePlan
 from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
 from services.pipeline.restore.tail_plan import TailOptions, tail_plan
-from services.pipeline.running import BackupSettings, Meter, Run, Tell
-from services.recovery.plan.document import Entry, Plan
+from services.pipeline.running import BackupRun, BackupSettings, Meter, Tell
+from services.recovery.plan.document import Plan, PlanEntry
 from services.session import Power
 from services.topic_backup.catalog import held_topics, newest
 from tests.pipeline.backups import SECONDS, BackUp
 from tests.pipeline.visited import Visited, nothing
 
 
-def unheard(_: Progress) -> None:
+def unheard(_: CopyProgress) -> None:
     """Nobody listens."""
 
 
@@ -46,7 +46,7 @@ class Restore:
     def tail_plan(self, *partitions: TopicPartition) -> RestorePlan:
         """Of what elections of these partitions cut off, from every generation of the backup."""
         entries = tuple(
-            Entry(topic=one.topic, number=one.partition, leader=1) for one in partitions
+            PlanEntry(topic=one.topic, number=one.partition, leader=1) for one in partitions
         )
         plan = Plan(entries=entries)
         store = self.back_up.store
@@ -72,7 +72,7 @@ class Restore:
         ):
             settings = BackupSettings(self.back_up.store)
             made, access = self.back_up, self.back_up.access
-            run = Run(made.client, made.spark, access, settings, Meter(tell))
+            run = BackupRun(made.client, made.spark, access, settings, Meter(tell))
             visited = Visited(topics, created)
             work = RestoreRun(run, visited, journal, plan.cluster_id, **how)
             (done,) = restore(work, plan)

@@ -6,7 +6,7 @@ import pytest
 
 from services.lab.cluster import Cluster
 from services.topic_backup import partition_index
-from services.topic_backup.segment_index import Entry, open_index
+from services.topic_backup.segment_index import IndexedRecord, open_index
 from services.topic_backup.segment_reader import read_segment
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import committed_bytes, make, numbered, produce, shapes
@@ -67,7 +67,9 @@ def test_indexes_name_every_record_and_every_segment(
         assert index is not None
         with index:
             placed = read_segment(folder, f"{prefix}_records")
-            assert [index[at] for at in range(len(index))] == [Entry.of(one) for one in placed]
+            assert [index[at] for at in range(len(index))] == [
+                IndexedRecord.of(one) for one in placed
+            ]
 
 
 def test_an_empty_partition_has_its_first_segment(

@@ -13,7 +13,7 @@ from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.copying import take_copy
 from services.checkpoint.finishing import Finisher
 from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.spark.partition_copy import SMALL
 from services.checkpoint.spark.sources import KafkaSources
@@ -22,7 +22,7 @@ from services.checkpoint.store.documents import Level
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.kafka.read_client import ReadClient
 from services.lab.cluster import Cluster
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import access_to, unheard
@@ -53,10 +53,10 @@ def filled(broker: Cluster, topic: str, records: int) -> None:
 
 
 @pytest.fixture
-def run(client: ReadClient, spark: Spark, broker: Cluster, tmp_path: Path) -> Run:
+def run(client: ReadClient, spark: Spark, broker: Cluster, tmp_path: Path) -> BackupRun:
     """Copies as fast as it goes."""
     settings, access = BackupSettings(LocalStore(tmp_path)), access_to(broker.bootstrap_servers)
-    return Run(client, spark, access, settings, Meter(unheard))
+    return BackupRun(client, spark, access, settings, Meter(unheard))
 
 
 @pytest.fixture
@@ -64,21 +64,21 @@ def store(tmp_path: Path) -> BackupStore:
     return BackupStore(str(tmp_path / "store"))
 
 
-def begun(store: BackupStore, run: Run, topic: str) -> int:
+def begun(store: BackupStore, run: BackupRun, topic: str) -> int:
     """A checkpoint of *topic*, acknowledged."""
-    wanted = Wanted(Level.VECTOR, (topic,))
+    wanted = WantedCheckpoint(Level.VECTOR, (topic,))
     id = Coordinator(store, KafkaTopics(run.client, None, wanted)).take()
     assert isinstance(id, int)
     return id
 
 
-def finished(store: BackupStore, run: Run, id: int, node: int = 0) -> StoredCheckpoint:
+def finished(store: BackupStore, run: BackupRun, id: int, node: int = 0) -> StoredCheckpoint:
     """It, copied one partition at a time, as with a rate."""
     finisher = Finisher(store, Decider(run.client), KafkaSources(run), node, side_by_side=1)
     return finisher.finish(id)
 
 
-def timed(store: BackupStore, run: Run, topic: str) -> tuple[StoredCheckpoint, float]:
+def timed(store: BackupStore, run: BackupRun, topic: str) -> tuple[StoredCheckpoint, float]:
     """A checkpoint of *topic*, and the seconds it was copied in."""
     id = begun(store, run, topic)
     began = time.monotonic()
@@ -93,7 +93,7 @@ def copied_bytes(found: StoredCheckpoint) -> int:
 
 @pytest.mark.parametrize("records", BOTH_WAYS)
 def test_copying_keeps_to_its_rate_and_reaches_it(
-    broker: Cluster, store: BackupStore, run: Run, topic: str, records: int
+    broker: Cluster, store: BackupStore, run: BackupRun, topic: str, records: int
 ) -> None:
     filled(broker, topic, records)
     size = copied_bytes(finished(store, run, begun(store, run, topic)))
@@ -107,7 +107,7 @@ def test_copying_keeps_to_its_rate_and_reaches_it(
 
 @pytest.mark.parametrize("records", BOTH_WAYS)
 def test_h13_s3_nodes_that_cut_their_segments_elsewhere_hold_the_same_records(
-    broker: Cluster, store: BackupStore, run: Run, topic: str, records: int
+    broker: Cluster, store: BackupStore, run: BackupRun, topic: str, records: int
 ) -> None:
     filled(broker, topic, records)
     id = begun(store, run, topic)

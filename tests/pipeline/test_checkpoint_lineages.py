@@ -12,14 +12,14 @@ import pytest
 from services.checkpoint.kafka.deciding import Decider
 from services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_ends
-from services.checkpoint.kafka.stamps import OUTSIDE, Cause, Place, stamped
+from services.checkpoint.kafka.stamps import OUTSIDE, RecordAddress, RecordOrigin, stamped
 from services.checkpoint.kafka.topics import incarnation, of, subjects
 from services.checkpoint.protocol.lineage import Lineage
 from services.checkpoint.spark.lineages import SparkLineages
 from services.checkpoint.store.documents import (
     CutDocument,
+    GroupPolicy,
     Level,
-    Policy,
     StartedDocument,
     TakeDocument,
 )
@@ -28,7 +28,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import access_to, unheard
@@ -78,15 +78,21 @@ class Writer:
         """By turns of either group, from outside, of another timeline, moved by a restore."""
         index, group = number % 2, GROUPS[(number // 2) % len(GROUPS)]
         back = self.topics[(number + self.topics.index(topic)) % 2]
-        where = Place(self.ids()[back], (partition + number) % PARTITIONS, number + number % 5)
-        cause = Cause(where, index, group)
+        where = RecordAddress(
+            self.ids()[back], (partition + number) % PARTITIONS, number + number % 5
+        )
+        cause = RecordOrigin(where, index, group)
         match number % 7:
             case 3:
                 return [("trace", b"x"), *OUTSIDE]
             case 4:
-                return stamped(number, Cause(replace(where, topic_id="f" * 32), index, group))
+                return stamped(
+                    number, RecordOrigin(replace(where, topic_id="f" * 32), index, group)
+                )
             case 5:
-                return stamped(number, Cause(replace(where, topic_id="f" * 32), 0, group), cause)
+                return stamped(
+                    number, RecordOrigin(replace(where, topic_id="f" * 32), 0, group), cause
+                )
             case _:
                 return [*stamped(number, cause), ("trace", b"y" * number)]
 
@@ -142,7 +148,7 @@ def by_spark(
 ) -> ReadLineages:
     unused = BackupSettings(LocalStore(tmp_path_factory.mktemp("unused")))
     access = access_to(broker.bootstrap_servers)
-    run = Run(client, spark, access, unused, Meter(unheard))
+    run = BackupRun(client, spark, access, unused, Meter(unheard))
     return SparkLineages(run, small=0)
 
 
@@ -197,7 +203,7 @@ def decided(
         "request",
         1,
         incarnation=incarnation(logs.states),
-        groups=dict.fromkeys(GROUPS, Policy.EXACTLY_ONCE),
+        groups=dict.fromkeys(GROUPS, GroupPolicy.EXACTLY_ONCE),
         floors={one.number: floors[of(one)] for one in numbered},
     )
     started = StartedDocument(1, {one.number: ends[of(one)] for one in numbered})
@@ -212,8 +218,8 @@ def test_h10_spark_refuses_the_same_record_with_the_same_words(
     sought = writer.sought()
     said = []
     foreign: Headers = [("trace", b"no participant")]
-    where = Place(writer.ids()[writer.topics[0]], 0, 0)
-    unnamed = stamped(1, Cause(where, 0, "nobody"))
+    where = RecordAddress(writer.ids()[writer.topics[0]], 0, 0)
+    unnamed = stamped(1, RecordOrigin(where, 0, "nobody"))
     for headers in (unnamed, foreign):
         # The second one lies behind the first: the first stays the reason.
         writer.put(writer.topics[1], headers)
@@ -231,8 +237,8 @@ def test_h08_what_spark_cannot_hold_is_read_all_the_same(
     writer: Writer, by_spark: ReadLineages
 ) -> None:
     _, floors = writer.logs()
-    where = Place(writer.ids()[writer.topics[0]], 0, 0)
-    writer.put(writer.topics[0], stamped(1, Cause(where, 0, GROUPS[0])), timestamp=FAR_MS)
+    where = RecordAddress(writer.ids()[writer.topics[0]], 0, 0)
+    writer.put(writer.topics[0], stamped(1, RecordOrigin(where, 0, GROUPS[0])), timestamp=FAR_MS)
     here, spark = both(writer, by_spark, floors, writer.sought())
     assert in_order(spark) == in_order(here)
     assert len(here[GROUPS[0]]) == 1

@@ -12,7 +12,7 @@ from services.errors import Refused
 from services.lab.cluster import Cluster
 from services.lab.produce import Pattern
 from services.lab.produce import produce as produce_many
-from services.pipeline.report import Progress
+from services.pipeline.report import CopyProgress
 from tests.lab.checkpoint.commands import Program
 from tests.pipeline.checkpoint_restores import Checkpoints
 from tests.pipeline.producing import committed_messages, make, numbered, produce
@@ -27,7 +27,7 @@ class Killed(BaseException):
     """The restore ends here, as if its process had been killed."""
 
 
-def die(now: Progress) -> None:
+def die(now: CopyProgress) -> None:
     """End it in the thread that restores, when its records are there and nothing else is."""
     if now.done == now.total and threading.current_thread() is threading.main_thread():
         raise Killed

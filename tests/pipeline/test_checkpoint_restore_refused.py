@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from services.checkpoint.store.documents import Policy
+from services.checkpoint.store.documents import GroupPolicy
 from services.errors import BreakglassError, Refused, StorageError, UsageError
 from services.lab.cluster import Cluster
 from services.pipeline.restore.target_choice import require_apart
@@ -142,7 +142,7 @@ def test_a_group_with_members_is_refused_by_options_that_there_are(
         member.subscribe([topic])
         wait_until(lambda: member.consume(timeout=0.2), "the member to read")
         member.commit(asynchronous=False)
-        id = checkpoints.taken(topic, groups={topic: Policy.AT_LEAST_ONCE})
+        id = checkpoints.taken(topic, groups={topic: GroupPolicy.AT_LEAST_ONCE})
         target = f"{topic}-back"
         with pytest.raises(Refused, match=f"consumers of {topic} are running") as refused:
             checkpoints.plan(id, {topic: target})

@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from services.lab.cluster import Cluster
 from services.pipeline.continuous import Followed, follow
 from services.pipeline.report import BackupReport
-from services.pipeline.running import BackupSettings, Run
-from services.pipeline.source import Wanted
+from services.pipeline.running import BackupRun, BackupSettings
+from services.pipeline.source import WantedTopics
 from services.topic_backup.consumer_offsets import read
 from services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import BackUp, unheard
@@ -32,8 +32,8 @@ def followed(back_up: BackUp, pattern: str, *between: Callable[[], None]) -> Fol
     settings = BackupSettings(LocalStore(back_up.root))
     client, spark, access = back_up.client, back_up.spark, back_up.access
     return follow(
-        lambda meter: Run(client, spark, access, settings, meter),
-        Wanted(pattern=pattern),
+        lambda meter: BackupRun(client, spark, access, settings, meter),
+        WantedTopics(pattern=pattern),
         unheard,
         lambda: bool(over),
         every=0.1,

@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.divergence.align import Kind
+from services.divergence.align import PairKind
 from services.divergence.comparison import Comparison
-from services.divergence.entry import Item, Unreadable
-from services.divergence.hunks import Totals
+from services.divergence.entry import Item, UnreadableRange
+from services.divergence.hunks import HunkTotals
 from services.divergence.source import Extent, Reading
 from services.lab.cluster import Cluster
 from services.pipeline.counting import count_part, divided, merged
@@ -25,15 +25,15 @@ from tests.unit.topic_backup.backups import back_up
 from tests.unit.topic_backup.shapes import run
 
 
-def by_one(comparison: Comparison) -> Totals:
-    totals = Totals()
+def by_one(comparison: Comparison) -> HunkTotals:
+    totals = HunkTotals()
     for pair in comparison.pairs(0, 10**6, Reading()):
         totals.add(pair)
     totals.counted_to = comparison.extent.end
     return totals
 
 
-def by_parts(comparison: Comparison, cuts: list[int]) -> Totals:
+def by_parts(comparison: Comparison, cuts: list[int]) -> HunkTotals:
     extent = comparison.extent
     places = sorted({extent.start, extent.end, *(one for one in cuts if one < extent.end)})
     parts = [Extent(*one) for one in pairwise(places)]
@@ -50,10 +50,10 @@ def test_parts_add_up_to_the_whole(made: Edited, cuts: list[int]) -> None:
 
 @given(cuts=st.lists(st.integers(1, 99), max_size=6))
 def test_a_stretch_that_was_cut_is_one(cuts: list[int]) -> None:
-    damaged: list[Item] = [*entries(0, 10), Unreadable(10, 80, "damaged"), *entries(80, 100)]
+    damaged: list[Item] = [*entries(0, 10), UnreadableRange(10, 80, "damaged"), *entries(80, 100)]
     gone = [one for one in entries(0, 100) if not 10 <= one.offset < 80]
     comparison = Comparison(ListSource(damaged), ListSource(gone, "b2"))
-    assert by_parts(comparison, cuts).kinds == {Kind.EQUAL: 30, Kind.UNREAD: 1}
+    assert by_parts(comparison, cuts).kinds == {PairKind.EQUAL: 30, PairKind.UNREAD: 1}
 
 
 def test_no_part_is_too_small_to_be_worth_it() -> None:

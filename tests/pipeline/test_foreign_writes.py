@@ -13,16 +13,16 @@ from confluent_kafka.admin import AdminClient
 from services.errors import Refused
 from services.lab.cluster import Cluster
 from services.model import TopicPartition
-from services.pipeline.report import Progress
+from services.pipeline.report import CopyProgress
 from services.pipeline.restore import jobs
 from services.pipeline.restore.foreign import Foreign, foreign_records
-from services.pipeline.restore.offset_log import Told, read_log
-from services.pipeline.restore.offset_map import Committed
+from services.pipeline.restore.offset_log import LoggedOffsets, read_log
+from services.pipeline.restore.offset_map import CommittedRun
 from services.pipeline.restore.planned import stored_of
 from services.pipeline.restore.producing import cut
 from services.pipeline.restore.record_client import RecordClient
 from services.pipeline.restore.task import PartitionRestored, PartitionTask
-from services.pipeline.segment_files import Longs, Run
+from services.pipeline.segment_files import Longs, RecordRun
 from services.session import Power
 from tests.pipeline.backups import BackUp
 from tests.pipeline.checkpoint_restores import Checkpoints
@@ -65,11 +65,11 @@ def delete(broker: Cluster, checkpoints: Checkpoints, topic: str) -> None:
     wait_until(lambda: checkpoints.topic_id(topic) is None, "the topic to be gone")
 
 
-def when_all_are_there(act: Callable[[], None]) -> Callable[[Progress], None]:
+def when_all_are_there(act: Callable[[], None]) -> Callable[[CopyProgress], None]:
     """What is told of a restore makes somebody *act* once, when every record was produced."""
     acted: list[int] = []
 
-    def tell(now: Progress) -> None:
+    def tell(now: CopyProgress) -> None:
         # In the thread that restores: the one that watches beside it may be told first.
         here = threading.current_thread() is threading.main_thread()
         if now.done == now.total and here and not acted:
@@ -104,8 +104,8 @@ def test_records_of_others_are_found_before_between_and_behind(
     transaction(1, 1, commit=False)
     transaction(1, 1)
     runs = {
-        0: (Committed(0, 3, 2, 3), Committed(3, 5, 10, 2)),
-        1: (Committed(0, 2, 0, 2), Committed(2, 3, 5, 1)),
+        0: (CommittedRun(0, 3, 2, 3), CommittedRun(3, 5, 10, 2)),
+        1: (CommittedRun(0, 2, 0, 2), CommittedRun(2, 3, 5, 1)),
     }
     sender = back_up.client.sender
     found = foreign_records(sender, lambda: back_up.sources(topic), runs, transactional=True)
@@ -125,7 +125,7 @@ def test_a_record_amid_a_transaction_ends_it_before_it_is_committed(
     """Somebody else writes once the second record of eight is there."""
 
     class Interrupted(RecordClient):
-        def send(self, run: Run) -> Longs:
+        def send(self, run: RecordRun) -> Longs:
             types = super().send(cut(run, 0, 2))
             placed.append(self.flush())
             intrude(FILLED)
@@ -146,7 +146,7 @@ def test_a_record_amid_a_transaction_ends_it_before_it_is_committed(
     done = jobs.produced(Power(back_up.access), plan_of_all.cluster_id, task)
     assert PartitionRestored.from_json(done.to_json()).foreign
     assert f"{target}-0 is being written by somebody else" in done.error
-    assert (done.records, read_log(task.log_path)) == (0, Told())
+    assert (done.records, read_log(task.log_path)) == (0, LoggedOffsets())
 
 
 @pytest.mark.parametrize("partition", [FILLED, EMPTY])

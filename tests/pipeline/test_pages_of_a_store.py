@@ -9,7 +9,7 @@ import pytest
 
 from services.divergence.backup_opening import open_backup
 from services.divergence.backup_source import BackupSource
-from services.divergence.entry import Entry, Item, Unreadable
+from services.divergence.entry import Item, RecordEntry, UnreadableRange
 from services.divergence.source import Reading
 from services.topic_backup.folder import Folder, LocalFolder
 from services.topic_backup.store.store import ObjectStore
@@ -71,7 +71,7 @@ def test_pages_read_the_segment_once_for_its_proof(
     page(source, 0)
     proved = s3.records_read
     assert proved - before >= size
-    kind = Entry if damage is as_it_is else Unreadable
+    kind = RecordEntry if damage is as_it_is else UnreadableRange
     for number in range(PAGES):
         items = page(source, number)
         assert items
@@ -81,8 +81,8 @@ def test_pages_read_the_segment_once_for_its_proof(
 
 def test_a_segment_replaced_by_another_of_its_size_is_proved_again(folder: Folder) -> None:
     source = open_backup("backup:x/orders/0", folder, 0)
-    assert all(isinstance(item, Entry) for item in page(source, 0))
+    assert all(isinstance(item, RecordEntry) for item in page(source, 0))
     put(folder, a_value_changed)
-    assert all(isinstance(item, Unreadable) for item in page(source, 0))
+    assert all(isinstance(item, UnreadableRange) for item in page(source, 0))
     put(folder, a_value_changed)
-    assert all(isinstance(item, Entry) for item in page(source, 0))
+    assert all(isinstance(item, RecordEntry) for item in page(source, 0))

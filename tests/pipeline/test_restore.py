@@ -16,7 +16,7 @@ from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.produce import Pattern
 from services.lab.produce import produce as produce_many
-from services.pipeline.report import Progress
+from services.pipeline.report import CopyProgress
 from services.pipeline.restore import jobs
 from services.pipeline.restore.planned import stored_of
 from services.pipeline.restore.progress import ClusterProgress
@@ -148,7 +148,7 @@ def test_b6_a_killed_restore_goes_on_and_every_record_is_there_once(
     back_up.topic(topic)
     killed: list[int] = []
 
-    def kill(now: Progress) -> None:
+    def kill(now: CopyProgress) -> None:
         if 0 < now.done < now.total and len(killed) < 2:
             for one in python_workers():
                 one.kill()

@@ -19,9 +19,9 @@ from services.lab.topics import create_topic
 from services.pipeline import committed_log
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.generations import NewGeneration
-from services.pipeline.report import Progress
+from services.pipeline.report import CopyProgress
 from services.pipeline.session import Spark
-from services.pipeline.source import Wanted, read_sources
+from services.pipeline.source import WantedTopics, read_sources
 from services.topic_backup.record import encode
 from services.topic_backup.summary import Gap, GapReason
 from tests.pipeline.backups import BackUp
@@ -56,11 +56,11 @@ def _exists(broker: Cluster, topic: str) -> bool:
     return any(one.partition.topic == topic for one in broker.partitions())
 
 
-def once(action: Callable[[], None]) -> Callable[[Progress], None]:
+def once(action: Callable[[], None]) -> Callable[[CopyProgress], None]:
     """Do *action* when the run first tells how far it is: before anything is copied."""
     waiting = [action]
 
-    def tell(_: Progress) -> None:
+    def tell(_: CopyProgress) -> None:
         if waiting:
             waiting.pop()()
 
@@ -76,7 +76,7 @@ def test_b1_timestamps_out_of_sparks_range_are_kept_exactly(
     produce(broker, topic, numbered(5))
     produce(broker, topic, numbered(5), partition=1)
     back_up.topic(topic)
-    (source,) = read_sources(client, Wanted((topic,)), Deadline.after(SECONDS))
+    (source,) = read_sources(client, WantedTopics((topic,)), Deadline.after(SECONDS))
     log = CommittedLog(client.sender, 1, source.partitions[0].partition)
     truth = [record for batch in log.batches(0, 6) for record in batch.records("truth")]
     assert truth[0].timestamp == stamp
@@ -156,7 +156,7 @@ def test_b3_a_log_whose_stable_end_went_back_is_waited_for_and_never_taken_for_r
     open_one.begin_transaction()
     put(open_one, topic, numbered(2, start=3))
     monkeypatch.setattr(committed_log, "REQUEST_SECONDS", 2.0)
-    (source,) = read_sources(client, Wanted((topic,)), Deadline.after(SECONDS))
+    (source,) = read_sources(client, WantedTopics((topic,)), Deadline.after(SECONDS))
     log = CommittedLog(client.sender, 1, source.partitions[0].partition)
     with pytest.raises(TimedOut, match="is stable as far as 3, and was further"):
         list(log.batches(0, 5))
@@ -222,7 +222,7 @@ def test_b11_the_stable_end_is_what_a_committed_reader_is_told(
     produce(broker, topic, numbered(2))
     open_one.begin_transaction()
     put(open_one, topic, numbered(3))
-    (source,) = read_sources(client, Wanted((topic,)), Deadline.after(SECONDS))
+    (source,) = read_sources(client, WantedTopics((topic,)), Deadline.after(SECONDS))
     ends = {}
     for isolation in ("read_committed", "read_uncommitted"):
         settings = {"group.id": "b11", "isolation.level": isolation}

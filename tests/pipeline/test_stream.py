@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 from services.lab.cluster import Cluster
 from services.pipeline.continuous import Followed, follow
 from services.pipeline.report import BackupReport
-from services.pipeline.running import BackupSettings, Run
-from services.pipeline.source import Wanted
+from services.pipeline.running import BackupRun, BackupSettings
+from services.pipeline.source import WantedTopics
 from services.topic_backup.consumer_offsets import read
 from services.topic_backup.manifest import read_manifest
 from services.topic_backup.store.store import LocalStore
@@ -56,8 +56,8 @@ class Following:
         settings = BackupSettings(LocalStore(self.back_up.root))
         client, spark, access = self.back_up.client, self.back_up.spark, self.back_up.access
         self.done = follow(
-            lambda meter: Run(client, spark, access, settings, meter),
-            Wanted(pattern=pattern),
+            lambda meter: BackupRun(client, spark, access, settings, meter),
+            WantedTopics(pattern=pattern),
             unheard,
             self.over.is_set,
             every=every,

@@ -10,22 +10,22 @@ from services.lab.cluster import Cluster
 from services.pipeline import verify
 from services.pipeline.batches.log_range import Ranges
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.comparing import Comparison, Differences
+from services.pipeline.comparing import Differences, StretchComparison
 from services.pipeline.exact import exact_chunks
-from services.pipeline.running import BackupSettings, Meter, Run
-from services.pipeline.topic_comparison import Sides
+from services.pipeline.running import BackupRun, BackupSettings, Meter
+from services.pipeline.topic_comparison import TopicSides
 from services.pipeline.verify import ContentVerified, verify_content
 from services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import BackUp, unheard
 from tests.pipeline.producing import LOG, SECONDS, make, numbered, produce, shapes
 
 
-def compared_exactly(run: Run, sides: Sides, ranges: Ranges) -> list[Differences]:
+def compared_exactly(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[Differences]:
     """As `compare_topic`, but decoded record by record in this process."""
     found = []
     for number, (start, end) in ranges.items():
         source = sides.sources[number]
-        comparison = Comparison(number, sides.stored[number])
+        comparison = StretchComparison(number, sides.stored[number])
         log = CommittedLog(run.client.sender, source.leader, source.partition)
         for chunk in exact_chunks(log, start, end):
             comparison.take(chunk)
@@ -38,7 +38,7 @@ def verified(back_up: BackUp, topic: str, against: str | None = None) -> Content
     settings = BackupSettings(LocalStore(back_up.root))
     folder, manifest = back_up.folder(topic), back_up.manifest(topic)
     meter = Meter(unheard)
-    run = Run(back_up.client, back_up.spark, back_up.access, settings, meter)
+    run = BackupRun(back_up.client, back_up.spark, back_up.access, settings, meter)
     found = verify_content(run, folder, manifest, against or topic)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(verify, "compare_topic", compared_exactly)

@@ -9,7 +9,7 @@ import pytest
 
 from console.app import MODES
 from console.web.session import WebConsole
-from services.incident.elections_seen import ElectionSeen, Holder, Kept
+from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
 from services.incident.incident import Incident
 from services.incident.observations import Observation, Observations
 from services.model import TopicPartition
@@ -20,11 +20,11 @@ from tests.screens.turns import lines, text, until
 
 EMPTY = ElectionSeen(
     TopicPartition("carts3", 0), "an-id", 1, 6, 82_971_000, 0, True, 2, 103, 103, False,
-    (Holder(2, 103, 0, Kept.RUNNING), Holder(3, 100, 0, Kept.RUNNING)),
+    (ReplicaAhead(2, 103, 0, LogFate.RUNNING), ReplicaAhead(3, 100, 0, LogFate.RUNNING)),
 )  # fmt: skip
 SHORTER = replace(
     EMPTY, partition=TopicPartition("orders", 3), leader=2, log_end=70, empty=False, best=1,
-    missing=33, holders=(Holder(1, 103, 0, Kept.DOWN),),
+    missing=33, holders=(ReplicaAhead(1, 103, 0, LogFate.DOWN),),
 )  # fmt: skip
 ALARM = (
     "b1 was elected EMPTY, seen at 23:02:51Z: carts3-0..2 went from 103 to 0; stop the brokers "

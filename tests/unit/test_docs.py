@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from console import __version__
-from console.commands import CONSOLE, Commands, Deferred
+from console.commands import CONSOLE, CommandGroup, Deferred
 from scripts import cli_reference
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def check_line(line: str) -> None:
 def opens_the_console(words: list[str]) -> bool:
     """Whether `breakglass` with these words opens the console, without its name."""
     group = get_command(import_module(PROGRAMS["breakglass"]).app)
-    assert isinstance(group, Commands)
+    assert isinstance(group, CommandGroup)
     own = group.own_options(group.make_context("breakglass", [], resilient_parsing=True))
     return not words or (words[0].startswith("-") and words[0] not in own)
 

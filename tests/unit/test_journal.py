@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from services.cluster_lock import operator
 from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
-from services.journal import UNKNOWN, Journal, Kind, UnreadableJournal, list_journals, read
-from services.journal_view import JournalView, Outcome
+from services.journal import UNKNOWN, EntryKind, Journal, UnreadableJournal, list_journals, read
+from services.journal_view import JournalView, StepOutcome
 from services.model import TopicPartition, Unknown
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
@@ -67,8 +67,8 @@ def test_an_execution_is_read_back_as_its_steps_and_what_became_of_them(journal:
     assert (reorder.name, elect.name) == ("reorder", "elect")
     assert reorder.items == {ORDERS_0: {"before": [1, 2]}, LEDGER_3: {"before": [3]}}
     assert reorder.outcomes == {
-        ORDERS_0: Outcome("done", {}),
-        LEDGER_3: Outcome(UNKNOWN, {"reason": "timed out"}),
+        ORDERS_0: StepOutcome("done", {}),
+        LEDGER_3: StepOutcome(UNKNOWN, {"reason": "timed out"}),
     }
     assert elect.request.payload == {"step": "elect", "batch": 1}
     assert view.steps_of(LEDGER_3) == (reorder,)
@@ -176,7 +176,7 @@ def test_what_cannot_be_written_is_refused_and_leaves_no_trace(
 ) -> None:
     before = journal.path.read_bytes()
     with pytest.raises(error):
-        journal.record(Kind.NOTE, **payload)
+        journal.record(EntryKind.NOTE, **payload)
     assert journal.path.read_bytes() == before
     journal.note("goes on")
     assert read(journal.path).entries[-1].seq == 2
@@ -190,7 +190,7 @@ def test_an_outcome_needs_a_result_for_each_partition(journal: Journal) -> None:
 
 def test_what_is_said_of_an_entry_cannot_change_its_number_or_kind(journal: Journal) -> None:
     journal.note("x", seq=99, kind="closed", schema=7)
-    assert read(journal.path).entries[-1].kind is Kind.NOTE
+    assert read(journal.path).entries[-1].kind is EntryKind.NOTE
 
 
 def test_threads_write_whole_entries_in_one_order(journal: Journal) -> None:
@@ -279,7 +279,7 @@ def test_a_journal_cut_off_anywhere_is_read_up_to_its_last_whole_line(
         assert before == view
         resumed.note("gone on")
     kinds = [entry.kind for entry in read(journal.path).entries]
-    assert kinds[whole:] == [Kind.RESUMED, Kind.NOTE]
+    assert kinds[whole:] == [EntryKind.RESUMED, EntryKind.NOTE]
     assert not read(journal.path).torn
 
 
@@ -314,7 +314,7 @@ def test_resuming_says_who_went_on_and_keeps_the_numbers(folder: Path, journal: 
         assert len(view.unsettled) == 2
         assert resumed.outcome(4, {LEDGER_3: {"result": "done"}}) == 9
     after = read(journal.path)
-    assert after.entries[7].kind is Kind.RESUMED
+    assert after.entries[7].kind is EntryKind.RESUMED
     assert after.entries[7].payload == {"who": operator(), "torn": False}
     assert [step.name for step in after.unsettled] == ["elect"]
 

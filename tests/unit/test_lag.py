@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.lag import REPEAT_MS, Behind, CaughtUpAgain, Lag
+from services.lag import REPEAT_MS, Behind, CaughtUpAgain, LagAlarm
 
 
 class Clock:
@@ -12,10 +12,10 @@ class Clock:
         return self.now
 
 
-def told() -> tuple[Lag, Clock, list[Behind | CaughtUpAgain]]:
+def told() -> tuple[LagAlarm, Clock, list[Behind | CaughtUpAgain]]:
     heard: list[Behind | CaughtUpAgain] = []
     clock = Clock()
-    return Lag(heard.append, clock), clock, heard
+    return LagAlarm(heard.append, clock), clock, heard
 
 
 def test_a_lag_begins_when_everything_was_last_there() -> None:

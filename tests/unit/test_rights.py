@@ -24,7 +24,7 @@ from services.recovery.plan.file import _write_new, _write_over
 from services.topic_backup import group_history
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.store.form import Form
+from services.topic_backup.store.form import StoredForm
 from services.topic_backup.store.store import LocalStore
 from services.topic_backup.topic_writer import TopicWriter
 from tests.unit.checkpoint.store.stores import completed, ticking
@@ -38,7 +38,7 @@ group_history.update(LocalFolder(root / "deep" / "backups" / "orders"), {0: {"g"
 part = LocalFolder(root / "deep").begin("part")
 part.write(memoryview(b"x"))
 part.close()
-packed = LocalStore(root / "packed").folder("orders", Form(compressed=True))
+packed = LocalStore(root / "packed").folder("orders", StoredForm(compressed=True))
 packed.replace("breakglass_groups_1795280464891.json", [b"{}"])
 completed(BackupStore(str(root / "checkpoints"), ticking()), 1)
 _write_new("{}", root / "plan.json")

@@ -24,7 +24,7 @@ UNSURE = (OutcomeUnknown, Unreachable, StorageError)
 """Errors after which nobody knows whether what was sent has happened."""
 
 
-class Result(StrEnum):
+class TargetResult(StrEnum):
     """What came of one partition."""
 
     DONE = "done"
@@ -63,7 +63,7 @@ def changes(before: Frozen, after: Frozen) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ActStep:
     """The act has come so far."""
 
     told: str
@@ -77,15 +77,15 @@ class Underway:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TargetOutcome:
     """What came of one of the targets."""
 
     target: str
-    result: Result
+    result: TargetResult
     told: str
 
 
-Event: TypeAlias = Step | Underway | Outcome
+Event: TypeAlias = ActStep | Underway | TargetOutcome
 Tell: TypeAlias = Callable[[Event], None]
 
 
@@ -107,9 +107,9 @@ class Act(Protocol):
         """Do what is left and changes no cluster; returns how that ended, or nothing."""
 
 
-def result_of(error: BreakglassError) -> Result:
+def result_of(error: BreakglassError) -> TargetResult:
     """What an error says of what was under way when it came."""
-    return Result.UNKNOWN if isinstance(error, UNSURE) else Result.FAILED
+    return TargetResult.UNKNOWN if isinstance(error, UNSURE) else TargetResult.FAILED
 
 
 @contextmanager
@@ -122,7 +122,7 @@ def journalled(frozen: Frozen, folder: Path | None, tell: Tell) -> Iterator[Jour
     """
     with Journal.open(frozen.cluster_id, folder) as journal:
         journal.consent(frozen.phrase)
-        tell(Step(f"journal: {journal.path}"))
+        tell(ActStep(f"journal: {journal.path}"))
         try:
             yield journal
         except BreakglassError as error:
@@ -147,6 +147,6 @@ def announced(
         result = result_of(error)
         journal.outcome(request, {one: {"result": result, "reason": str(error)} for one in items})
         for one in items:
-            tell(Outcome(str(one), result, str(error)))
+            tell(TargetOutcome(str(one), result, str(error)))
         raise
-    journal.outcome(request, {one: {"result": Result.DONE} for one in items})
+    journal.outcome(request, {one: {"result": TargetResult.DONE} for one in items})

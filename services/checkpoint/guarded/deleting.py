@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.checkpoint.guarded.act import Frozen, Outcome, Result, Tell, announced, journalled
+from services.checkpoint.guarded.act import (
+    Frozen,
+    TargetOutcome,
+    TargetResult,
+    Tell,
+    announced,
+    journalled,
+)
 from services.checkpoint.guarded.steps import DELETE
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
@@ -63,7 +70,7 @@ class Deleting:
         ):
             self.store.delete(self.id)
         for one in items:
-            tell(Outcome(str(one), Result.DONE, "deleted"))
+            tell(TargetOutcome(str(one), TargetResult.DONE, "deleted"))
         return f"checkpoint {self.id} is deleted"
 
     def follow(self, frozen: Frozen, tell: Tell) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from services.checkpoint.asked import RestoreAsked, new_names
 from services.checkpoint.guarded.act import (
+    ActStep,
     Frozen,
-    Outcome,
-    Result,
-    Step,
+    TargetOutcome,
+    TargetResult,
     Tell,
     Underway,
     journalled,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from services.checkpoint.spark.restoring import CheckpointPlan
     from services.journal import Journal
     from services.kafka.read_client import ReadClient
-    from services.pipeline.report import Progress
+    from services.pipeline.report import CopyProgress
     from services.pipeline.restore.restore import TopicRestored
     from services.session import Power, ReadAccess
 
@@ -46,14 +46,14 @@ class Restoring:
     state_folder: Path | None = None
 
     def freeze(self, client: ReadClient) -> Frozen:
-        from services.checkpoint.spark.restoring import Options, make_plan
+        from services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
 
         found = self.store.read(self.id)
         if found is None:
             raise Refused(f"checkpoint {self.id} is gone: look at the list again.")
         renamed = new_names(found, self.asked.renamed, self.asked.suffix)
         cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
-        options = Options(renamed, self.asked.resume)
+        options = CheckpointRestoreOptions(renamed, self.asked.resume)
         plan = make_plan(client, self.store, self.id, options, self._state(cluster_id))
         return Frozen(
             cluster_id,
@@ -95,7 +95,7 @@ class Restoring:
     ) -> Sequence[TopicRestored]:
         from services.checkpoint.spark.restore import restore
         from services.pipeline.restore.restore import RestoreRun
-        from services.pipeline.running import BackupSettings, Meter, Run
+        from services.pipeline.running import BackupRun, BackupSettings, Meter
         from services.pipeline.session import Spark
         from services.topic_backup.store.store import open_store
 
@@ -105,7 +105,7 @@ class Restoring:
         spark = stack.enter_context(Spark())
         place = BackupSettings(open_store(plan.copies[0].store.address))
         meter = Meter(lambda progress: tell(Underway(_told(progress))))
-        run = Run(client, spark, self.access, place, meter)
+        run = BackupRun(client, spark, self.access, place, meter)
         work = RestoreRun(run, topics, journal, cluster_id)
         return restore(work, markers, plan, self.asked.control_topic)
 
@@ -135,15 +135,21 @@ def _targets(plan: CheckpointPlan) -> Iterator[str]:
 
 def _tell_topic(one: TopicRestored, plan: CheckpointPlan, tell: Tell) -> None:
     """What came of the partitions of one topic, and what is to be known of it besides."""
-    result = Result.DONE if one.whole else Result.UNKNOWN if one.unknown else Result.FAILED
+    result = (
+        TargetResult.DONE
+        if one.whole
+        else TargetResult.UNKNOWN
+        if one.unknown
+        else TargetResult.FAILED
+    )
     verdict = {True: "identical", False: "differs", None: "not compared"}[one.verified]
     for topic in plan.plan.topics:
         if topic.target == one.target:
             for part in topic.partitions:
                 told = one.error or f"{part.records:,} records, {verdict}"
-                tell(Outcome(f"{topic.target}-{part.partition}", result, told))
+                tell(TargetOutcome(f"{topic.target}-{part.partition}", result, told))
     for line in told_of(one):
-        tell(Step(line))
+        tell(ActStep(line))
 
 
 def _require_whole(done: Sequence[TopicRestored]) -> None:
@@ -157,5 +163,5 @@ def _require_whole(done: Sequence[TopicRestored]) -> None:
     raise ClusterError(told)
 
 
-def _told(progress: Progress) -> str:
+def _told(progress: CopyProgress) -> str:
     return f"{progress.topic}: {progress.done:,} of {progress.total:,} records"

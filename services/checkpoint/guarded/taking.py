@@ -16,10 +16,10 @@ from uuid import uuid4
 
 from services.checkpoint.asked import TakeAsked
 from services.checkpoint.guarded.act import (
+    ActStep,
     Frozen,
-    Outcome,
-    Result,
-    Step,
+    TargetOutcome,
+    TargetResult,
     Tell,
     Underway,
     announced,
@@ -36,8 +36,8 @@ from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 
 if TYPE_CHECKING:
-    from services.checkpoint.kafka.topics import Wanted
-    from services.checkpoint.parts import How
+    from services.checkpoint.kafka.topics import WantedCheckpoint
+    from services.checkpoint.parts import CopySettings
     from services.checkpoint.seams import Scope
     from services.kafka.read_client import ReadClient
     from services.session import Power, ReadAccess
@@ -103,7 +103,7 @@ class Taking:
                 if isinstance(taken, NotHigher):
                     raise EvidenceChanged(overtaken(taken))
         for one, position in self._started(id).items():
-            tell(Outcome(str(one), Result.DONE, f"started at {position:,}"))
+            tell(TargetOutcome(str(one), TargetResult.DONE, f"started at {position:,}"))
         return f"checkpoint {id} is acknowledged: nothing that is written from now on is in it"
 
     def follow(self, frozen: Frozen, tell: Tell) -> str:
@@ -113,11 +113,11 @@ class Taking:
 
         id, scope = frozen.plan
         names = {one.number: str(of(one)) for one in scope.partitions}
-        tell(Step("copying: leave when you like, the list shows it"))
+        tell(ActStep("copying: leave when you like, the list shows it"))
 
         def copied(number: int, status: Status) -> None:
-            result = Result.DONE if status is Status.COMPLETED else Result.FAILED
-            tell(Outcome(names[number], result, f"copy {status}"))
+            result = TargetResult.DONE if status is Status.COMPLETED else TargetResult.FAILED
+            tell(TargetOutcome(names[number], result, f"copy {status}"))
             tell(Underway(f"{names[number]} is {status}"))
 
         with (
@@ -128,17 +128,19 @@ class Taking:
         return f"checkpoint {id} is {found.status}"
 
     @property
-    def _wanted(self) -> Wanted:
-        from services.checkpoint.kafka.topics import Wanted
+    def _wanted(self) -> WantedCheckpoint:
+        from services.checkpoint.kafka.topics import WantedCheckpoint
 
         asked = self.asked
-        return Wanted(asked.level, asked.topics, asked.groups, asked.control_topic)
+        return WantedCheckpoint(asked.level, asked.topics, asked.groups, asked.control_topic)
 
     @property
-    def _how(self) -> How:
-        from services.checkpoint.parts import How
+    def _how(self) -> CopySettings:
+        from services.checkpoint.parts import CopySettings
 
-        return How(drain_seconds=self.asked.drain_seconds, rate=self.asked.bytes_per_second)
+        return CopySettings(
+            drain_seconds=self.asked.drain_seconds, rate=self.asked.bytes_per_second
+        )
 
     def _remarks(self, client: ReadClient, scope: Scope) -> Iterator[str]:
         """The groups that lag: a checkpoint waits for them no longer than it is told to."""

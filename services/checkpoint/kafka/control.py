@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
-from services.checkpoint.kafka.stamps import Place
+from services.checkpoint.kafka.stamps import RecordAddress
 
 CONTROL_TOPIC = "breakglass-checkpoints"
 SETTINGS = {"cleanup.policy": "compact", "min.compaction.lag.ms": "86400000"}
@@ -64,23 +64,23 @@ class Created:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedRecords:
     """Records that a restore has put elsewhere, one behind the other."""
 
-    old: Place
+    old: RecordAddress
     """Of the first of them."""
     new_offset: int
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredTopic:
     """A topic was restored from a checkpoint, as a whole."""
 
     topic_id: str
     """Of the new topic."""
     id: int
-    moved: Mapping[int, tuple[Moved, ...]] = field(default_factory=dict)
+    moved: Mapping[int, tuple[MovedRecords, ...]] = field(default_factory=dict)
     """By partition: those that some group will read once more."""
 
     @property
@@ -93,17 +93,17 @@ class Restored:
         body = {"id": self.id, "moved": moved}
         return f"restored/{self.topic_id}".encode(), json.dumps(body).encode()
 
-    def original(self, partition: int, offset: int) -> Place | None:
+    def original(self, partition: int, offset: int) -> RecordAddress | None:
         """The place that the record at *offset* had before; None: no restore has put it there."""
         for one in self.moved.get(partition, ()):
             if one.new_offset <= offset < one.new_offset + one.count:
                 shift = offset - one.new_offset
-                return Place(one.old.topic_id, one.old.partition, one.old.offset + shift)
+                return RecordAddress(one.old.topic_id, one.old.partition, one.old.offset + shift)
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class RetentionHold:
     """A take holds a topic's retention back."""
 
     topic_id: str
@@ -121,7 +121,7 @@ class Held:
         return f"held/{self.topic_id}/{self.request}".encode(), json.dumps(body).encode()
 
 
-def _place(one: Place) -> tuple[str, int, int]:
+def _place(one: RecordAddress) -> tuple[str, int, int]:
     return one.topic_id, one.partition, one.offset
 
 
@@ -135,9 +135,9 @@ class Control:
     """By group, topic id and partition: the last."""
     noted: Mapping[tuple[str, str, int], tuple[Created, ...]] = field(default_factory=dict)
     """By the same: those that were asked for, in the order of the log, not the last alone."""
-    restored: Mapping[str, Restored] = field(default_factory=dict)
+    restored: Mapping[str, RestoredTopic] = field(default_factory=dict)
     """By the topic's id."""
-    held: Mapping[tuple[str, str], Held] = field(default_factory=dict)
+    held: Mapping[tuple[str, str], RetentionHold] = field(default_factory=dict)
     """By the topic's id and the request: those that were not let go."""
 
 
@@ -157,8 +157,8 @@ def control_of(
     latest = 0
     noted: dict[tuple[str, str, int], list[Created]] = {}
     created: dict[tuple[str, str, int], Created] = {}
-    restored: dict[str, Restored] = {}
-    held: dict[tuple[str, str], Held] = {}
+    restored: dict[str, RestoredTopic] = {}
+    held: dict[tuple[str, str], RetentionHold] = {}
     for key, value in records:
         found = _parsed(key, value)
         if isinstance(found, int):
@@ -169,17 +169,19 @@ def control_of(
             latest = max(latest, found.id)
             if since is not None and found.id >= since:
                 noted.setdefault(owner, []).append(found)
-        elif isinstance(found, Restored):
+        elif isinstance(found, RestoredTopic):
             restored[found.topic_id] = found
             latest = max(latest, found.id)
-        elif isinstance(found, Held):
+        elif isinstance(found, RetentionHold):
             held[found.topic_id, found.request] = found
     kept = {key: one for key, one in held.items() if one.settings is not None}
     told = {owner: tuple(some) for owner, some in noted.items()}
     return Control(latest, created, told, restored, kept)
 
 
-def _parsed(key: bytes | None, value: bytes | None) -> int | Created | Restored | Held | None:
+def _parsed(
+    key: bytes | None, value: bytes | None
+) -> int | Created | RestoredTopic | RetentionHold | None:
     try:
         kind, _, rest = (key or b"").decode().partition("/")
         body = json.loads(value or b"null")
@@ -209,18 +211,20 @@ def _last_of(told: Any) -> LastOf:
     return LastOf(str(topic_id), int(partition), str(group), int(offset), int(index))
 
 
-def _restored(rest: str, body: Any) -> Restored:
+def _restored(rest: str, body: Any) -> RestoredTopic:
     moved = {
         int(number): tuple(
-            Moved(Place(str(topic), int(partition), int(offset)), int(new), int(count))
+            MovedRecords(
+                RecordAddress(str(topic), int(partition), int(offset)), int(new), int(count)
+            )
             for topic, partition, offset, new, count in some
         )
         for number, some in body["moved"].items()
     }
-    return Restored(rest, _id(body["id"]), moved)
+    return RestoredTopic(rest, _id(body["id"]), moved)
 
 
-def _held(rest: str, body: Any) -> Held:
+def _held(rest: str, body: Any) -> RetentionHold:
     topic_id, request = rest.split("/", 1)
     told = body["settings"]
     settings = (
@@ -228,7 +232,7 @@ def _held(rest: str, body: Any) -> Held:
         if told is None
         else {str(name): None if value is None else str(value) for name, value in told.items()}
     )
-    return Held(topic_id, request, str(body["topic"]), settings)
+    return RetentionHold(topic_id, request, str(body["topic"]), settings)
 
 
 def _id(value: int) -> int:

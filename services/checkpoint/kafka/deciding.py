@@ -39,8 +39,8 @@ from services.checkpoint.protocol.lineage import (
 from services.checkpoint.store.documents import (
     CutDocument,
     GroupCut,
+    GroupPolicy,
     Level,
-    Policy,
     StartedDocument,
     TakeDocument,
 )
@@ -204,7 +204,7 @@ class _Task:
 
     def verified(self) -> CutDocument:
         deadline = Deadline.after(self.how.drain_seconds)
-        slow = [name for name, one in self.take.groups.items() if one is Policy.AT_LEAST_ONCE]
+        slow = [name for name, one in self.take.groups.items() if one is GroupPolicy.AT_LEAST_ONCE]
         if slow:
             # Their outputs come before their commits: below the floors they could not be trusted.
             self._drained(slow, self.told, deadline)
@@ -265,7 +265,7 @@ class _Task:
         waiting: dict[int, list[int]] = {}
         for name, policy in self.take.groups.items():
             offsets = dict(processed[name])
-            if policy is Policy.AT_LEAST_ONCE:
+            if policy is GroupPolicy.AT_LEAST_ONCE:
                 offsets = lowered_offsets(cut, offsets, read.records[name])
             else:
                 for one in channel_state(cut, offsets, read.records[name]):

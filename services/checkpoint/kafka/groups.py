@@ -31,7 +31,7 @@ def _unlooked(_partition: TopicPartition, _start: int, _end: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class GroupLag:
     """What a group has not processed of a cut."""
 
     group: str
@@ -84,7 +84,7 @@ def read_by(group: Mapping[TopicPartition, int], cut: Ends) -> dict[TopicPartiti
     return {one: end for one, end in cut.items() if one.topic in topics}
 
 
-def lags(standing: Standing, cut: Ends, empty: Empty = _unlooked) -> tuple[Lag, ...]:
+def lags(standing: Standing, cut: Ends, empty: Empty = _unlooked) -> tuple[GroupLag, ...]:
     """The groups that have not committed as far as *cut*.
 
     *empty* tells of a short range whether there is nothing in it that a group processes: a group
@@ -99,7 +99,7 @@ def lags(standing: Standing, cut: Ends, empty: Empty = _unlooked) -> tuple[Lag, 
             if offsets.get(one, 0) < end and not _nothing(one, offsets.get(one, 0), end, empty)
         )
         if behind or not wanted:
-            found.append(Lag(group, behind))
+            found.append(GroupLag(group, behind))
     return tuple(found)
 
 

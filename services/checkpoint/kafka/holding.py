@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from services.checkpoint.kafka.control import Control, Held
+from services.checkpoint.kafka.control import Control, RetentionHold
 from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
 from services.checkpoint.kafka.log_ends import read_logs
 from services.errors import ClusterError, OutcomeUnknown
@@ -34,7 +34,7 @@ HELD: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class RetentionHolder:
     """Holds topics back in the name of one *request* for a checkpoint."""
 
     client: ReadClient
@@ -58,7 +58,7 @@ class Holder:
         own, known = self._own(topics, deadline), self._control(deadline)
         for topic, topic_id in sorted(ids.items()):
             settings = _before(topic_id, own[topic], known)
-            self._note(Held(topic_id, self.request, topic, settings), deadline)
+            self._note(RetentionHold(topic_id, self.request, topic, settings), deadline)
             self.markers.topics.configure(topic, HELD, (), deadline)
         while not all(HELD.items() <= one.items() for one in self._own(topics, deadline).values()):
             if deadline.passed:
@@ -84,16 +84,16 @@ class Holder:
             if one.topic_id not in others and self._is_there(one, deadline):
                 self._put_back(one, deadline)
                 released.append(one.topic)
-            self._note(Held(one.topic_id, one.request, one.topic, None), deadline)
+            self._note(RetentionHold(one.topic_id, one.request, one.topic, None), deadline)
         return tuple(released)
 
-    def _put_back(self, one: Held, deadline: Deadline) -> None:
+    def _put_back(self, one: RetentionHold, deadline: Deadline) -> None:
         assert one.settings is not None
         back, defaults = put_back(one.settings, self._own([one.topic], deadline)[one.topic])
         if back or defaults:
             self.markers.topics.configure(one.topic, back, defaults, deadline)
 
-    def _is_there(self, one: Held, deadline: Deadline) -> bool:
+    def _is_there(self, one: RetentionHold, deadline: Deadline) -> bool:
         states = self.client.partitions((one.topic,), deadline)
         return any(state.topic_id.hex == one.topic_id for state in states)
 
@@ -112,7 +112,7 @@ class Holder:
     def _control(self, deadline: Deadline) -> Control:
         return read_control(self.client, self.control_topic, deadline) or Control()
 
-    def _note(self, held: Held, deadline: Deadline) -> None:
+    def _note(self, held: RetentionHold, deadline: Deadline) -> None:
         write_control(self.client, self.markers, self.control_topic, held.record, deadline)
 
 

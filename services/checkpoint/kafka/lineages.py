@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 from services.checkpoint.kafka.log_ends import Ends, Logs
 from services.checkpoint.kafka.scanning import scan_all
 from services.checkpoint.kafka.stamps import Stamp
-from services.checkpoint.protocol.lineage import Lineage, Offsets, Origin, needed
+from services.checkpoint.protocol.lineage import Lineage, Offsets, RecordLineage, needed
 from services.errors import Refused
 from services.model import TopicPartition
 
@@ -55,7 +55,7 @@ class Sought:
                 f"unverifiable: group {cause.group} writes into {partition}, and is not in the "
                 "checkpoint: name it with --group"
             )
-        origin = Origin(number, cause.place.offset, cause.index)
+        origin = RecordLineage(number, cause.place.offset, cause.index)
         found = Lineage(self.numbers[partition], offset, origin)
         return (cause.group, found) if self._counts(cause.group, found) else None
 

@@ -17,7 +17,7 @@ from services.checkpoint.kafka.topics import of
 from services.checkpoint.participant.positions import METADATA, sn_of
 from services.checkpoint.protocol.values import NO_CHECKPOINT
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Subject, TakeDocument
+from services.checkpoint.store.documents import NumberedPartition, TakeDocument
 from services.errors import ClusterError, TimedOut
 from services.kafka.cluster.coordinators import find_coordinator
 from services.kafka.cluster.group_states import live_groups
@@ -117,7 +117,10 @@ def _members(
 
 
 def come_to(
-    client: ReadClient, partitions: Sequence[Subject], groups: Sequence[str], control_topic: str
+    client: ReadClient,
+    partitions: Sequence[NumberedPartition],
+    groups: Sequence[str],
+    control_topic: str,
 ) -> dict[int, int]:
     """The checkpoint that the owner of each partition has come to last, by its number.
 

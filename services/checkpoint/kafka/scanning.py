@@ -17,7 +17,7 @@ from services.pipeline.committed_log import CommittedLog
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StampedRecord:
     """One committed record by what its headers say."""
 
     partition: TopicPartition
@@ -30,7 +30,7 @@ def committed_log(logs: Logs, partition: TopicPartition) -> CommittedLog:
     return CommittedLog(logs.client.sender, logs.leader(partition), partition)
 
 
-def scan(logs: Logs, partition: TopicPartition, start: int, end: int) -> Iterator[Seen]:
+def scan(logs: Logs, partition: TopicPartition, start: int, end: int) -> Iterator[StampedRecord]:
     """The committed records with offsets in ``[start, end)``, which is not past the stable end.
 
     Raises:
@@ -42,7 +42,7 @@ def scan(logs: Logs, partition: TopicPartition, start: int, end: int) -> Iterato
         return
     for record in log.records(start, end):
         stamp = require_stamp(partition, record.offset, record.headers)
-        yield Seen(partition, record.offset, stamp)
+        yield StampedRecord(partition, record.offset, stamp)
 
 
 def require_stamp(partition: TopicPartition, offset: int, headers: Headers) -> Stamp:
@@ -60,7 +60,7 @@ def require_stamp(partition: TopicPartition, offset: int, headers: Headers) -> S
     return stamp
 
 
-def scan_all(logs: Logs, starts: Ends, ends: Ends) -> Iterator[Seen]:
+def scan_all(logs: Logs, starts: Ends, ends: Ends) -> Iterator[StampedRecord]:
     """`scan` of every partition of *starts*, one after the other."""
     for partition, start in starts.items():
         yield from scan(logs, partition, start, ends[partition])
@@ -82,7 +82,7 @@ def read_cut(logs: Logs, partition: TopicPartition, floor: int, marker: int, id:
     return found
 
 
-def _ids(records: Iterable[Seen]) -> Iterator[tuple[int, int]]:
+def _ids(records: Iterable[StampedRecord]) -> Iterator[tuple[int, int]]:
     return ((one.offset, one.stamp.sn) for one in records)
 
 

@@ -22,7 +22,7 @@ Headers = Iterable[tuple[str | bytes, bytes | str | None]]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class RecordAddress:
     """A record by the topic's id, so that it is another one in another timeline."""
 
     topic_id: str
@@ -32,10 +32,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class RecordOrigin:
     """What led to a record: the input, the how manieth output of it, and whose."""
 
-    place: Place
+    place: RecordAddress
     index: int
     group: str
 
@@ -49,9 +49,9 @@ class Stamp:
     """What the headers of one record say."""
 
     sn: int
-    cause: Cause | None
+    cause: RecordOrigin | None
     """None: it came from outside; nothing led to it."""
-    source: Cause | None = None
+    source: RecordOrigin | None = None
     """The input as it lies in its topic now; the cause itself unless a restore moved it."""
     marker: bool = False
 
@@ -60,7 +60,9 @@ OUTSIDE: list[tuple[str, bytes]] = [(SN, b"0"), (ORIGIN, b"")]
 """The headers of records that applications put in from outside the topics."""
 
 
-def stamped(sn: int, cause: Cause, source: Cause | None = None) -> list[tuple[str, bytes]]:
+def stamped(
+    sn: int, cause: RecordOrigin, source: RecordOrigin | None = None
+) -> list[tuple[str, bytes]]:
     """The headers of an output; *source* only where it differs from *cause*."""
     headers = [(SN, b"%d" % sn), (ORIGIN, str(cause).encode())]
     if source is not None and source != cause:
@@ -89,7 +91,7 @@ def stamp_of(headers: Headers) -> Stamp | None:
     return None if cause is None or source is None else Stamp(sn, cause, source)
 
 
-def _cause(value: bytes | None) -> Cause | None:
+def _cause(value: bytes | None) -> RecordOrigin | None:
     parts = (value or b"").split(b":", 4)
     if len(parts) < 5 or len(parts[0]) != 32:
         return None
@@ -98,8 +100,8 @@ def _cause(value: bytes | None) -> Cause | None:
     if partition is None or offset is None or index is None:
         return None
     try:
-        place = Place(parts[0].decode("ascii"), partition, offset)
-        return Cause(place, index, parts[4].decode())
+        place = RecordAddress(parts[0].decode("ascii"), partition, offset)
+        return RecordOrigin(place, index, parts[4].decode())
     except UnicodeDecodeError:
         return None
 

@@ -21,7 +21,7 @@ States = Mapping[int, Mapping[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CheckpointPartition:
     """A partition of a checkpoint, as the control topic names it."""
 
     partition: TopicPartition
@@ -32,16 +32,16 @@ class Place:
         return group, self.topic_id, self.partition.partition
 
 
-def places(take: TakeDocument, states: Iterable[PartitionState]) -> dict[int, Place]:
+def places(take: TakeDocument, states: Iterable[PartitionState]) -> dict[int, CheckpointPartition]:
     """The partitions of a checkpoint by number, as the cluster has them."""
     ids = {one.partition: one.topic_id.hex for one in states}
-    return {one.number: Place(of(one), ids[of(one)]) for one in take.partitions}
+    return {one.number: CheckpointPartition(of(one), ids[of(one)]) for one in take.partitions}
 
 
 def with_states(
     take: TakeDocument,
     cut: CutDocument,
-    places: Mapping[int, Place],
+    places: Mapping[int, CheckpointPartition],
     starts: Mapping[int, int],
     control: Control,
 ) -> CutDocument:
@@ -65,7 +65,7 @@ def _promised(
     cut: CutDocument,
     name: str,
     group: GroupCut,
-    places: Mapping[int, Place],
+    places: Mapping[int, CheckpointPartition],
     starts: Mapping[int, int],
     control: Control,
 ) -> GroupCut:
@@ -102,7 +102,7 @@ def _saved_at(
 
 
 def _not_replayed(
-    level: Level, group: str, place: Place, offset: int, found: Created | None
+    level: Level, group: str, place: CheckpointPartition, offset: int, found: Created | None
 ) -> str:
     gone = "retention has removed what it would be replayed from"
     if level is not Level.COORDINATED:
@@ -124,7 +124,10 @@ def _not_replayed(
 
 
 def promised_states(
-    take: TakeDocument, cut: CutDocument, places: Mapping[int, Place], control: Control
+    take: TakeDocument,
+    cut: CutDocument,
+    places: Mapping[int, CheckpointPartition],
+    control: Control,
 ) -> States:
     """The states that *cut* promises.
 
@@ -137,7 +140,7 @@ def promised_states(
 
 
 def _states(
-    take: TakeDocument, cut: CutDocument, number: int, place: Place, control: Control
+    take: TakeDocument, cut: CutDocument, number: int, place: CheckpointPartition, control: Control
 ) -> Iterator[tuple[str, bytes]]:
     for name, group in cut.groups.items():
         if number in group.states:

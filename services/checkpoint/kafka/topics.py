@@ -16,7 +16,7 @@ from services.checkpoint.kafka.stamps import marker_headers, stamp_of
 from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from services.checkpoint.protocol.values import NO_CHECKPOINT
 from services.checkpoint.seams import Scope
-from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
+from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition, TakeDocument
 from services.clock import now_ms
 from services.errors import EvidenceChanged, ReadOnly, UsageError
 from services.kafka.marker_client import MarkerClient, Small
@@ -31,19 +31,21 @@ TAIL = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedCheckpoint:
     """What a checkpoint is to be of."""
 
     level: Level
     topics: tuple[str, ...]
-    groups: Mapping[str, Policy] = field(default_factory=dict)
+    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
     control_topic: str = CONTROL_TOPIC
 
 
 class KafkaTopics:
     """`seams.Topics` of what is *wanted*; a coordinated checkpoint takes *markers*."""
 
-    def __init__(self, client: ReadClient, markers: MarkerClient | None, wanted: Wanted) -> None:
+    def __init__(
+        self, client: ReadClient, markers: MarkerClient | None, wanted: WantedCheckpoint
+    ) -> None:
         self._client, self._markers, self._wanted = client, markers, wanted
         self._noted: set[int] = set()
 
@@ -94,7 +96,7 @@ class KafkaTopics:
         tails = {one: max(starts[one], end - TAIL) for one, end in ends.items()}
         return max(_ids_between(logs, tails, ends), default=NO_CHECKPOINT)
 
-    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+    def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
         """Write the checkpoint's markers; for a vector, read where the logs end.
 
         Raises:
@@ -144,7 +146,7 @@ class KafkaTopics:
         return max(_ids_between(logs, floors, markers), default=NO_CHECKPOINT)
 
     def epochs(
-        self, partitions: Sequence[Subject], positions: Mapping[int, int]
+        self, partitions: Sequence[NumberedPartition], positions: Mapping[int, int]
     ) -> Mapping[int, int]:
         """Leader epochs that wrote the offsets before *positions*, by number, where known (H10).
 
@@ -176,15 +178,16 @@ class KafkaTopics:
         self._noted.add(id)
 
 
-def subjects(states: Iterable[PartitionState]) -> tuple[Subject, ...]:
+def subjects(states: Iterable[PartitionState]) -> tuple[NumberedPartition, ...]:
     """The partitions numbered from 1, in the order of topics and partitions."""
     ordered = sorted(one.partition for one in states)
     return tuple(
-        Subject(number, one.topic, one.partition) for number, one in enumerate(ordered, start=1)
+        NumberedPartition(number, one.topic, one.partition)
+        for number, one in enumerate(ordered, start=1)
     )
 
 
-def of(subject: Subject) -> TopicPartition:
+def of(subject: NumberedPartition) -> TopicPartition:
     """The partition that a subject is."""
     return TopicPartition(subject.topic, subject.partition)
 

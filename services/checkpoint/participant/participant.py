@@ -24,7 +24,7 @@ from services.checkpoint.participant.clients import (
     transactional_id,
 )
 from services.checkpoint.participant.membership import Membership
-from services.checkpoint.participant.positions import Position
+from services.checkpoint.participant.positions import InputPosition
 from services.checkpoint.participant.starting import Starting, read_starting
 from services.checkpoint.participant.writing import (
     AtLeastOnce,
@@ -74,7 +74,7 @@ class Participant:
 
     def __init__(self, membership: Membership, application: Application) -> None:
         self._as, self._application = membership, application
-        self._positions: dict[TopicPartition, Position] = {}
+        self._positions: dict[TopicPartition, InputPosition] = {}
         self._dirty = False
         """Something was processed that is not committed."""
         self._failure: Exception | None = None
@@ -135,12 +135,12 @@ class Participant:
         position.next_offset = record.offset + 1
         self._dirty = True
 
-    def _process(self, record: Input, position: Position) -> None:
+    def _process(self, record: Input, position: InputPosition) -> None:
         for index, output in enumerate(self._application.process(record)):
             cause, source = position.causes(record.offset, index, self._as.group)
             self._writer.write(output, stamped(position.sn, cause, source))
 
-    def _come_to(self, id: int, position: Position) -> None:
+    def _come_to(self, id: int, position: InputPosition) -> None:
         """Finish what is before the checkpoint, save, and note that, before going on."""
         self._commit()
         state = self._application.save(position.partition)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from services.checkpoint.kafka.control import LastOf
-from services.checkpoint.kafka.stamps import Cause, Stamp
+from services.checkpoint.kafka.stamps import RecordOrigin, Stamp
 
 Writer = tuple[str, int, str]
 """Topic id and partition of the input, and the group that reads it."""
 
 
-class Known:
+class KnownRecords:
     """What one partition holds, as far as it was read.
 
     A writer goes through its input in order and writes into a partition in that order, without a
@@ -42,5 +42,5 @@ class Known:
         return True
 
 
-def _writer(cause: Cause) -> Writer:
+def _writer(cause: RecordOrigin) -> Writer:
     return cause.place.topic_id, cause.place.partition, cause.group

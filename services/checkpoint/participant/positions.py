@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from services.checkpoint.kafka.control import Restored
-from services.checkpoint.kafka.stamps import Cause, Place
-from services.checkpoint.participant.passing_over import Known
+from services.checkpoint.kafka.control import RestoredTopic
+from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin
+from services.checkpoint.participant.passing_over import KnownRecords
 from services.model import TopicPartition
 
 METADATA = "breakglass sn="
@@ -15,7 +15,7 @@ _METADATA = re.compile(rf"{METADATA}([0-9]{{1,19}})", re.ASCII)
 
 
 @dataclass(slots=True)
-class Position:
+class InputPosition:
     """One input partition."""
 
     partition: TopicPartition
@@ -23,23 +23,23 @@ class Position:
     next_offset: int
     sn: int
     """The checkpoint that it has come to: what every output of it carries."""
-    restored: Restored | None = None
-    known: Known = field(default_factory=Known)
+    restored: RestoredTopic | None = None
+    known: KnownRecords = field(default_factory=KnownRecords)
 
     @property
     def metadata(self) -> str:
         """What is committed beside the offset: lost, cuts would have orphans."""
         return f"{METADATA}{self.sn}"
 
-    def causes(self, offset: int, index: int, group: str) -> tuple[Cause, Cause]:
+    def causes(self, offset: int, index: int, group: str) -> tuple[RecordOrigin, RecordOrigin]:
         """What an output of the record at *offset* says led to it, and where that lies now.
 
         They differ for what a restore has put elsewhere and is processed once more: its outputs
         have to be told as the ones that they were.
         """
-        here = Place(self.topic_id, self.partition.partition, offset)
+        here = RecordAddress(self.topic_id, self.partition.partition, offset)
         before = self.restored and self.restored.original(self.partition.partition, offset)
-        return Cause(before or here, index, group), Cause(here, index, group)
+        return RecordOrigin(before or here, index, group), RecordOrigin(here, index, group)
 
 
 def sn_of(metadata: str | None) -> int:

@@ -11,8 +11,8 @@ from services.checkpoint.kafka.control import Control, Created, control_of
 from services.checkpoint.kafka.stamps import stamp_of
 from services.checkpoint.participant.application import Application
 from services.checkpoint.participant.clients import LOG, SECONDS, input_of, read_stretch
-from services.checkpoint.participant.passing_over import Known
-from services.checkpoint.participant.positions import Position, sn_of
+from services.checkpoint.participant.passing_over import KnownRecords
+from services.checkpoint.participant.positions import InputPosition, sn_of
 from services.errors import Unreachable, UsageError
 from services.model import TopicPartition
 
@@ -29,7 +29,7 @@ class Starting:
     topic_ids: Mapping[str, str]
     control: Control
 
-    def position(self, committed: Offset) -> Position:
+    def position(self, committed: Offset) -> InputPosition:
         """Where a partition stands, by what its group has *committed* on it.
 
         After a restore no id is committed beside the offset: the restore's own counts then, so
@@ -39,9 +39,9 @@ class Starting:
         topic_id = self.topic_ids[partition.topic]
         restored = self.control.restored.get(topic_id)
         sn = max(sn_of(committed.metadata), 0 if restored is None else restored.id)
-        return Position(partition, topic_id, committed.offset, sn, restored)
+        return InputPosition(partition, topic_id, committed.offset, sn, restored)
 
-    def replay(self, member: Membership, application: Application, position: Position) -> None:
+    def replay(self, member: Membership, application: Application, position: InputPosition) -> None:
         """Have the application as it was at *position*: from what it saved, or from the log.
 
         What stands in the log before a saved state is read for its writers alone, and only where
@@ -55,7 +55,7 @@ class Starting:
         application.begin(position.partition, None if saved is None else saved.state)
         start = None
         if saved is not None and saved.known is not None:
-            position.known, start = Known(saved.known), saved.position
+            position.known, start = KnownRecords(saved.known), saved.position
         end = position.next_offset
         if end <= (start or 0):
             return
@@ -67,7 +67,7 @@ class Starting:
             if new and record.offset >= since:
                 application.replay(record)
 
-    def _saved(self, group: str, position: Position) -> Created | None:
+    def _saved(self, group: str, position: InputPosition) -> Created | None:
         """The last state that was saved at or before *position*."""
         key = (group, position.topic_id, position.partition.partition)
         found = self.control.created.get(key)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from services.checkpoint.participant.application import Output
 from services.checkpoint.participant.clients import SECONDS
-from services.checkpoint.participant.positions import Position
+from services.checkpoint.participant.positions import InputPosition
 from services.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Writer(Protocol):
     def write(self, output: Output, stamps: Stamps) -> None:
         """Take one output."""
 
-    def commit(self, positions: Iterable[Position]) -> None:
+    def commit(self, positions: Iterable[InputPosition]) -> None:
         """Return when everything that was written is durable, and the offsets of the inputs."""
 
 
@@ -36,7 +36,7 @@ class AtLeastOnce:
     def write(self, output: Output, stamps: Stamps) -> None:
         self._outputs.send(output, stamps)
 
-    def commit(self, positions: Iterable[Position]) -> None:
+    def commit(self, positions: Iterable[InputPosition]) -> None:
         self._outputs.flush()
         commit_offsets(self._consumer, positions)
 
@@ -54,7 +54,7 @@ class ExactlyOnce:
         self._begin()
         self._outputs.send(output, stamps)
 
-    def commit(self, positions: Iterable[Position]) -> None:
+    def commit(self, positions: Iterable[InputPosition]) -> None:
         self._begin()
         self._outputs.flush()
         member = self._consumer.consumer_group_metadata()
@@ -110,14 +110,14 @@ class Outputs:
             self._failure = error
 
 
-def commit_offsets(consumer: Consumer, positions: Iterable[Position]) -> None:
+def commit_offsets(consumer: Consumer, positions: Iterable[InputPosition]) -> None:
     """Commit where *consumer*'s group is, with the checkpoint that each partition has come to."""
     offsets = _offsets(positions)
     if offsets:
         consumer.commit(offsets=offsets, asynchronous=False)
 
 
-def _offsets(positions: Iterable[Position]) -> list[Offset]:
+def _offsets(positions: Iterable[InputPosition]) -> list[Offset]:
     from confluent_kafka import TopicPartition
 
     return [

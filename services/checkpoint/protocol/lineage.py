@@ -15,7 +15,7 @@ Offsets = Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Origin:
+class RecordLineage:
     """The record that led to another, and the how manieth of its outputs that is: its identity."""
 
     partition: int
@@ -29,7 +29,7 @@ class Lineage:
 
     partition: int
     offset: int
-    origin: Origin | None
+    origin: RecordLineage | None
     """None: it came from outside; nothing led to it."""
 
 
@@ -81,7 +81,7 @@ def _lowered(cut: Offsets, offsets: Offsets, records: Iterable[Lineage]) -> dict
     return found
 
 
-def _processed(origin: Origin | None, offsets: Offsets) -> bool:
+def _processed(origin: RecordLineage | None, offsets: Offsets) -> bool:
     return origin is None or origin.offset < offsets.get(origin.partition, 0)
 
 
@@ -97,7 +97,10 @@ def needed(one: Lineage, ends: Offsets, offsets: Offsets) -> bool:
 
 
 def channel_state(
-    cut: Offsets, offsets: Offsets, records: Iterable[Lineage], inside: Collection[Origin] = ()
+    cut: Offsets,
+    offsets: Offsets,
+    records: Iterable[Lineage],
+    inside: Collection[RecordLineage] = (),
 ) -> tuple[Lineage, ...]:
     """The records behind the cut whose cause was processed in it: nobody sends them again (H6).
 
@@ -117,7 +120,10 @@ def channel_state(
 
 
 def lowered_offsets(
-    cut: Offsets, offsets: Offsets, records: Iterable[Lineage], inside: Collection[Origin] = ()
+    cut: Offsets,
+    offsets: Offsets,
+    records: Iterable[Lineage],
+    inside: Collection[RecordLineage] = (),
 ) -> dict[int, int]:
     """Group offsets from which everything in transit over the cut is written again (H7).
 

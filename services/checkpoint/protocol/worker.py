@@ -47,7 +47,7 @@ def begin(backup: PartitionBackup, id: CopyId) -> Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class CopyAttempt:
     """Copying that goes on."""
 
     id: CopyId
@@ -55,7 +55,7 @@ class Attempt:
     errors: int = 0
 
 
-def after_error(attempt: Attempt, reason: str) -> Attempt | Copy:
+def after_error(attempt: CopyAttempt, reason: str) -> CopyAttempt | Copy:
     """Try again, or record the failure."""
     if attempt.errors < RETRIES:
         return replace(attempt, errors=attempt.errors + 1)

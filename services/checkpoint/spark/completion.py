@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from services.checkpoint.kafka.control import Control, Created, Moved, Restored
+from services.checkpoint.kafka.control import Control, Created, MovedRecords, RestoredTopic
 from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
-from services.checkpoint.kafka.stamps import Place
+from services.checkpoint.kafka.stamps import RecordAddress
 from services.checkpoint.spark.copied_files import read_states
-from services.checkpoint.spark.restoring import CheckpointPlan, Copied
-from services.checkpoint.store.documents import CutDocument, Policy
+from services.checkpoint.spark.restoring import CheckpointPlan, RestoredCopy
+from services.checkpoint.store.documents import CutDocument, GroupPolicy
 from services.errors import ClusterError, StorageError
 from services.kafka.marker_client import MarkerClient
 from services.kafka.read_client import ReadClient
@@ -23,7 +23,7 @@ from services.pipeline.restore.foreign import foreign_records, told
 from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import OffsetMap
 from services.pipeline.restore.state import RestoreState, read_state
-from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.pipeline.source import TopicSource, WantedTopics, read_sources
 
 ASK_SECONDS = 60.0
 
@@ -34,7 +34,7 @@ class _Whole:
 
     now: TopicSource
     state: RestoreState
-    copies: tuple[Copied, ...]
+    copies: tuple[RestoredCopy, ...]
     maps: Mapping[int, OffsetMap]
 
     @property
@@ -100,7 +100,7 @@ def _read(client: ReadClient, state: RestoreState) -> TopicSource:
             f"topic {state.target} was deleted since it was restored: restore it anew, with "
             "--resume where others are whole"
         )
-    (now,) = read_sources(client, Wanted((state.target,)), deadline)
+    (now,) = read_sources(client, WantedTopics((state.target,)), deadline)
     return now
 
 
@@ -130,24 +130,24 @@ def _records(wholes: list[_Whole], known: Control, id: int) -> Iterator[tuple[by
         moved = {
             copy.number: tuple(_moved(copy, one.maps[copy.number], known)) for copy in one.copies
         }
-        last.append(Restored(one.topic_id, id, moved))
+        last.append(RestoredTopic(one.topic_id, id, moved))
     for whole in last:
         yield whole.record
 
 
-def _map(state: RestoreState, copy: Copied) -> OffsetMap:
+def _map(state: RestoreState, copy: RestoredCopy) -> OffsetMap:
     runs = read_log(state.log_of(copy.number)).runs
     return OffsetMap(runs, copy.stored(), state.spans.get(copy.number, ()))
 
 
-def _saved(copy: Copied, topic_id: str, offsets: OffsetMap) -> Iterator[tuple[bytes, bytes]]:
+def _saved(copy: RestoredCopy, topic_id: str, offsets: OffsetMap) -> Iterator[tuple[bytes, bytes]]:
     """The states of the partition's owners, as if they had come to the checkpoint here."""
     for group, state in sorted(read_states(copy.where).items()):
         position = offsets.new_of(copy.position)
         yield Created(group, topic_id, copy.number, copy.found.id, position, state).record
 
 
-def _moved(copy: Copied, offsets: OffsetMap, known: Control) -> Iterator[Moved]:
+def _moved(copy: RestoredCopy, offsets: OffsetMap, known: Control) -> Iterator[MovedRecords]:
     """The records that a group reads once more: their outputs are to be told as they were."""
     start = _lowest(copy)
     identity = copy.identity().topic_id
@@ -155,18 +155,18 @@ def _moved(copy: Copied, offsets: OffsetMap, known: Control) -> Iterator[Moved]:
         return
     before = known.restored.get(identity.hex)
     for old, new, count in offsets.stretches(start, copy.position):
-        place = Place(identity.hex, copy.number, old)
+        place = RecordAddress(identity.hex, copy.number, old)
         first = before and before.original(copy.number, old)
-        yield Moved(first or place, new, count)
+        yield MovedRecords(first or place, new, count)
 
 
-def _lowest(copy: Copied) -> int | None:
+def _lowest(copy: RestoredCopy) -> int | None:
     """Where the first group that processes at least once goes on, by the old offsets."""
     cut: CutDocument | None = copy.found.cut
     assert cut is not None
     offsets = [
         one.offsets[copy.one.number]
         for one in cut.groups.values()
-        if one.policy is Policy.AT_LEAST_ONCE and copy.one.number in one.offsets
+        if one.policy is GroupPolicy.AT_LEAST_ONCE and copy.one.number in one.offsets
     ]
     return min(offsets, default=None)

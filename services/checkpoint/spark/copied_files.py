@@ -20,7 +20,7 @@ from services.errors import MalformedInput, StorageError
 from services.topic_backup.folder import Folder, read_bounded
 from services.topic_backup.layout import records_name
 from services.topic_backup.manifest import read_manifest
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.store.blobs import Blobs
 from services.topic_backup.store.store import Store, open_store
 from services.topic_backup.summary import PartitionSummary
@@ -51,7 +51,7 @@ def manifest_of(
     incarnation: str | None,
     tool_version: str,
     states: Mapping[str, bytes],
-    parts: Iterable[Part],
+    parts: Iterable[SegmentPart],
 ) -> ManifestDocument:
     """What lies below *where*; segments by the hashes that were taken while they were written.
 

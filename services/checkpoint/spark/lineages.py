@@ -16,16 +16,16 @@ from typing import Any
 from services.checkpoint.kafka.lineages import Lineages, Sought, read_here
 from services.checkpoint.kafka.log_ends import Ends, Logs
 from services.checkpoint.kafka.scanning import require_stamp
-from services.checkpoint.protocol.lineage import Lineage, Origin
+from services.checkpoint.protocol.lineage import Lineage, RecordLineage
 from services.errors import LogBeginsLater, Refused, TimedOut
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.batches.converting import FetchedBatches, records_of
 from services.pipeline.batches.log_range import LogRange, Ranges, divided, fetches_in, range_of
 from services.pipeline.batches.tasks import run_tasks
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
-from services.pipeline.source import Wanted, read_sources
+from services.pipeline.source import WantedTopics, read_sources
 
 ASK_SECONDS = 60.0
 SMALL = 10_000
@@ -36,7 +36,7 @@ SMALL = 10_000
 class SparkLineages:
     """Of the cluster that *run* reads."""
 
-    run: Run
+    run: BackupRun
     small: int = SMALL
 
     def __call__(self, logs: Logs, starts: Ends, ends: Ends, sought: Sought) -> Lineages:
@@ -59,7 +59,7 @@ class SparkLineages:
 
     def _job(self, topic: str, spans: Ranges, sought: Sought) -> Lineages:
         deadline = Deadline.after(ASK_SECONDS)
-        (source,) = read_sources(self.run.client, Wanted((topic,)), deadline, spans)
+        (source,) = read_sources(self.run.client, WantedTopics((topic,)), deadline, spans)
         ranges = [
             range_of(source.identity, one, *spans[one.partition.partition])
             for one in source.partitions
@@ -123,5 +123,5 @@ def together(answers: Sequence[Mapping[str, Any]], sought: Sought) -> Lineages:
         raise Refused(refused[0][-1])
     found: Lineages = {name: [] for name in sought.groups}
     for group, number, offset, *cause in sorted(row for some in answers for row in some["rows"]):
-        found[sought.groups[group]].append(Lineage(number, offset, Origin(*cause)))
+        found[sought.groups[group]].append(Lineage(number, offset, RecordLineage(*cause)))
     return found

@@ -1,4 +1,4 @@
-"""Copies one partition as far as the cut, and behind it what was in transit: `copying.Source`.
+"""Copies one partition as far as the cut and what was in transit over it: a `PartitionCopier`.
 
 Large logs are read by the Spark pipeline of topic backups, small ones without: a job costs more
 than they do. The result is a topic backup of one partition.
@@ -18,16 +18,16 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.pipeline.backup import jobs
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.continuing import Stretch
+from services.pipeline.continuing import CopyStretch
 from services.pipeline.exact import copy_chosen, copy_exactly
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.report import PartitionReport, TopicReport
-from services.pipeline.running import Run
-from services.pipeline.source import PartitionSource, TopicSource, Wanted, read_sources
+from services.pipeline.running import BackupRun
+from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
 from services.pipeline.topic_copy import TopicCopy
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.assembling import assembling
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.store.store import Store
 from services.topic_backup.summary import EpochStart
 
@@ -42,7 +42,7 @@ SMALL = 10_000
 class PartitionCopy:
     """One partition of a topic, in one checkpoint."""
 
-    run: Run
+    run: BackupRun
     topic: TopicSource
     partition: PartitionSource
     position: int
@@ -113,7 +113,7 @@ class PartitionCopy:
 
     def _read_once(self) -> None:
         deadline = Deadline.after(ASK_SECONDS)
-        wanted = Wanted((self.topic.name,))
+        wanted = WantedTopics((self.topic.name,))
         (self.topic,) = read_sources(self.run.client, wanted, deadline, {self.number})
         found = (one for one in self.topic.partitions if one.partition == self.partition.partition)
         partition = next(found, None)
@@ -148,7 +148,7 @@ class PartitionCopy:
                 "retention, then take one with a new id"
             )
 
-    def _copy_prefix(self, store: Store) -> list[Part]:
+    def _copy_prefix(self, store: Store) -> list[SegmentPart]:
         start = min(self.partition.log_start, self.position)
         report = TopicReport(
             self.topic.name,
@@ -159,7 +159,7 @@ class PartitionCopy:
         limit = self.run.settings.max_segment_bytes
         with assembling(folder, self.topic.identity, limit) as assembler:
             copy = TopicCopy(self.run, self.topic, assembler, report)
-            stretch = Stretch(self.partition, start, self.position)
+            stretch = CopyStretch(self.partition, start, self.position)
             if stretch.offsets <= SMALL:
                 parts = copy_exactly(self._log(), start, self.position, copy.target())
                 copy.take([stretch], parts)

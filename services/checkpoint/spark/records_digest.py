@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.segment_reader import MAGIC
 
 POLYNOMIAL = 0xEDB88320
@@ -18,7 +18,7 @@ ONE, EIGHTH_POWER = 1 << 31, 1 << 23
 MASK = 2**32 - 1
 
 
-def records_digest(parts: Iterable[Part]) -> str:
+def records_digest(parts: Iterable[SegmentPart]) -> str:
     """Count, size and CRC of the records of *parts*, in order, which tell their CRCs."""
     count = size = crc = 0
     for part in parts:

@@ -50,7 +50,7 @@ INSTEAD_OF_FILLED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CheckpointRestoreOptions:
     """What is asked of a restore."""
 
     renamed: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class CheckpointPlan:
     """What restoring a checkpoint will do."""
 
     found: StoredCheckpoint
-    copies: Sequence[Copied]
+    copies: Sequence[RestoredCopy]
     plan: RestorePlan
     """Of the topics that are not restored yet."""
     targets: Mapping[str, str]
@@ -82,7 +82,11 @@ class CheckpointPlan:
 
 
 def make_plan(
-    client: ReadClient, store: BackupStore, id: int, options: Options, state_root: Path
+    client: ReadClient,
+    store: BackupStore,
+    id: int,
+    options: CheckpointRestoreOptions,
+    state_root: Path,
 ) -> CheckpointPlan:
     """What restoring checkpoint *id* will do; every byte of its copies is read for that.
 
@@ -94,7 +98,7 @@ def make_plan(
     """
     found = _restorable(store, id)
     targets = target_names(found, options)
-    copies = [Copied(store, found, one) for one in found.partitions]
+    copies = [RestoredCopy(store, found, one) for one in found.partitions]
     for one in copies:
         one.require_whole()
     topics = sorted(targets)
@@ -125,7 +129,7 @@ def _restorable(store: BackupStore, id: int) -> StoredCheckpoint:
     return found
 
 
-def target_names(found: StoredCheckpoint, options: Options) -> dict[str, str]:
+def target_names(found: StoredCheckpoint, options: CheckpointRestoreOptions) -> dict[str, str]:
     """The new name of each topic of *found*.
 
     Raises:
@@ -143,7 +147,7 @@ def target_names(found: StoredCheckpoint, options: Options) -> dict[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class RestoredCopy:
     """The copy of one partition that is restored."""
 
     store: BackupStore
@@ -274,10 +278,10 @@ def _segments(store: Store, topic: str, number: int) -> list[StoredSegment]:
 
 
 def _topic(
-    copies: Sequence[Copied],
+    copies: Sequence[RestoredCopy],
     target: str,
     now: TopicSource | None,
-    options: Options,
+    options: CheckpointRestoreOptions,
     state_folder: Path,
 ) -> TopicPlan | None:
     """The plan of one topic; None where nothing of it is left to be done."""
@@ -322,7 +326,11 @@ def _require_target(now: TopicSource | None, partitions: int, *, filled: bool) -
 
 
 def _begun(
-    folder: Path, source: str, target: str, now: TopicSource | None, options: Options
+    folder: Path,
+    source: str,
+    target: str,
+    now: TopicSource | None,
+    options: CheckpointRestoreOptions,
 ) -> RestoreState | None:
     """The restore into *target* that is gone on with.
 

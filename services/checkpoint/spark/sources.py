@@ -6,19 +6,19 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from services.checkpoint.copying import Source
+from services.checkpoint.copying import PartitionCopier
 from services.checkpoint.kafka.control import CONTROL_TOPIC, Control
 from services.checkpoint.kafka.control_log import read_control
 from services.checkpoint.kafka.states import places, promised_states
 from services.checkpoint.kafka.topics import incarnation, of
 from services.checkpoint.spark.partition_copy import PartitionCopy
-from services.checkpoint.store.documents import CutDocument, Subject, TakeDocument
+from services.checkpoint.store.documents import CutDocument, NumberedPartition, TakeDocument
 from services.errors import ClusterError, EvidenceChanged
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.pipeline.pace import Budget
-from services.pipeline.running import Run
-from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.pipeline.running import BackupRun
+from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.topic_backup.summary import EpochStart
 
 ASK_SECONDS = 60.0
@@ -30,12 +30,12 @@ JOBS = 2
 class KafkaSources:
     """`finishing.Sources` of the cluster that *run* reads."""
 
-    run: Run
+    run: BackupRun
     control_topic: str = CONTROL_TOPIC
     tool_version: str = "unknown"
     _spark: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(JOBS))
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
         """A source for each partition.
 
         Raises:
@@ -47,9 +47,11 @@ class KafkaSources:
 
     def _open(
         self, take: TakeDocument, cut: CutDocument, deadline: Deadline
-    ) -> Mapping[int, Source]:
+    ) -> Mapping[int, PartitionCopier]:
         topics = tuple(sorted({one.topic for one in take.partitions}))
-        found = {one.name: one for one in read_sources(self.run.client, Wanted(topics), deadline)}
+        found = {
+            one.name: one for one in read_sources(self.run.client, WantedTopics(topics), deadline)
+        }
         partitions = self.run.client.partitions(topics, deadline)
         if take.incarnation != incarnation(partitions):
             raise EvidenceChanged(
@@ -70,7 +72,7 @@ class KafkaSources:
             for number, one in sources.items()
         }
 
-    def _run(self, offsets: int, whole: int, budget: Budget | None) -> Run:
+    def _run(self, offsets: int, whole: int, budget: Budget | None) -> BackupRun:
         """What copies so many *offsets* of the *whole*: most of it takes every core."""
         alone = 2 * offsets > whole or budget is not None
         return replace(
@@ -82,7 +84,7 @@ class KafkaSources:
 
     def _source(
         self,
-        subject: Subject,
+        subject: NumberedPartition,
         topic: TopicSource,
         take: TakeDocument,
         cut: CutDocument,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.spark.restoring import Copied
+from services.checkpoint.spark.restoring import RestoredCopy
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import VerifiedDocument
 from services.checkpoint.store.stored import StoredCheckpoint
@@ -38,10 +38,10 @@ def verify(
             f"checkpoint {found.id} is {found.status}, and only a completed one can be verified: "
             f"see `breakglass checkpoint status {found.id}`"
         )
-    copies = [Copied(store, found, one) for one in found.partitions]
+    copies = [RestoredCopy(store, found, one) for one in found.partitions]
     damage: dict[int, str] = {}
     with ThreadPoolExecutor(SIDE_BY_SIDE, "verify") as pool:
-        for one, wrong in zip(copies, pool.map(Copied.wrong, copies), strict=True):
+        for one, wrong in zip(copies, pool.map(RestoredCopy.wrong, copies), strict=True):
             tell(one.one.number, wrong)
             if wrong:
                 damage[one.one.number] = wrong

@@ -16,13 +16,13 @@ from services.checkpoint.store.copies import Copies
 from services.checkpoint.store.documents import (
     CutDocument,
     DeletedDocument,
+    NumberedPartition,
     StartedDocument,
-    Subject,
     TakeDocument,
     VerifiedDocument,
 )
 from services.checkpoint.store.files import SIDE_BY_SIDE, Files
-from services.checkpoint.store.layout import Entry, Name, of_checkpoint
+from services.checkpoint.store.layout import CheckpointFile, Name, of_checkpoint
 from services.checkpoint.store.stored import StoredCheckpoint, put_together
 from services.clock import now_ms
 
@@ -50,7 +50,7 @@ class BackupStore:
         The same request sent again is accepted, unless a greater id was asked for before it was
         acknowledged: then it has failed by that. None says that the id is this request's.
         """
-        name = of_checkpoint(take.id, Entry.TAKE)
+        name = of_checkpoint(take.id, CheckpointFile.TAKE)
         ids = self.ids()
         known = [*ids, *seen]
         if take.id in ids and self._is_of(name, take.request):
@@ -65,7 +65,7 @@ class BackupStore:
 
     def _overtaken(self, id: int, latest: int) -> NotHigher | None:
         """Whether *id* can be acknowledged no more, as ids have to increase in time."""
-        if latest <= id or self._files.read(of_checkpoint(id, Entry.STARTED)) is not None:
+        if latest <= id or self._files.read(of_checkpoint(id, CheckpointFile.STARTED)) is not None:
             return None
         self.fail_checkpoint(
             id, f"checkpoint {latest} was asked for before this one was acknowledged"
@@ -74,7 +74,7 @@ class BackupStore:
 
     def id_of(self, request: str) -> int | None:
         """The id that a request has taken, be it deleted by now; None: it was never sent here."""
-        names = [of_checkpoint(id, Entry.TAKE) for id in self.ids()]
+        names = [of_checkpoint(id, CheckpointFile.TAKE) for id in self.ids()]
         takes = self._files.read_all(names).values()
         found = (
             one.id for one in takes if isinstance(one, TakeDocument) and one.request == request
@@ -92,7 +92,7 @@ class BackupStore:
             MalformedInput, UnsupportedSchema: a file of it cannot be read.
         """
         names = self._files.names(id)
-        if not names or of_checkpoint(id, Entry.DELETED) in names:
+        if not names or of_checkpoint(id, CheckpointFile.DELETED) in names:
             return None
         return put_together(id, self._files.read_all(names))
 
@@ -109,29 +109,29 @@ class BackupStore:
         *epochs* are the leader epochs that wrote the offsets before them, where known.
         """
         document = StartedDocument(self._files.clock(), dict(positions), dict(epochs or {}))
-        self._files.create(of_checkpoint(id, Entry.STARTED), document)
+        self._files.create(of_checkpoint(id, CheckpointFile.STARTED), document)
 
     def decide(self, id: int, cut: CutDocument) -> CutDocument:
         """Note what is in the checkpoint; returns what stands, which another may have noted."""
-        name = of_checkpoint(id, Entry.CUT)
+        name = of_checkpoint(id, CheckpointFile.CUT)
         self._files.create(name, cut)
         found = self._files.read(name)
         return found if isinstance(found, CutDocument) else cut
 
     def note_verified(self, id: int, found: VerifiedDocument) -> None:
         """Note how a verification has ended; those before it are forgotten."""
-        name = Name(id, None, None, Entry.VERIFIED, found.at_ms)
+        name = Name(id, None, None, CheckpointFile.VERIFIED, found.at_ms)
         self._files.create(name, found)
-        older = (one for one in self._files.names(id) if one.entry is Entry.VERIFIED)
+        older = (one for one in self._files.names(id) if one.entry is CheckpointFile.VERIFIED)
         self._files.remove(one for one in older if one < name)
 
     def fail_checkpoint(self, id: int, reason: str) -> None:
         """Record that the checkpoint as a whole has failed, for good; the first reason stays."""
-        self._files.fail(of_checkpoint(id, Entry.FAILURE), reason)
+        self._files.fail(of_checkpoint(id, CheckpointFile.FAILURE), reason)
 
     def fail_partition(self, id: int, partition: int, reason: str) -> None:
         """Record that a partition has failed whatever its copies say; the first reason stays."""
-        self._files.fail(Name(id, partition, None, Entry.FAILURE), reason)
+        self._files.fail(Name(id, partition, None, CheckpointFile.FAILURE), reason)
 
     def fail_unfinished(
         self, take: TakeDocument, last: Mapping[int, int]
@@ -148,7 +148,7 @@ class BackupStore:
         return {one.number: self._fail_partition_of(one, same, last[one.number]) for one in named}
 
     def _fail_partition_of(
-        self, subject: Subject, takes: Iterable[TakeDocument], last: int
+        self, subject: NumberedPartition, takes: Iterable[TakeDocument], last: int
     ) -> tuple[int, ...]:
         numbers = {
             take.id: one.number
@@ -164,7 +164,7 @@ class BackupStore:
 
     def _takes(self, last: int) -> list[TakeDocument]:
         """What was asked for up to *last*, and was not deleted."""
-        names = [of_checkpoint(id, Entry.TAKE) for id in self.ids() if id <= last]
+        names = [of_checkpoint(id, CheckpointFile.TAKE) for id in self.ids() if id <= last]
         found = self._files.read_all(
             one for one in names if not self._files.is_deleted(one.checkpoint)
         )
@@ -182,7 +182,9 @@ class BackupStore:
         """
         if not self._files.names(id):
             return
-        self._files.create(of_checkpoint(id, Entry.DELETED), DeletedDocument(self._files.clock()))
+        self._files.create(
+            of_checkpoint(id, CheckpointFile.DELETED), DeletedDocument(self._files.clock())
+        )
         self._files.remove_rest(id)
 
     def deleted_with_rest(self) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from services.checkpoint.protocol.status import DIFFERENT_COPIES, may_become, pa
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.documents import ManifestDocument, OngoingDocument, StoredFile
 from services.checkpoint.store.files import SIDE_BY_SIDE, Files, stored_file
-from services.checkpoint.store.layout import Entry, Name, contents, of_checkpoint, of_copy
+from services.checkpoint.store.layout import CheckpointFile, Name, contents, of_checkpoint, of_copy
 from services.checkpoint.store.stored import StoredCopy, StoredPartition, put_together
 from services.errors import Refused
 from services.topic_backup.store.blobs import Blobs
@@ -31,7 +31,7 @@ class Copies:
     def partition(self, checkpoint: int, number: int) -> StoredPartition:
         """One partition's backup as far as there is any, for `protocol.worker.begin`."""
         mine = self._files.names(checkpoint, number)
-        documents = self._files.read_all([*mine, of_checkpoint(checkpoint, Entry.TAKE)])
+        documents = self._files.read_all([*mine, of_checkpoint(checkpoint, CheckpointFile.TAKE)])
         found = put_together(checkpoint, documents).partitions
         nothing = StoredPartition(number, None)
         return next((one for one in found if one.number == number), nothing)
@@ -58,7 +58,7 @@ class Copies:
             self._refuse(id for id in positions if id in there)
         now = self._files.clock()
         documents = {
-            of_copy(id, Entry.ONGOING): OngoingDocument(now, position, tool_version)
+            of_copy(id, CheckpointFile.ONGOING): OngoingDocument(now, position, tool_version)
             for id, position in positions.items()
         }
         others = self._files.create_all(documents)
@@ -80,7 +80,7 @@ class Copies:
             raise _not_allowed(id, status, Status.ONGOING)
         held = self.contents(id)
         held.remove(held.names())
-        self._files.remove([of_copy(id, Entry.ONGOING)])
+        self._files.remove([of_copy(id, CheckpointFile.ONGOING)])
 
     def begin_again(self, id: CopyId, position: int | None, tool_version: str = "unknown") -> None:
         """Begin a copy anew; the note that it was begun stays, unless it names another position.
@@ -137,18 +137,18 @@ class Copies:
         dated = replace(
             manifest, created_at_ms=found.ongoing.at_ms, completed_at_ms=self._files.clock()
         )
-        if not self._files.create(of_copy(id, Entry.MANIFEST), dated):
+        if not self._files.create(of_copy(id, CheckpointFile.MANIFEST), dated):
             raise _not_allowed(id, Status.COMPLETED, Status.COMPLETED)
         self._require_live(id.checkpoint)
         backup = self.partition(id.checkpoint, id.partition).backup
         if backup.failure is None and partition_failure(backup) == DIFFERENT_COPIES:
             self._files.fail(
-                Name(id.checkpoint, id.partition, None, Entry.FAILURE), DIFFERENT_COPIES
+                Name(id.checkpoint, id.partition, None, CheckpointFile.FAILURE), DIFFERENT_COPIES
             )
 
     def fail(self, id: CopyId, reason: str, position: int | None = None) -> None:
         """Record that a copy has failed, for good; one that was never begun too."""
-        self._files.fail(of_copy(id, Entry.FAILURE), reason, position)
+        self._files.fail(of_copy(id, CheckpointFile.FAILURE), reason, position)
 
     def remove_if_deleted(self, id: CopyId) -> None:
         """Remove what a copy has written after its checkpoint was deleted."""
@@ -169,7 +169,7 @@ class Copies:
         return next((one for one in wrong if one is not None), None)
 
     def _read(self, id: CopyId) -> StoredCopy:
-        entries = (Entry.ONGOING, Entry.MANIFEST, Entry.FAILURE)
+        entries = (CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE)
         documents = self._files.read_all(of_copy(id, one) for one in entries)
         partitions = put_together(id.checkpoint, documents).partitions
         copies = (one for partition in partitions for one in partition.copies)
@@ -177,12 +177,12 @@ class Copies:
 
     def _require_live(self, checkpoint: int) -> None:
         """Raises Refused where the checkpoint was never asked for, has failed or was deleted."""
-        entries = (Entry.TAKE, Entry.FAILURE, Entry.DELETED)
+        entries = (CheckpointFile.TAKE, CheckpointFile.FAILURE, CheckpointFile.DELETED)
         found = self._files.read_all(of_checkpoint(checkpoint, one) for one in entries)
         there = {name.entry for name in found}
-        if there != {Entry.TAKE}:
-            why = "has failed" if Entry.FAILURE in there else "was deleted"
-            why = why if Entry.TAKE in there else "was never asked for"
+        if there != {CheckpointFile.TAKE}:
+            why = "has failed" if CheckpointFile.FAILURE in there else "was deleted"
+            why = why if CheckpointFile.TAKE in there else "was never asked for"
             raise Refused(f"checkpoint {checkpoint} {why}: {NEW_ID}.")
 
     def _require_files(self, id: CopyId, files: Iterable[StoredFile]) -> None:

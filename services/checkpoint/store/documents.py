@@ -41,7 +41,7 @@ class Level(StrEnum):
     """Cut at the checkpoint id that every record carries."""
 
 
-class Policy(StrEnum):
+class GroupPolicy(StrEnum):
     """How a group gets back what is in transit over the cut: one of them, never both (H6, H7)."""
 
     EXACTLY_ONCE = "exactly-once"
@@ -51,7 +51,7 @@ class Policy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class NumberedPartition:
     """A partition by the number that it has in this checkpoint."""
 
     __pydantic_config__: ClassVar = _STRICT
@@ -70,14 +70,14 @@ class TakeDocument:
 
     id: int
     level: Level
-    partitions: tuple[Subject, ...]
+    partitions: tuple[NumberedPartition, ...]
     request: str
     """Tells a request that is sent again from another one for the same id."""
     created_at_ms: int
     cluster_id: str | None = None
     incarnation: str | None = None
     """Of the topics: after a restore the same ids may come again, of another timeline (H12)."""
-    groups: Mapping[str, Policy] = field(default_factory=dict)
+    groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
     """Consumer groups that get offsets with it, each with its policy."""
     floors: Mapping[int, int] = field(default_factory=dict)
     """Ends of the logs, by the partition's number, as they were before anything of it began."""
@@ -106,7 +106,7 @@ class GroupCut:
 
     __pydantic_config__: ClassVar = _STRICT
 
-    policy: Policy
+    policy: GroupPolicy
     offsets: Mapping[int, int]
     """Where it goes on after a restore, by the partition's number; only partitions it reads."""
     states: tuple[int, ...] = ()

@@ -26,7 +26,7 @@ from services.checkpoint.store.documents import (
 from services.checkpoint.store.layout import (
     CHECKPOINTS,
     CONTENTS,
-    Entry,
+    CheckpointFile,
     Name,
     of_checkpoint,
     parsed,
@@ -43,17 +43,17 @@ SIDE_BY_SIDE = 16
 MAX_REASON = 1000
 """Characters of a failure's reason."""
 CHUNK_BYTES = 1024 * 1024
-KEPT = frozenset({Entry.TAKE, Entry.DELETED})
+KEPT = frozenset({CheckpointFile.TAKE, CheckpointFile.DELETED})
 """What stays of a deleted checkpoint."""
-KINDS: Mapping[Entry, type[Document]] = {
-    Entry.TAKE: TakeDocument,
-    Entry.STARTED: StartedDocument,
-    Entry.CUT: CutDocument,
-    Entry.FAILURE: FailureDocument,
-    Entry.VERIFIED: VerifiedDocument,
-    Entry.DELETED: DeletedDocument,
-    Entry.ONGOING: OngoingDocument,
-    Entry.MANIFEST: ManifestDocument,
+KINDS: Mapping[CheckpointFile, type[Document]] = {
+    CheckpointFile.TAKE: TakeDocument,
+    CheckpointFile.STARTED: StartedDocument,
+    CheckpointFile.CUT: CutDocument,
+    CheckpointFile.FAILURE: FailureDocument,
+    CheckpointFile.VERIFIED: VerifiedDocument,
+    CheckpointFile.DELETED: DeletedDocument,
+    CheckpointFile.ONGOING: OngoingDocument,
+    CheckpointFile.MANIFEST: ManifestDocument,
 }
 
 
@@ -91,7 +91,7 @@ class Files:
     def ids(self) -> list[int]:
         """The checkpoints that there are files of, deleted ones too, in order."""
         folders = open_store(f"{self._address}/{CHECKPOINTS}").folders()
-        return sorted(int(one) for one in folders if parsed(f"{one}/{Entry.TAKE}.json"))
+        return sorted(int(one) for one in folders if parsed(f"{one}/{CheckpointFile.TAKE}.json"))
 
     def names(self, id: int, partition: int | None = None) -> list[Name]:
         """The documents of one checkpoint, or of one partition of it.
@@ -152,7 +152,7 @@ class Files:
 
     def is_deleted(self, id: int) -> bool:
         """Whether a checkpoint was deleted, be some of it there still."""
-        return self._documents.size(str(of_checkpoint(id, Entry.DELETED))) is not None
+        return self._documents.size(str(of_checkpoint(id, CheckpointFile.DELETED))) is not None
 
     def remove_rest(self, id: int) -> None:
         """Remove whatever is there of a checkpoint but the documents that keep its id taken."""

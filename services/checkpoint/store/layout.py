@@ -28,7 +28,7 @@ from services.checkpoint.protocol.values import CopyId
 CHECKPOINTS, CONTENTS = "checkpoints", "contents"
 
 
-class Entry(StrEnum):
+class CheckpointFile(StrEnum):
     """What a file below ``checkpoints`` says."""
 
     TAKE = "take"
@@ -42,9 +42,18 @@ class Entry(StrEnum):
 
 
 _BY_DEPTH = (
-    frozenset({Entry.TAKE, Entry.STARTED, Entry.CUT, Entry.FAILURE, Entry.VERIFIED, Entry.DELETED}),
-    frozenset({Entry.FAILURE}),
-    frozenset({Entry.ONGOING, Entry.MANIFEST, Entry.FAILURE}),
+    frozenset(
+        {
+            CheckpointFile.TAKE,
+            CheckpointFile.STARTED,
+            CheckpointFile.CUT,
+            CheckpointFile.FAILURE,
+            CheckpointFile.VERIFIED,
+            CheckpointFile.DELETED,
+        }
+    ),
+    frozenset({CheckpointFile.FAILURE}),
+    frozenset({CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE}),
 )
 _NUMBER = r"(0|[1-9][0-9]{0,18})"
 _NAME = re.compile(
@@ -59,7 +68,7 @@ class Name:
     checkpoint: int
     partition: int | None
     node: int | None
-    entry: Entry
+    entry: CheckpointFile
     at_ms: int | None = None
     """When: of what is done again and again, a file each time."""
 
@@ -76,12 +85,12 @@ class Name:
         return CopyId(self.checkpoint, self.partition, self.node)
 
 
-def of_checkpoint(id: int, entry: Entry) -> Name:
+def of_checkpoint(id: int, entry: CheckpointFile) -> Name:
     """The name of a file of a whole checkpoint."""
     return Name(id, None, None, entry)
 
 
-def of_copy(id: CopyId, entry: Entry) -> Name:
+def of_copy(id: CopyId, entry: CheckpointFile) -> Name:
     """The name of a file of a copy."""
     return Name(id.checkpoint, id.partition, id.node, entry)
 
@@ -89,14 +98,14 @@ def of_copy(id: CopyId, entry: Entry) -> Name:
 def parsed(name: str) -> Name | None:
     """What a file is; None for one that is not of the layout, such as what a crash left."""
     match = _NAME.fullmatch(name)
-    if match is None or match[4] not in set(Entry):
+    if match is None or match[4] not in set(CheckpointFile):
         return None
     numbers = [int(one) if one else None for one in (*match.groups()[:3], match[5])]
     checkpoint, partition, node, at_ms = numbers
-    entry, depth = Entry(match[4]), sum(one is not None for one in numbers[:3]) - 1
+    entry, depth = CheckpointFile(match[4]), sum(one is not None for one in numbers[:3]) - 1
     if checkpoint is None or entry not in _BY_DEPTH[depth]:
         return None
-    if (at_ms is not None) != (entry is Entry.VERIFIED):
+    if (at_ms is not None) != (entry is CheckpointFile.VERIFIED):
         return None
     return Name(checkpoint, partition, node, entry, at_ms)
 

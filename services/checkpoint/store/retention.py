@@ -19,7 +19,7 @@ class Retention:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RetentionCandidate:
     """A checkpoint as retention sees it."""
 
     id: int
@@ -27,7 +27,9 @@ class Candidate:
     created_at_ms: int | None
 
 
-def expired(checkpoints: Iterable[Candidate], retention: Retention, now_ms: int) -> tuple[int, ...]:
+def expired(
+    checkpoints: Iterable[RetentionCandidate], retention: Retention, now_ms: int
+) -> tuple[int, ...]:
     """The ids that may be deleted, oldest first.
 
     Never the newest completed one, nor any that is ongoing.
@@ -44,13 +46,13 @@ def expired(checkpoints: Iterable[Candidate], retention: Retention, now_ms: int)
     )
 
 
-def _too_many(one: Candidate, completed: list[int], retention: Retention) -> bool:
+def _too_many(one: RetentionCandidate, completed: list[int], retention: Retention) -> bool:
     if retention.keep is None or len(completed) < max(retention.keep, 1):
         return False
     return one.id < completed[-max(retention.keep, 1)]
 
 
-def _too_old(one: Candidate, retention: Retention, now_ms: int) -> bool:
+def _too_old(one: RetentionCandidate, retention: Retention, now_ms: int) -> bool:
     if retention.older_than_ms is None or one.created_at_ms is None:
         return False
     return one.created_at_ms < now_ms - retention.older_than_ms

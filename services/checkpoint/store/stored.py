@@ -18,13 +18,13 @@ from services.checkpoint.store.documents import (
     Document,
     FailureDocument,
     ManifestDocument,
+    NumberedPartition,
     OngoingDocument,
     StartedDocument,
-    Subject,
     TakeDocument,
     VerifiedDocument,
 )
-from services.checkpoint.store.layout import Entry, Name
+from services.checkpoint.store.layout import CheckpointFile, Name
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class StoredPartition:
     """One partition's backup."""
 
     number: int
-    subject: Subject | None
+    subject: NumberedPartition | None
     """None: the checkpoint does not name such a partition."""
     copies: tuple[StoredCopy, ...] = ()
     verdict: FailureDocument | None = None
@@ -162,16 +162,16 @@ class StoredCheckpoint:
 
 def put_together(id: int, documents: Mapping[Name, Document]) -> StoredCheckpoint:
     """The checkpoint of that id from its files."""
-    take = _only(documents, Name(id, None, None, Entry.TAKE), TakeDocument)
+    take = _only(documents, Name(id, None, None, CheckpointFile.TAKE), TakeDocument)
     subjects = {} if take is None else {one.number: one for one in take.partitions}
     found = {name.partition for name in documents if name.partition is not None}
     partitions = tuple(
         _partition(id, number, subjects.get(number), documents)
         for number in sorted(found | set(subjects))
     )
-    started = _only(documents, Name(id, None, None, Entry.STARTED), StartedDocument)
-    cut = _only(documents, Name(id, None, None, Entry.CUT), CutDocument)
-    failed = _only(documents, Name(id, None, None, Entry.FAILURE), FailureDocument)
+    started = _only(documents, Name(id, None, None, CheckpointFile.STARTED), StartedDocument)
+    cut = _only(documents, Name(id, None, None, CheckpointFile.CUT), CutDocument)
+    failed = _only(documents, Name(id, None, None, CheckpointFile.FAILURE), FailureDocument)
     whole = StoredCheckpoint(id, take, partitions, started, cut, failed, _read_last(documents))
     if whole.status is not Status.FAILED:
         return whole
@@ -184,11 +184,11 @@ def _read_last(documents: Mapping[Name, Document]) -> VerifiedDocument | None:
 
 
 def _partition(
-    id: int, number: int, subject: Subject | None, documents: Mapping[Name, Document]
+    id: int, number: int, subject: NumberedPartition | None, documents: Mapping[Name, Document]
 ) -> StoredPartition:
     nodes = {one.node for one in documents if one.partition == number and one.node is not None}
     copies = tuple(_copy(CopyId(id, number, node), documents) for node in sorted(nodes))
-    verdict = _only(documents, Name(id, number, None, Entry.FAILURE), FailureDocument)
+    verdict = _only(documents, Name(id, number, None, CheckpointFile.FAILURE), FailureDocument)
     return StoredPartition(number, subject, copies, verdict)
 
 
@@ -196,9 +196,9 @@ def _copy(id: CopyId, documents: Mapping[Name, Document]) -> StoredCopy:
     place = (id.checkpoint, id.partition, id.node)
     return StoredCopy(
         id,
-        _only(documents, Name(*place, Entry.ONGOING), OngoingDocument),
-        _only(documents, Name(*place, Entry.MANIFEST), ManifestDocument),
-        _only(documents, Name(*place, Entry.FAILURE), FailureDocument),
+        _only(documents, Name(*place, CheckpointFile.ONGOING), OngoingDocument),
+        _only(documents, Name(*place, CheckpointFile.MANIFEST), ManifestDocument),
+        _only(documents, Name(*place, CheckpointFile.FAILURE), FailureDocument),
     )
 
 

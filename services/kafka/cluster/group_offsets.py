@@ -23,7 +23,7 @@ GroupOffsets = dict[TopicPartition, dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedOffsets:
     """What a coordinator told of its groups."""
 
     offsets: GroupOffsets | Unknown
@@ -46,14 +46,16 @@ def read_committed(
     coordinator: int,
     wanted: Container[TopicPartition],
     deadline: Deadline,
-) -> Committed:
+) -> CommittedOffsets:
     """The same, with the names of groups that this user may not describe."""
     limit = deadline.sooner(GROUP_SECONDS)
     try:
         groups = _groups(sender, coordinator, limit)
-        return _offsets(sender, coordinator, groups, wanted, limit) if groups else Committed({})
+        return (
+            _offsets(sender, coordinator, groups, wanted, limit) if groups else CommittedOffsets({})
+        )
     except BreakglassError as error:
-        return Committed(unread(error))
+        return CommittedOffsets(unread(error))
 
 
 def _groups(sender: Sender, coordinator: int, deadline: Deadline) -> list[str]:
@@ -70,7 +72,7 @@ def _offsets(
     groups: Iterable[str],
     wanted: Container[TopicPartition],
     deadline: Deadline,
-) -> Committed:
+) -> CommittedOffsets:
     from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 
     group_class = OffsetFetchRequest.OffsetFetchRequestGroup
@@ -88,8 +90,8 @@ def _offsets(
                 found.setdefault(partition, {})[group.group_id] = offset
     hidden = sorted(one.group_id for one in answer.groups if one.error_code in AUTHORIZATION_CODES)
     if hidden and not found:
-        return Committed(denied(describing(hidden[0])), tuple(hidden))
-    return Committed(found, tuple(hidden))
+        return CommittedOffsets(denied(describing(hidden[0])), tuple(hidden))
+    return CommittedOffsets(found, tuple(hidden))
 
 
 def describing(group: str) -> str:

@@ -26,7 +26,7 @@ NO_ELR_API = Unknown("this cluster has no DescribeTopicPartitions (before Kafka 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Page:
+class PartitionPage:
     """One answer: partitions, and with which one the next page begins."""
 
     partitions: tuple[PartitionState, ...]
@@ -40,17 +40,17 @@ class Pages:
     """
 
     def __init__(self) -> None:
-        self._answers: dict[TopicPartition | None, Unchanged[Page]] = {}
-        self._pages: list[Page] = []
+        self._answers: dict[TopicPartition | None, Unchanged[PartitionPage]] = {}
+        self._pages: list[PartitionPage] = []
         self._partitions: tuple[PartitionState, ...] = ()
 
-    def answer(self, begin: TopicPartition | None, response_class: Any) -> Unchanged[Page]:
+    def answer(self, begin: TopicPartition | None, response_class: Any) -> Unchanged[PartitionPage]:
         """What the page that begins there is decoded with."""
         if begin not in self._answers:
             self._answers[begin] = Unchanged(response_class, _page)
         return self._answers[begin]
 
-    def together(self, pages: list[Page]) -> tuple[PartitionState, ...]:
+    def together(self, pages: list[PartitionPage]) -> tuple[PartitionState, ...]:
         """The partitions of all *pages*, which are the last from now on."""
         if pages != self._pages:
             begins = {None, *(page.next for page in pages)}
@@ -91,7 +91,7 @@ def _pages(
     topics: Sequence[str],
     only: Collection[TopicPartition],
     pages: Pages,
-) -> Iterator[Page]:
+) -> Iterator[PartitionPage]:
     from services.kafka.wire.messages.reading import (
         DescribeTopicPartitionsRequest,
         DescribeTopicPartitionsResponse,
@@ -112,17 +112,17 @@ def _pages(
         )
         answer = pages.answer(begin, DescribeTopicPartitionsResponse)
         limit = deadline.sooner(PAGE_SECONDS)
-        page: Page = sender.call(ANY_BROKER, request, answer, limit).value
+        page: PartitionPage = sender.call(ANY_BROKER, request, answer, limit).value
         yield page
         begin = page.next
         if begin is None or (last is not None and begin > last):
             return
 
 
-def _page(answer: Any) -> Page:
+def _page(answer: Any) -> PartitionPage:
     cursor = answer.next_cursor
     alike: dict[Ids, Ids] = {}
-    return Page(
+    return PartitionPage(
         tuple([state for topic in answer.topics for state in _topic(topic, alike)]),
         None if cursor is None else TopicPartition(cursor.topic_name, cursor.partition_index),
     )

@@ -23,7 +23,7 @@ VERSION = 11
 """The last version of before KIP-890's second part; it names topics."""
 
 
-class PartitionWriter:
+class PartitionProducer:
     """Writes to one partition, one batch at a time; constructed only in armed sessions."""
 
     def __init__(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from services.kafka.replicas.batch_check import Expected, Reached, check_batches
-from services.model import Contents, TopicPartition
+from services.model import LogContents, TopicPartition
 
 RECORD_BYTES = 1024
 """Taken for the size of a record where the size of the log is not known."""
@@ -106,11 +106,11 @@ class LogReading:
         self.stopped, self.done = why, True
 
     @property
-    def contents(self) -> Contents | None:
+    def contents(self) -> LogContents | None:
         """What is known by now; None where nothing was read."""
         if self.verified_to <= self.bound and self.corrupt_at is None:
             return None
-        return Contents(
+        return LogContents(
             min(self.bound, self.verified_to),
             self.verified_to,
             self.corrupt_at,

@@ -29,7 +29,7 @@ from services.kafka.wire.broker_errors import (
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.grouping import by_topic
 from services.kafka.wire.sender import Sender
-from services.model import Contents, TopicPartition, Unknown
+from services.model import LogContents, TopicPartition, Unknown
 
 FETCH_VERSION = 11
 """The last without tagged fields: kafka-python copies the rest of an answer for each of those."""
@@ -58,7 +58,7 @@ class ContentsReader:
 
     def read(
         self, logs: Sequence[LogToRead], share: int, deadline: Deadline
-    ) -> dict[TopicPartition, Contents | Unknown]:
+    ) -> dict[TopicPartition, LogContents | Unknown]:
         """The contents of *logs*, *share* bytes of each. Never raises for the broker."""
         readings = {one.partition: LogReading(one, share) for one in logs}
         try:
@@ -176,7 +176,7 @@ class ContentsReader:
             if isinstance(end, ListedOffset) and end.offset != one.log.end:
                 self._refused[one.log.partition] = Unknown("its log changed while it was read")
 
-    def _told(self, reading: LogReading) -> Contents | Unknown:
+    def _told(self, reading: LogReading) -> LogContents | Unknown:
         refused = self._refused.get(reading.log.partition)
         if refused is not None:
             return refused

@@ -21,7 +21,7 @@ FOREVER = 10 * 365 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadingLimits:
     """What one reading may use."""
 
     seconds: float = SECONDS
@@ -29,14 +29,14 @@ class Limits:
     partition_bytes: int = PARTITION_BYTES
 
 
-BUDGET = Limits()
-NO_LIMITS = Limits(FOREVER, UNLIMITED, UNLIMITED)
+BUDGET = ReadingLimits()
+NO_LIMITS = ReadingLimits(FOREVER, UNLIMITED, UNLIMITED)
 
 
 class Allowance:
     """What is left of the limits; its time runs from the first reading on."""
 
-    def __init__(self, limits: Limits = BUDGET, logs: int = 0) -> None:
+    def __init__(self, limits: ReadingLimits = BUDGET, logs: int = 0) -> None:
         self._limits, self._logs = limits, logs
         self._bytes = limits.total_bytes
         self._seconds = limits.seconds

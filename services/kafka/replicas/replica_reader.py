@@ -23,7 +23,7 @@ from services.kafka.replicas.log_info_reader import read_log_infos
 from services.kafka.wire.broker_errors import KAFKA_STORAGE_ERROR
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import Sender
-from services.model import EpochHistory, Source, TopicPartition, Unknown
+from services.model import EpochHistory, FigureSource, TopicPartition, Unknown
 
 if TYPE_CHECKING:
     from services.kafka.wire.messages.replica_log_info import ReplicaLogInfoMessages
@@ -55,7 +55,7 @@ class ReplicaReading:
     epochs: EpochHistory | Unknown
     newest_ms: int | Unknown | None
     log_dir_online: bool | Unknown
-    source: Source
+    source: FigureSource
     observed_at_ms: int
 
     @classmethod
@@ -64,7 +64,15 @@ class ReplicaReading:
         unknown = Unknown(reason)
         online = unknown if log_dir_online is None else log_dir_online
         return cls(
-            unknown, unknown, unknown, unknown, unknown, unknown, online, Source.NONE, now_ms()
+            unknown,
+            unknown,
+            unknown,
+            unknown,
+            unknown,
+            unknown,
+            online,
+            FigureSource.NONE,
+            now_ms(),
         )
 
 
@@ -198,7 +206,7 @@ class ReplicaReader:
             # A deleted batch stays in its segment, where a search by time still finds it.
             newest_ms=None if start == end.offset else _newest(newest[one]),
             log_dir_online=True,
-            source=Source.STOCK if self._log_info is None else Source.NATIVE,
+            source=FigureSource.STOCK if self._log_info is None else FigureSource.NATIVE,
             observed_at_ms=now_ms(),
         )
 

@@ -64,7 +64,7 @@ class _Told(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class BatchChunk:
     """Some batches of a log, whole."""
 
     data: bytes
@@ -93,7 +93,7 @@ class ReplicaRecords:
         """How messages name it."""
         return f"{self.partition} on b{self.broker}"
 
-    def chunks(self, start: int, end: int) -> Iterator[Chunk]:
+    def chunks(self, start: int, end: int) -> Iterator[BatchChunk]:
         """The batches that hold offsets of ``[start, end)``, one chunk in memory at a time.
 
         The first and the last batch may reach beyond. Offsets that compaction removed are
@@ -113,7 +113,7 @@ class ReplicaRecords:
             wanted = [one for one in fetched.headers if position < one.next_offset]
             held = tuple([one for one in wanted if one.base_offset < end])
             if held:
-                yield Chunk(data, held, aborted)
+                yield BatchChunk(data, held, aborted)
                 position, size = held[-1].next_offset, self.chunk_bytes
             if len(held) < len(wanted):
                 return

@@ -106,9 +106,9 @@ def _answers(
     sender: Sender, key: int, question: dict[UUID, list[int]], deadline: Deadline
 ) -> Iterator[tuple[ReplicaLogInfoMessages, Any]]:
     """The answer to *question* in each form that the broker understands."""
-    from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
+    from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
 
-    for form in Form:
+    for form in LogInfoSchema:
         messages = replica_log_info(form, key)
         request = messages.request(question)
         try:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Told(Generic[T]):
+class CachedAnswer(Generic[T]):
     """An answer in the form that is kept."""
 
     value: T
@@ -30,18 +30,18 @@ class Unchanged(Generic[T]):
         self.name: str = response_class.name
         self._response_class, self._convert = response_class, convert
         self._digest = b""
-        self._told: Told[T] | None = None
+        self._told: CachedAnswer[T] | None = None
 
     def parse_header(self, head: BinaryIO, version: int) -> Any:
         """As the response class does."""
         return self._response_class.parse_header(head, version=version)
 
-    def decode(self, body: bytes | memoryview, version: int) -> Told[T]:
+    def decode(self, body: bytes | memoryview, version: int) -> CachedAnswer[T]:
         """The answer in *body*; the very same object as before if its bytes are the same."""
         digest = blake2b(body, salt=b"%d" % version).digest()
         if self._told is None or digest != self._digest:
             answer = self._response_class.decode(body, version=version)
             throttle_ms = getattr(answer, "throttle_time_ms", 0) or 0
-            self._told = Told(self._convert(answer), throttle_ms)
+            self._told = CachedAnswer(self._convert(answer), throttle_ms)
             self._digest = digest
         return self._told

@@ -34,7 +34,7 @@ class Designation:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class DesignationResult:
     """One entry of the answer."""
 
     error_code: int
@@ -51,18 +51,20 @@ def designations(request: Any) -> Iterator[Designation]:
             yield Designation(TopicPartition(topic.topic, number), designee)
 
 
-def refuse(wanted: Designation, state: PartitionState | None) -> Result | None:
+def refuse(wanted: Designation, state: PartitionState | None) -> DesignationResult | None:
     """Why the election may not be held, or None when it may."""
     if wanted.designee is None:
-        return Result(INVALID_REQUEST, "no designated leader for this partition")
+        return DesignationResult(INVALID_REQUEST, "no designated leader for this partition")
     if state is None:
-        return Result(UNKNOWN_TOPIC_OR_PARTITION, "no such partition")
+        return DesignationResult(UNKNOWN_TOPIC_OR_PARTITION, "no such partition")
     if not state.offline:
-        return Result(ELECTION_NOT_NEEDED)
+        return DesignationResult(ELECTION_NOT_NEEDED)
     if wanted.designee not in state.assignment:
-        return Result(ELIGIBLE_LEADERS_NOT_AVAILABLE, "the designated leader holds no replica")
+        return DesignationResult(
+            ELIGIBLE_LEADERS_NOT_AVAILABLE, "the designated leader holds no replica"
+        )
     if wanted.designee in state.offline_replicas:
-        return Result(
+        return DesignationResult(
             ELIGIBLE_LEADERS_NOT_AVAILABLE, "the designated leader is fenced or its disk offline"
         )
     return None
@@ -81,10 +83,10 @@ def rivals(wanted: Designation, state: PartitionState) -> set[int]:
 
 def elect_designated(
     translator: Translator, wanted: list[Designation], fail: Callable[[str], None]
-) -> dict[TopicPartition, Result]:
+) -> dict[TopicPartition, DesignationResult]:
     """Elect each designee, or say why not. *fail* is told what the translation cannot do."""
     states = translator.states(one.partition for one in wanted)
-    results: dict[TopicPartition, Result] = {}
+    results: dict[TopicPartition, DesignationResult] = {}
     designees: dict[TopicPartition, int] = {}
     for one in wanted:
         refused = refuse(one, states.get(one.partition))
@@ -98,13 +100,15 @@ def elect_designated(
     return {one.partition: results[one.partition] for one in wanted}
 
 
-def _untranslatable(wanted: Designation, others: set[int], fail: Callable[[str], None]) -> Result:
+def _untranslatable(
+    wanted: Designation, others: set[int], fail: Callable[[str], None]
+) -> DesignationResult:
     reason = (
         f"designating {wanted.designee} for {wanted.partition}: the stock route would elect "
         f"{sorted(others)}, so this cannot be translated"
     )
     fail(reason)
-    return Result(UNKNOWN_SERVER_ERROR, reason)
+    return DesignationResult(UNKNOWN_SERVER_ERROR, reason)
 
 
 def _elect(
@@ -112,7 +116,7 @@ def _elect(
     designees: Mapping[TopicPartition, int],
     states: Mapping[TopicPartition, PartitionState],
     fail: Callable[[str], None],
-) -> dict[TopicPartition, Result]:
+) -> dict[TopicPartition, DesignationResult]:
     if not designees:
         return {}
     orders = {
@@ -140,14 +144,14 @@ def _outcome(
     leader: int | None,
     code: int,
     fail: Callable[[str], None],
-) -> Result:
+) -> DesignationResult:
     if leader == designee:
-        return Result(0)
+        return DesignationResult(0)
     if leader is None:
-        return Result(code or UNKNOWN_SERVER_ERROR, "no leader was elected")
+        return DesignationResult(code or UNKNOWN_SERVER_ERROR, "no leader was elected")
     reason = f"{leader} was elected for {partition}, not the designated {designee}"
     fail(reason)
-    return Result(UNKNOWN_SERVER_ERROR, reason)
+    return DesignationResult(UNKNOWN_SERVER_ERROR, reason)
 
 
 def _await_leaders(

@@ -32,7 +32,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenRequest:
     """A request that went by."""
 
     api_key: int

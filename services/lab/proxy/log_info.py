@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from services.kafka.wire.messages.replica_log_info import Form, ReplicaLogInfoMessages
+from services.kafka.wire.messages.replica_log_info import LogInfoSchema, ReplicaLogInfoMessages
 from services.lab.proxy.translator import Translator
 from services.model import TopicPartition
 
@@ -20,7 +20,7 @@ Named = Mapping[Asked, TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LogInfoReading:
     """What the answer says of one partition."""
 
     error_code: int = 0
@@ -50,30 +50,31 @@ def read_all(
     asked: Iterable[Asked],
     named: Named,
     refused: Mapping[TopicPartition, int],
-    form: Form,
-) -> dict[Asked, Reading]:
+    form: LogInfoSchema,
+) -> dict[Asked, LogInfoReading]:
     """Read every partition of *asked*; those of *refused* get that error in place of figures."""
     asked = list(asked)
     wanted = [named[one] for one in asked if one in named and named[one] not in refused]
     figures = _figures(translator, wanted, form)
-    figures.update({one: Reading(error) for one, error in refused.items()})
+    figures.update({one: LogInfoReading(error) for one, error in refused.items()})
     return {
-        one: figures[named[one]] if one in named else Reading(UNKNOWN_TOPIC_ID) for one in asked
+        one: figures[named[one]] if one in named else LogInfoReading(UNKNOWN_TOPIC_ID)
+        for one in asked
     }
 
 
 def _figures(
-    translator: Translator, partitions: list[TopicPartition], form: Form
-) -> dict[TopicPartition, Reading]:
+    translator: Translator, partitions: list[TopicPartition], form: LogInfoSchema
+) -> dict[TopicPartition, LogInfoReading]:
     if not partitions:
         return {}
     ends = translator.log_ends(partitions)
     current = {one: end.leader_epoch for one, end in ends.items() if not end.error_code}
     written = written_epochs(translator, current) if form.tells_written_epoch else {}
     return {
-        one: Reading(end.error_code)
+        one: LogInfoReading(end.error_code)
         if end.error_code
-        else Reading(0, end.offset, end.leader_epoch, written.get(one, NONE))
+        else LogInfoReading(0, end.offset, end.leader_epoch, written.get(one, NONE))
         for one, end in ends.items()
     }
 
@@ -101,7 +102,7 @@ def written_epochs(
 
 def log_info_answer(
     messages: ReplicaLogInfoMessages,
-    readings: Mapping[Asked, Reading],
+    readings: Mapping[Asked, LogInfoReading],
     *,
     broker_epoch: int,
     more: bool,
@@ -120,23 +121,23 @@ def log_info_answer(
             for topic_id, entries in topics.items()
         ],
     }
-    if messages.form is not Form.KIP966:
+    if messages.form is not LogInfoSchema.KIP966:
         fields |= {"has_more_data": more, "throttle_time_ms": throttle_ms}
     return messages.response_class(**fields)
 
 
-def _entry(form: Form, number: int, reading: Reading) -> dict[str, Any]:
+def _entry(form: LogInfoSchema, number: int, reading: LogInfoReading) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "partition": number,
         "log_end_offset": reading.log_end,
         "error_code": reading.error_code,
     }
-    if form is Form.KIP:
+    if form is LogInfoSchema.KIP:
         return {**entry, "partition_leader_epoch": reading.leader_epoch}
     entry |= {
         "last_written_leader_epoch": reading.written_epoch,
         "current_leader_epoch": reading.leader_epoch,
     }
-    if form is Form.KIP966 and reading.error_code:
+    if form is LogInfoSchema.KIP966 and reading.error_code:
         entry["error_message"] = f"error {reading.error_code}"
     return entry

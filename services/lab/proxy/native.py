@@ -12,19 +12,19 @@ from services.kafka.wire.messages.elect_leaders import (
     ElectLeadersResponse,
 )
 from services.kafka.wire.messages.native import DEFAULT_API_KEY, DESIGNATED_SINCE, MAX_PARTITIONS
-from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
+from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
 from services.lab.layout import Address
 from services.lab.proxy.designation import (
     INVALID_REQUEST,
     Designation,
-    Result,
+    DesignationResult,
     designations,
     elect_designated,
 )
 from services.lab.proxy.frames import Head, answer_frame, request_body
 from services.lab.proxy.log_info import (
     Asked,
-    Reading,
+    LogInfoReading,
     asked_partitions,
     log_info_answer,
     name_partitions,
@@ -44,7 +44,7 @@ TRANSLATE_SECONDS = 60.0
 class Native:
     """What the proxied broker pretends to be able to do; may be changed while it serves."""
 
-    form: Form = Form.KIP
+    form: LogInfoSchema = LogInfoSchema.KIP
     api_key: int = DEFAULT_API_KEY
     elections: bool = True
     """Whether ElectLeaders is offered up to version 3."""
@@ -116,9 +116,9 @@ class _Services:
         request = request_body(ElectLeadersRequest, head.api_version, frame[head.end :])
         return answer_frame(head, self._election(request))
 
-    def _readings(self, asked: list[Asked]) -> dict[Asked, Reading]:
+    def _readings(self, asked: list[Asked]) -> dict[Asked, LogInfoReading]:
         if self._native.deny_cluster_action:
-            return dict.fromkeys(asked, Reading(CLUSTER_AUTHORIZATION_FAILED))
+            return dict.fromkeys(asked, LogInfoReading(CLUSTER_AUTHORIZATION_FAILED))
         with self._translator() as translator:
             named = name_partitions(translator, asked)
             kept = [one for one in asked if not self._left_out(named.get(one))]
@@ -147,14 +147,14 @@ class _Services:
                 return translator.ask(request, ElectLeadersResponse)
         wanted = list(designations(request))[: self._native.limit]
         if self._native.deny_cluster_action:
-            denied = Result(CLUSTER_AUTHORIZATION_FAILED, "needs CLUSTER_ACTION")
+            denied = DesignationResult(CLUSTER_AUTHORIZATION_FAILED, "needs CLUSTER_ACTION")
             return _answer({one.partition: denied for one in wanted}, CLUSTER_AUTHORIZATION_FAILED)
         return _answer(self._results(wanted))
 
-    def _results(self, wanted: list[Designation]) -> dict[TopicPartition, Result]:
+    def _results(self, wanted: list[Designation]) -> dict[TopicPartition, DesignationResult]:
         errors = self._native.errors
         results = {
-            one.partition: Result(errors[one.partition])
+            one.partition: DesignationResult(errors[one.partition])
             for one in wanted
             if one.partition in errors
         }
@@ -173,7 +173,7 @@ def _designates(request: Any) -> bool:
     return named or bool(request.election_type == ElectionType.DESIGNATED)
 
 
-def _answer(results: Mapping[TopicPartition, Result], error_code: int = 0) -> Any:
+def _answer(results: Mapping[TopicPartition, DesignationResult], error_code: int = 0) -> Any:
     topic_class = ElectLeadersResponse.ReplicaElectionResult
     topics: dict[str, list[Any]] = {}
     for one, result in results.items():

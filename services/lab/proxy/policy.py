@@ -21,7 +21,7 @@ class Spoiling(Enum):
 
 
 @dataclass(slots=True)
-class Order:
+class SpoilOrder:
     """Spoil the next requests of one api."""
 
     api_key: int
@@ -32,14 +32,14 @@ class Order:
     """Put the error at the top of the answer instead of in each of its items."""
 
 
-class Policy:
+class ProxyPolicy:
     """Orders and the gate; shared by every connection of a proxy."""
 
     def __init__(self) -> None:
         self._flowing = threading.Event()
         self._flowing.set()
         self._ended = threading.Event()
-        self._orders: list[Order] = []
+        self._orders: list[SpoilOrder] = []
         self._lock = threading.Lock()
         self.delay_seconds = 0.0
         """Added to every request before it is forwarded."""
@@ -71,12 +71,12 @@ class Policy:
         if self.delay_seconds:
             self._ended.wait(self.delay_seconds)
 
-    def add(self, order: Order) -> None:
+    def add(self, order: SpoilOrder) -> None:
         """Carry out *order* after those given before for the same api."""
         with self._lock:
             self._orders.append(order)
 
-    def take(self, api_key: int) -> Order | None:
+    def take(self, api_key: int) -> SpoilOrder | None:
         """The order for a request that came just now, used up by one."""
         with self._lock:
             order = next((one for one in self._orders if one.api_key == api_key), None)

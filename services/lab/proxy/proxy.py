@@ -10,9 +10,9 @@ from types import TracebackType
 from services.errors import LabError
 from services.lab.layout import Address
 from services.lab.proxy.door import Door
-from services.lab.proxy.frames import Seen
+from services.lab.proxy.frames import SeenRequest
 from services.lab.proxy.native import Native
-from services.lab.proxy.policy import Order, Policy, Spoiling
+from services.lab.proxy.policy import ProxyPolicy, Spoiling, SpoilOrder
 from services.lab.proxy.relay import Duty, Relay
 from services.lab.proxy.rewriting import Addresses, Offers, Rewriting
 
@@ -50,14 +50,14 @@ class Proxy:
         offers: Offers | None = None,
         opaque: bool = False,
     ) -> None:
-        self._seen: list[Seen] = []
+        self._seen: list[SeenRequest] = []
         self._seen_one = threading.Condition()
         self._relays: set[Relay] = set()
         self._lock = threading.Lock()
         self.native = native
         offered = {**(native.offers if native else {}), **(offers or {})}
         target = Address(*upstream)
-        self._policy = Policy()
+        self._policy = ProxyPolicy()
         self._duty = Duty(
             upstream=target,
             policy=self._policy,
@@ -82,12 +82,14 @@ class Proxy:
         self.close()
 
     @property
-    def seen(self) -> list[Seen]:
+    def seen(self) -> list[SeenRequest]:
         """Every request so far, oldest first; also those held, refused or not forwarded."""
         with self._seen_one:
             return list(self._seen)
 
-    def wait_seen(self, api_key: int, count: int = 1, seconds: float = SEEN_SECONDS) -> list[Seen]:
+    def wait_seen(
+        self, api_key: int, count: int = 1, seconds: float = SEEN_SECONDS
+    ) -> list[SeenRequest]:
         """Wait until *count* requests of *api_key* came, and return all of them.
 
         Raises:
@@ -133,7 +135,7 @@ class Proxy:
 
         With *whole* the error is at the top of the answer. The broker sees none of them.
         """
-        self._policy.add(Order(api_key, Spoiling.REFUSE, count, error_code, whole))
+        self._policy.add(SpoilOrder(api_key, Spoiling.REFUSE, count, error_code, whole))
 
     def reset_next(self, api_key: int, count: int = 1, *, served: bool = False) -> None:
         """Reset the connection on the next *count* requests of *api_key*.
@@ -141,11 +143,11 @@ class Proxy:
         With *served* the broker carries the request out, and only its answer is lost.
         """
         spoiling = Spoiling.RESET_UNANSWERED if served else Spoiling.RESET_UNSENT
-        self._policy.add(Order(api_key, spoiling, count))
+        self._policy.add(SpoilOrder(api_key, spoiling, count))
 
     def swallow_next(self, api_key: int, count: int = 1) -> None:
         """Let the broker carry out the next *count* requests of *api_key*, and answer nothing."""
-        self._policy.add(Order(api_key, Spoiling.SWALLOW, count))
+        self._policy.add(SpoilOrder(api_key, Spoiling.SWALLOW, count))
 
     @property
     def failures(self) -> list[str]:
@@ -182,7 +184,7 @@ class Proxy:
         with self._lock:
             self._relays.discard(relay)
 
-    def _record(self, seen: Seen) -> None:
+    def _record(self, seen: SeenRequest) -> None:
         with self._seen_one:
             self._seen.append(seen)
             self._seen_one.notify_all()

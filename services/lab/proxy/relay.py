@@ -17,7 +17,7 @@ from services.lab.layout import Address
 from services.lab.proxy.frames import (
     KEPT_BODY_BYTES,
     Head,
-    Seen,
+    SeenRequest,
     answer_frame,
     expects_answer,
     parse_head,
@@ -25,7 +25,7 @@ from services.lab.proxy.frames import (
     request_body,
     send_frame,
 )
-from services.lab.proxy.policy import Order, Policy, Spoiling
+from services.lab.proxy.policy import ProxyPolicy, Spoiling, SpoilOrder
 from services.lab.proxy.refusal import classes_of, refusal
 from services.lab.proxy.rewriting import Rewriting
 
@@ -43,12 +43,12 @@ class Duty:
     """What every connection of one proxy shares."""
 
     upstream: Address
-    policy: Policy
+    policy: ProxyPolicy
     rewriting: Rewriting
     services: Mapping[int, Service]
     """By api key."""
     opaque: bool
-    record: Callable[[Seen], None]
+    record: Callable[[SeenRequest], None]
     failures: list[str] = field(default_factory=list)
 
 
@@ -139,7 +139,7 @@ class Relay:
         # Between two requests a broker says nothing: it has closed, and so do we.
         return ready if self._broker not in ready else set()
 
-    def _answer(self, head: Head, frame: bytes, order: Order | None) -> bytes | None:
+    def _answer(self, head: Head, frame: bytes, order: SpoilOrder | None) -> bytes | None:
         if order is None:
             return self._ordinary_answer(head, frame)
         if order.spoiling is Spoiling.REFUSE:
@@ -185,12 +185,12 @@ class Relay:
         return bool(chunk)
 
 
-def _seen(head: Head, frame: bytes) -> Seen:
+def _seen(head: Head, frame: bytes) -> SeenRequest:
     rest = frame[head.end :] if len(frame) <= KEPT_BODY_BYTES else b""
-    return Seen(head.api_key, head.api_version, head.client_id, time.monotonic(), rest)
+    return SeenRequest(head.api_key, head.api_version, head.client_id, time.monotonic(), rest)
 
 
-def _refused(head: Head, frame: bytes, order: Order) -> bytes:
+def _refused(head: Head, frame: bytes, order: SpoilOrder) -> bytes:
     request_class, response_class = classes_of(head.api_key)
     request = request_body(request_class, head.api_version, frame[head.end :])
     return answer_frame(head, refusal(request, response_class, order.error_code, whole=order.whole))

@@ -7,7 +7,7 @@ import logging
 from services.lab.scenarios.damage import lose, wait_gone
 from services.lab.scenarios.scenario import Scenario, alone
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 from services.model import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -34,11 +34,11 @@ def _script(stage: Stage) -> list[Expectation]:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=1,
             designee=None,
             why="b1 led last; nobody who holds anything answers, and a group had read 120",
-            if_gone=Verdict.STUCK,
+            if_gone=TrueVerdict.STUCK,
         )
     ]
 

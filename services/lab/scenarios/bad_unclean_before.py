@@ -16,7 +16,7 @@ from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
 from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
 from services.lab.topics import configure_topic, elect_unclean
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 from services.model import TopicPartition, known
 
 TOPIC = "balances"
@@ -46,14 +46,14 @@ def _script(stage: Stage) -> Sequence[Expectation]:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=None,
             why=(
                 "nobody knows what b3 holds, which is down; without it b1 holds 90 committed "
                 "records that b2 lacks, and b2 3 of a later epoch that b1 lacks"
             ),
-            if_gone=Verdict.FORK,
+            if_gone=TrueVerdict.FORK,
         )
     ]
 

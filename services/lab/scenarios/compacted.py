@@ -12,7 +12,7 @@ from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_L
 from services.lab.scenarios.logs import wait_records
 from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict, Written
+from services.lab.truth import Expectation, TrueVerdict, Written
 from services.model import TopicPartition
 
 TOPIC = "profiles"
@@ -43,14 +43,14 @@ def _script(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=LEADER,
             designee=1,
             why=(
                 "b3 led last and is intact; b1 follows it further than b2, and of what b2 alone "
                 "holds it has newer records under every key"
             ),
-            if_gone=Verdict.SAFE,
+            if_gone=TrueVerdict.SAFE,
         )
     ]
 

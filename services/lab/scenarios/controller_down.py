@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from services.lab.cluster import Cluster
 from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST
-from services.lab.scenarios.scenario import Act, Scenario, Script
+from services.lab.scenarios.scenario import LabDamage, Scenario, Script
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "orders"
 ASSIGNMENTS = ((3, 1, 2), (3, 2, 1))
@@ -20,11 +20,11 @@ def _script(stage: Stage) -> Script:
     yield B1_LOST
     stage.write(partitions, 10)
     yield LAST_LOST
-    yield Act("the controllers are lost", _lose_controllers)
+    yield LabDamage("the controllers are lost", _lose_controllers)
     return [
         Expectation(
             partition,
-            Verdict.STUCK,
+            TrueVerdict.STUCK,
             broker=None,
             designee=None,
             why="no quorum, no election; what b1 and b2 hold can still be read and rescued",

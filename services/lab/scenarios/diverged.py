@@ -13,7 +13,7 @@ from services.lab.scenarios.last_leaders import (
 )
 from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "ledger"
 
@@ -33,14 +33,14 @@ def _script(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=1,
             why=(
                 "b3 led last, without a record of its own; b1 wrote 25 committed records in a "
                 "later epoch than the 50 that b2 alone took with acks=1, though its log is shorter"
             ),
-            if_gone=Verdict.LOSS,
+            if_gone=TrueVerdict.LOSS,
         )
     ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST, QUICK_TO_FENCE
 from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "invoices"
 
@@ -25,11 +25,11 @@ def _script(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=1,
             why="b3 led last and is intact; b2 comes before b1 in the assignment and is EMPTY",
-            if_gone=Verdict.SAFE,
+            if_gone=TrueVerdict.SAFE,
         )
     ]
 

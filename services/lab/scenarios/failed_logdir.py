@@ -6,7 +6,7 @@ from services.lab.log_dir import fail_log_dir
 from services.lab.scenarios.damage import bring_back, lose
 from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "readings"
 ASSIGNMENTS = ((1, 2), (1, 2))
@@ -30,7 +30,7 @@ def _script(stage: Stage) -> list[Expectation]:
     return [
         Expectation(
             on_failed,
-            Verdict.LOSS,
+            TrueVerdict.LOSS,
             broker=2,
             designee=2,
             why=(

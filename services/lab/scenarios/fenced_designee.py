@@ -10,7 +10,7 @@ from services.lab.scenarios.damage import wait_gone, wait_left
 from services.lab.scenarios.logs import wait_high_watermark
 from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 from services.model import TopicPartition
 
 TOPIC = "payments"
@@ -41,14 +41,14 @@ def _script(stage: Stage) -> list[Expectation]:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=2,
             designee=1,
             why=(
                 "b2 led last and is intact; b3 holds as much but is fenced, so that only b1, "
                 "which misses 35 records, can be elected"
             ),
-            if_gone=Verdict.LOSS,
+            if_gone=TrueVerdict.LOSS,
         )
         for partition in partitions
     ]

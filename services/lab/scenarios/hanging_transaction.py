@@ -16,7 +16,7 @@ from services.lab.scenarios.logs import wait_log_end
 from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
 from services.lab.segments import read_log
-from services.lab.truth import Expectation, Verdict, Written
+from services.lab.truth import Expectation, TrueVerdict, Written
 from services.model import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -52,14 +52,14 @@ def _script(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=2,
             why=(
                 "b3 led last and alone has the commit marker; on b2 the transaction stays open "
                 "for ever, and read_committed reads nothing from its first record on"
             ),
-            if_gone=Verdict.SAFE,
+            if_gone=TrueVerdict.SAFE,
         )
     ]
 

@@ -6,7 +6,7 @@ from services.lab.scenarios.damage import hang
 from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST, QUICK_TO_FENCE
 from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "shipments"
 ASSIGNMENTS = ((3, 1, 2), (3, 2, 1))
@@ -24,11 +24,11 @@ def _script(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=1,
             why="b3 led last and is intact; b2 hangs, and nobody can tell that it holds less",
-            if_gone=Verdict.WAIT,
+            if_gone=TrueVerdict.WAIT,
         )
         for partition in partitions
     ]

@@ -10,7 +10,7 @@ from services.lab.scenarios.damage import make_patient
 from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST, QUICK_TO_FENCE
 from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "payments"
 HANGS = "hang"
@@ -33,11 +33,11 @@ def _script(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=2 if hangs else 1,
             why="b3 led last and is intact; b1 holds the most of the others, and hangs unfenced",
-            if_gone=Verdict.WAIT if hangs else Verdict.SAFE,
+            if_gone=TrueVerdict.WAIT if hangs else TrueVerdict.SAFE,
         )
     ]
 

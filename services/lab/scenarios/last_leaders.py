@@ -14,7 +14,7 @@ from services.lab.scenarios.damage import (
     lose_last,
     release,
 )
-from services.lab.scenarios.scenario import Act, Shape
+from services.lab.scenarios.scenario import LabDamage, Shape
 
 
 def _hold(cluster: Cluster) -> None:
@@ -32,12 +32,12 @@ def _lose_the_last(cluster: Cluster) -> None:
     lose_last(cluster, *[node.id for node in cluster.brokers if node.id > 2], back=(1, 2))
 
 
-B2_ALONE = Act("b2 is alone", _hold)
+B2_ALONE = LabDamage("b2 is alone", _hold)
 """b1 and b3 fetch nothing more; only what b2 leads may be written to, and only with acks=1."""
-B2_LOST = Act("b2 is lost", _lose_b2)
-B1_LOST = Act("b1 is lost", lambda cluster: lose(cluster, 1))
-LAST_LOST = Act("the last leaders are lost, b1 and b2 are back", _lose_the_last)
-B4_EMPTY = Act("b4 is back with empty disks", lambda cluster: bring_back_empty(cluster, 4))
+B2_LOST = LabDamage("b2 is lost", _lose_b2)
+B1_LOST = LabDamage("b1 is lost", lambda cluster: lose(cluster, 1))
+LAST_LOST = LabDamage("the last leaders are lost, b1 and b2 are back", _lose_the_last)
+B4_EMPTY = LabDamage("b4 is back with empty disks", lambda cluster: bring_back_empty(cluster, 4))
 
 QUICK_TO_FENCE = Shape(
     overrides={

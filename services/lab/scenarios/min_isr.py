@@ -12,7 +12,7 @@ from services.lab.scenarios.damage import lose, lose_last
 from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
 from services.lab.scenarios.scenario import Scenario, Shape, alone
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "accounts"
 NO_CHECKPOINT = {
@@ -33,11 +33,11 @@ def _script(stage: Stage) -> Sequence[Expectation]:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=1,
             why="b3 and b2 are ELR members and intact; b1, the only one alive, missed 12 records",
-            if_gone=Verdict.WAIT,
+            if_gone=TrueVerdict.WAIT,
         )
     ]
 

@@ -6,7 +6,7 @@ from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_L
 from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
 from services.lab.topics import reassign
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "shipments"
 FROM, TO = (3, 1), (2, 1)
@@ -27,14 +27,14 @@ def _script(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=None,
             why=(
                 "b3 led last and is intact; without it the reassignment that adds the empty b2 "
                 "and removes b3 has to be ended first, because a reorder would alter it"
             ),
-            if_gone=Verdict.STUCK,
+            if_gone=TrueVerdict.STUCK,
         )
     ]
 

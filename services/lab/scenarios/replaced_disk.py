@@ -13,7 +13,7 @@ from services.lab.scenarios.last_leaders import (
 from services.lab.scenarios.logs import wait_log_end
 from services.lab.scenarios.scenario import Scenario, Script, Shape
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "carts"
 ASSIGNMENTS = ((4, 1, 2), (4, 2, 1), (1, 4, 2))
@@ -36,11 +36,11 @@ def _script(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.BOMB,
+            TrueVerdict.BOMB,
             broker=4,
             designee=1,
             why="b4 led last and is back EMPTY; once it is stopped, b1 holds the most",
-            if_gone=Verdict.SAFE,
+            if_gone=TrueVerdict.SAFE,
         )
         for partition in partitions
     ]

@@ -1,7 +1,7 @@
 """What a scenario is: the lab it needs, and a script that parks at each act of damage.
 
 A script is a generator. It makes its topics and writes its records itself, and yields the
-`Act` it wants done to the whole lab next. `play` does each act once for all scripts that play
+`LabDamage` it wants done to the whole lab next. `play` does each act once for all scripts that play
 together, so that several scenarios share one lab, one sequence of kills and their waiting time.
 Scenarios can play together when they follow the same course: the same acts in the same order,
 of which a script may skip any. What a script wrote before an act, its topics have when the
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class LabDamage:
     """One piece of damage to a lab, done when this returns: it waits until it is observed."""
 
     name: str
     do: Callable[[Cluster], None]
 
 
-Script = Generator[Act, None, Sequence[Expectation]]
+Script = Generator[LabDamage, None, Sequence[Expectation]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Scenario:
     """One line, for the list."""
     script: Callable[[Stage], Script]
     shape: Shape = field(default_factory=Shape)
-    course: tuple[Act, ...] = ()
+    course: tuple[LabDamage, ...] = ()
     """The acts that the script may yield, in their order; none: it plays alone."""
     options: Mapping[str, str] = field(default_factory=dict)
     """What may be set, with the defaults."""

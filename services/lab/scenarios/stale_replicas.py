@@ -5,7 +5,7 @@ from __future__ import annotations
 from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_LOST, QUICK_TO_FENCE
 from services.lab.scenarios.scenario import Scenario, Script
 from services.lab.scenarios.stage import Stage
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "orders"
 ASSIGNMENTS = ((3, 1, 2), (3, 2, 1), (3, 2, 1))
@@ -22,11 +22,11 @@ def _script(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=1,
             why="b3 led last and is intact; of the others b1 holds 25 records that b2 missed",
-            if_gone=Verdict.SAFE,
+            if_gone=TrueVerdict.SAFE,
         )
         for partition in partitions
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from services.errors import LabError
-from services.lab.scenarios.scenario import Act, Scenario, Script, Shape
+from services.lab.scenarios.scenario import LabDamage, Scenario, Script, Shape
 from services.lab.truth import Expectation
 
 
@@ -44,14 +44,14 @@ def merged_shape(shapes: Sequence[Shape]) -> Shape:
 
 
 def drive(
-    scripts: Sequence[Script], course: Sequence[Act], do: Callable[[Act], None]
+    scripts: Sequence[Script], course: Sequence[LabDamage], do: Callable[[LabDamage], None]
 ) -> list[Sequence[Expectation]]:
     """Run all *scripts* to their ends, doing each act once for all that wait for it.
 
     Of the acts that are waited for, the first of the *course* is done next. Returns what each
     script returned.
     """
-    parked: dict[int, Act] = {}
+    parked: dict[int, LabDamage] = {}
     returned: dict[int, Sequence[Expectation]] = {}
     ready = list(range(len(scripts)))
     while True:
@@ -69,7 +69,7 @@ def drive(
 def _advance(
     number: int,
     script: Script,
-    parked: dict[int, Act],
+    parked: dict[int, LabDamage],
     returned: dict[int, Sequence[Expectation]],
 ) -> None:
     try:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from services.lab.cluster import Cluster
 from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, LAST_LOST
-from services.lab.scenarios.scenario import Act, Scenario, Script
+from services.lab.scenarios.scenario import LabDamage, Scenario, Script
 from services.lab.scenarios.stage import Stage
 from services.lab.tools import CLUSTER, run_tool
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 
 TOPIC = "archive"
 ASSIGNMENTS = ((3, 1, 2), (3, 2, 1))
@@ -21,11 +21,11 @@ def _script(stage: Stage) -> Script:
     yield B1_LOST
     stage.write(partitions, 10)
     yield LAST_LOST
-    yield Act("b3 is unregistered", _unregister)
+    yield LabDamage("b3 is unregistered", _unregister)
     return [
         Expectation(
             partition,
-            Verdict.STUCK,
+            TrueVerdict.STUCK,
             broker=None,
             designee=None,
             why="b3 led last and is unregistered, and no order that names it is taken any more",

@@ -58,7 +58,7 @@ class LogDegraded(Refused):
     """The log is not read on, so nothing can be validated against it."""
 
 
-class Entry(NamedTuple):
+class AppliedCommand(NamedTuple):
     """A command that was applied."""
 
     offset: int
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 class Replay:
     """Applies commands in their order, until one cannot be applied."""
 
-    def __init__(self, seen: Callable[[Entry], None] | None = None) -> None:
+    def __init__(self, seen: Callable[[AppliedCommand], None] | None = None) -> None:
         """*seen* is given each command once it was applied."""
         self.metastore = Metastore()
         self.degraded: Degraded | None = None
@@ -91,7 +91,7 @@ class Replay:
             return False
         self.commands += 1
         if self._seen is not None:
-            self._seen(Entry(record.offset, key, command, record.timestamp_ms))
+            self._seen(AppliedCommand(record.offset, key, command, record.timestamp_ms))
         return True
 
     def degrade(self, why: Degradation, offset: int, reason: str) -> None:
@@ -107,7 +107,7 @@ class CommandLog:
         access: ReadAccess,
         connection: Mapping[str, Any],
         service_id: str,
-        seen: Callable[[Entry], None] | None = None,
+        seen: Callable[[AppliedCommand], None] | None = None,
     ) -> None:
         """*connection* is confluent-kafka's; *seen* gets every command that was applied."""
         self.service_id = service_id
@@ -278,7 +278,7 @@ def read_whole(
     connection: Mapping[str, Any],
     service_id: str,
     seconds: float,
-    seen: Callable[[Entry], None] | None = None,
+    seen: Callable[[AppliedCommand], None] | None = None,
 ) -> CommandLog:
     """Read a log to its end, and no further; one that degrades is given back as far as it went.
 

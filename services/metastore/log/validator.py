@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from services.errors import UsageError
 from services.metastore.command import PLAN_TYPE, VERSION
 from services.metastore.command_id import CommandId, EntityType
-from services.metastore.metastore import Metastore, Source
+from services.metastore.metastore import Metastore, StreamOrTable
 from services.metastore.statements.parsing import parse
-from services.metastore.statements.statement import ALL, Kind, Statement
+from services.metastore.statements.statement import ALL, Statement, StatementKind
 from services.metastore.statements.tokens import InvalidStatement
 from services.model import Unknown
 
@@ -99,19 +99,19 @@ class NameValidator:
     def _problems(self, statement: Statement, metastore: Metastore) -> Iterable[str]:
         if metastore.terminated:
             yield "the cluster was terminated"
-        elif statement.kind is Kind.CREATE_SOURCE:
+        elif statement.kind is StatementKind.CREATE_SOURCE:
             yield from _taken(statement, metastore)
             yield from _declared(statement)
             yield from self._topic(statement.topic)
-        elif statement.kind is Kind.CREATE_AS:
+        elif statement.kind is StatementKind.CREATE_AS:
             yield from _taken(statement, metastore)
             yield from self._read(statement, metastore)
-        elif statement.kind is Kind.INSERT_AS:
+        elif statement.kind is StatementKind.INSERT_AS:
             yield from _sink(statement, metastore)
             yield from self._read(statement, metastore)
-        elif statement.kind is Kind.DROP_SOURCE:
+        elif statement.kind is StatementKind.DROP_SOURCE:
             yield from _dropped(statement, metastore)
-        elif statement.kind is Kind.ALTER:
+        elif statement.kind is StatementKind.ALTER:
             yield from _altered(statement, metastore)
         elif statement.kind.by_query_id:
             if statement.name != ALL and statement.name not in metastore.queries:
@@ -140,10 +140,18 @@ class NameValidator:
 def _needless(statement: Statement, metastore: Metastore) -> str:
     name, kind = statement.name, statement.kind
     there = name in (metastore.types if statement.entity is EntityType.TYPE else metastore.sources)
-    creates = kind in (Kind.CREATE_SOURCE, Kind.CREATE_AS, Kind.CREATE_TYPE)
+    creates = kind in (
+        StatementKind.CREATE_SOURCE,
+        StatementKind.CREATE_AS,
+        StatementKind.CREATE_TYPE,
+    )
     if creates and statement.if_not_exists and there:
         return f"Cannot add {statement.entity} {name}: one with the same name already exists."
-    if kind in (Kind.DROP_SOURCE, Kind.DROP_TYPE) and statement.if_exists and not there:
+    if (
+        kind in (StatementKind.DROP_SOURCE, StatementKind.DROP_TYPE)
+        and statement.if_exists
+        and not there
+    ):
         return f"{name} does not exist."
     return ""
 
@@ -213,27 +221,27 @@ def _altered(statement: Statement, metastore: Metastore) -> Iterable[str]:
         yield f"Cannot add columns that {statement.name} has already"
 
 
-def _kind(statement: Statement, source: Source) -> Iterable[str]:
+def _kind(statement: Statement, source: StreamOrTable) -> Iterable[str]:
     if source.kind is not statement.entity:
         yield f"Incompatible data source type is {source.kind}, but statement is {statement.entity}"
 
 
 def _typed(statement: Statement, metastore: Metastore) -> Iterable[str]:
     there = metastore.types.get(statement.name)
-    if statement.kind is Kind.CREATE_TYPE and there is not None:
+    if statement.kind is StatementKind.CREATE_TYPE and there is not None:
         yield (
             f"Cannot register custom type '{statement.name}' since it is already registered with "
             f"type: {there}"
         )
-    if statement.kind is Kind.DROP_TYPE and there is None:
+    if statement.kind is StatementKind.DROP_TYPE and there is None:
         yield f"Type {statement.name} does not exist"
 
 
 def _plan(statement: Statement, text: str) -> dict[str, Any] | None:
     """The plan of what needs no more than a name; None for what only a server can plan."""
-    if statement.kind is Kind.DROP_SOURCE:
+    if statement.kind is StatementKind.DROP_SOURCE:
         ddl = {"@type": "dropSourceV1", "sourceName": statement.name}
-    elif statement.kind is Kind.DROP_TYPE:
+    elif statement.kind is StatementKind.DROP_TYPE:
         ddl = {"@type": "dropTypeV1", "typeName": statement.name}
     else:
         return None

@@ -21,26 +21,26 @@ from services.kafka.wire.deadline import Deadline
 from services.metastore.backup_job import BackupJob
 from services.metastore.backup_run import run_backup
 from services.metastore.records import CommandRecord
-from services.metastore.restore.plan import Present, RestorePlan
+from services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
 from services.metastore.restore.steps import COMMAND_TOPIC
 from services.metastore.restore.writing import (
     LOOK_SECONDS,
     WAIT_SECONDS,
-    CommandWriter,
+    RestoreWriter,
     TellStep,
     wait,
 )
 from services.metastore.topic_reader import TopicReader
 from services.metastore.topic_state import read_topic_state, stable_end, topic_id_at
 from services.model import TopicPartition
-from services.recovery.execution.record import Record
+from services.recovery.execution.record import ExecutionJournal
 from services.session import ReadAccess
 
 ASK_SECONDS = 30.0
 
 
 @dataclass(slots=True)
-class Restored:
+class RestoredMetastore:
     """What a restore came to."""
 
     topic: str
@@ -62,13 +62,13 @@ class RestoreWork:
     client: ReadClient
     topics: CommandTopicClient
     connection: Mapping[str, Any]
-    journal: Record
+    journal: ExecutionJournal
     snapshots: Path
     """Folder in which this restore makes one of its own."""
     tell: TellStep
 
 
-def restore(work: RestoreWork, plan: RestorePlan) -> Restored:
+def restore(work: RestoreWork, plan: MetastoreRestorePlan) -> RestoredMetastore:
     """Make the topic what *plan* says.
 
     Raises:
@@ -77,7 +77,7 @@ def restore(work: RestoreWork, plan: RestorePlan) -> Restored:
         OutcomeUnknown: a request of consequence was not answered; run the same command again.
     """
     if plan.done:
-        return Restored(plan.topic, len(plan.source.commands), verified=True, already=True)
+        return RestoredMetastore(plan.topic, len(plan.source.commands), verified=True, already=True)
     items = {TopicPartition(plan.topic, 0): _item(plan)}
     request = work.journal.request(COMMAND_TOPIC, items)
     try:
@@ -93,7 +93,7 @@ def restore(work: RestoreWork, plan: RestorePlan) -> Restored:
     return restored
 
 
-def _item(plan: RestorePlan) -> dict[str, Any]:
+def _item(plan: MetastoreRestorePlan) -> dict[str, Any]:
     present = plan.present
     return {
         "file": plan.source.file,
@@ -104,20 +104,22 @@ def _item(plan: RestorePlan) -> dict[str, Any]:
     }
 
 
-def _close(work: RestoreWork, plan: RestorePlan, request: int, result: str, reason: str) -> None:
+def _close(
+    work: RestoreWork, plan: MetastoreRestorePlan, request: int, result: str, reason: str
+) -> None:
     outcome = {TopicPartition(plan.topic, 0): {"result": result, "reason": reason}}
     work.journal.outcome(request, outcome)
 
 
 class _Restore:
-    def __init__(self, work: RestoreWork, plan: RestorePlan) -> None:
+    def __init__(self, work: RestoreWork, plan: MetastoreRestorePlan) -> None:
         self._work = work
         self._plan = plan
-        self._report = Restored(plan.topic, len(plan.source.commands))
+        self._report = RestoredMetastore(plan.topic, len(plan.source.commands))
         self._snapshot_end = 0
-        self._writer = CommandWriter(work.client.sender, work.connection, plan, work.tell)
+        self._writer = RestoreWriter(work.client.sender, work.connection, plan, work.tell)
 
-    def run(self) -> Restored:
+    def run(self) -> RestoredMetastore:
         self._fence()
         self._snapshot()
         self._replace_topic()
@@ -164,7 +166,7 @@ class _Restore:
         self._work.topics.create(plan.topic, plan.replicas, _topic_settings(plan), deadline)
         self._report.topic_id = self._wait_led(deadline)
 
-    def _unchanged(self, present: Present, deadline: Deadline) -> None:
+    def _unchanged(self, present: PresentTopic, deadline: Deadline) -> None:
         """Return if nothing came behind what the snapshot has. Raises: EvidenceChanged."""
         sender, topic = self._work.client.sender, self._plan.topic
         state = read_topic_state(sender, topic, deadline)
@@ -226,7 +228,7 @@ class _Restore:
         self._work.tell(what)
 
 
-def _topic_settings(plan: RestorePlan) -> dict[str, str]:
+def _topic_settings(plan: MetastoreRestorePlan) -> dict[str, str]:
     """What ksqlDB gives its command topic (KsqlInternalTopicUtils.ensureTopic)."""
     settings = {
         "retention.ms": "-1",

@@ -7,19 +7,19 @@ from pathlib import Path
 from services.connection.security import confluent_config
 from services.journal import Journal
 from services.metastore.private_files import private_folder
-from services.metastore.restore.execution import Restored, RestoreWork, restore
-from services.metastore.restore.plan import RestorePlan
+from services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
+from services.metastore.restore.plan import MetastoreRestorePlan
 from services.metastore.restore.writing import TellStep
 from services.session import Power
 
 
 def restore_with_journal(
     power: Power,
-    plan: RestorePlan,
+    plan: MetastoreRestorePlan,
     snapshots: Path,
     tell: TellStep,
     state_folder: Path | None = None,
-) -> Restored:
+) -> RestoredMetastore:
     """Carry out *plan*, which was agreed to; *tell* hears each step.
 
     Raises: as `restore`; AlreadyRunning where something else changes the cluster from here.

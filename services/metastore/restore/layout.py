@@ -13,7 +13,7 @@ from itertools import pairwise
 
 
 @dataclass(frozen=True, slots=True)
-class Commands:
+class CommandRange:
     """The commands ``[start, end)`` of the list are sent, and get the offsets from *offset* on."""
 
     start: int
@@ -36,7 +36,7 @@ class AbortPads:
     offset: int
 
 
-Step = Commands | Pads | AbortPads
+Step = CommandRange | Pads | AbortPads
 
 
 def needs_pads(offsets: Sequence[int]) -> bool:
@@ -69,7 +69,7 @@ def steps(offsets: Sequence[int]) -> Iterator[Step]:
             yield AbortPads(at + pads)
             open_pads = False
         at = offsets[start] + end - start
-        yield Commands(start, end, offsets[start])
+        yield CommandRange(start, end, offsets[start])
     if open_pads:
         yield AbortPads(at)
 

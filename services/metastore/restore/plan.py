@@ -24,7 +24,7 @@ END_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class PresentTopic:
     """The topic as it is now."""
 
     topic_id: str
@@ -39,14 +39,14 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
-class RestorePlan:
+class MetastoreRestorePlan:
     """A restore, before anybody agreed to it."""
 
     cluster_id: str
     topic: str
     settings: MetastoreSettings
     source: RestoreSource
-    present: Present | None
+    present: PresentTopic | None
     """None: there is no such topic."""
     servers: LiveServers
 
@@ -74,7 +74,7 @@ def make_plan(
     settings: MetastoreSettings,
     source: RestoreSource,
     servers: Sequence[SplitResult] = (),
-) -> RestorePlan:
+) -> MetastoreRestorePlan:
     """Look at the topic and for servers; *servers* are asked as well (`server_url`).
 
     Raises: Unreachable, NotAuthorized, ClusterError.
@@ -88,12 +88,12 @@ def make_plan(
     if servers:
         asked = ask_servers(servers, settings.service_id, cluster_id)
     found = with_answers(found, asked)
-    return RestorePlan(cluster_id, settings.topic, settings, source, present, found)
+    return MetastoreRestorePlan(cluster_id, settings.topic, settings, source, present, found)
 
 
 def look_at(
     connection: Mapping[str, Any], topic: str, state: TopicState, source: RestoreSource
-) -> Present:
+) -> PresentTopic:
     """Read the topic, and compare it with what it would become."""
     wanted = source.records
     commands = equal = 0
@@ -115,7 +115,9 @@ def look_at(
                 commands += 1
     safe = not any(dangers(state, topic, None))
     same = safe and not apart and in_place and commands == len(wanted)
-    return Present(state.topic_id, commands, next_offset, state.replicas, commands - equal, same)
+    return PresentTopic(
+        state.topic_id, commands, next_offset, state.replicas, commands - equal, same
+    )
 
 
 def _same(one: CommandRecord, other: CommandRecord) -> bool:

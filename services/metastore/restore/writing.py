@@ -14,8 +14,8 @@ from services.errors import BreakglassError, ClusterError, OutcomeUnknown, Timed
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import Sender
 from services.metastore.records import CommandRecord
-from services.metastore.restore.layout import AbortPads, Commands, Pads, Step, needs_pads, steps
-from services.metastore.restore.plan import RestorePlan
+from services.metastore.restore.layout import AbortPads, CommandRange, Pads, Step, needs_pads, steps
+from services.metastore.restore.plan import MetastoreRestorePlan
 from services.metastore.topic_state import read_topic_state
 from services.metastore.transactions import TRANSACTION_MS, Transactions
 from services.model import TopicPartition
@@ -33,11 +33,15 @@ AT_ONCE = 1_000
 TellStep = Callable[[str], None]
 
 
-class CommandWriter:
+class RestoreWriter:
     """Both transactions of one restore: that of the commands, and that of the pads."""
 
     def __init__(
-        self, sender: Sender, connection: Mapping[str, Any], plan: RestorePlan, tell: TellStep
+        self,
+        sender: Sender,
+        connection: Mapping[str, Any],
+        plan: MetastoreRestorePlan,
+        tell: TellStep,
     ) -> None:
         self._sender, self._tell, self._topic = sender, tell, plan.topic
         self._records = plan.source.records
@@ -82,7 +86,7 @@ class CommandWriter:
                     one.abort()
 
     def _do(self, step: Step) -> None:
-        if isinstance(step, Commands):
+        if isinstance(step, CommandRange):
             for at in range(step.start, step.end, AT_ONCE):
                 records = self._records[at : min(at + AT_ONCE, step.end)]
                 got = self._commands.send(self._topic, records)

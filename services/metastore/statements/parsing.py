@@ -6,14 +6,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 from services.metastore.command_id import EntityType
-from services.metastore.statements.statement import Kind, Statement
-from services.metastore.statements.tokens import Form, InvalidStatement, Token, tokens
+from services.metastore.statements.statement import Statement, StatementKind
+from services.metastore.statements.tokens import InvalidStatement, Token, TokenKind, tokens
 
 _ENTITIES = {"STREAM": EntityType.STREAM, "TABLE": EntityType.TABLE, "TYPE": EntityType.TYPE}
 _BY_ID = {
-    "TERMINATE": (Kind.TERMINATE, EntityType.TERMINATE),
-    "PAUSE": (Kind.PAUSE, EntityType.PAUSE),
-    "RESUME": (Kind.RESUME, EntityType.RESUME),
+    "TERMINATE": (StatementKind.TERMINATE, EntityType.TERMINATE),
+    "PAUSE": (StatementKind.PAUSE, EntityType.PAUSE),
+    "RESUME": (StatementKind.RESUME, EntityType.RESUME),
 }
 
 
@@ -48,7 +48,7 @@ class _Cursor:
     @property
     def next(self) -> Token:
         """The next one; an empty sign at the end."""
-        return self._tokens[self._at] if self._at < len(self._tokens) else Token(Form.SIGN, "")
+        return self._tokens[self._at] if self._at < len(self._tokens) else Token(TokenKind.SIGN, "")
 
     def rest(self) -> list[Token]:
         """All that follow; then it is at the end."""
@@ -59,7 +59,7 @@ class _Cursor:
     def take(self) -> Token:
         """The next one."""
         found = self.next
-        if not found.text and found.form is Form.SIGN:
+        if not found.text and found.form is TokenKind.SIGN:
             raise InvalidStatement("it ends too early")
         self._at += 1
         return found
@@ -88,7 +88,7 @@ class _Cursor:
     def name(self) -> str:
         """Take a name. Raises: InvalidStatement."""
         found = self.take()
-        if found.form not in (Form.WORD, Form.NAME):
+        if found.form not in (TokenKind.WORD, TokenKind.NAME):
             raise InvalidStatement(f"a name is expected in place of {found.text!r}")
         return found.text
 
@@ -136,9 +136,9 @@ def _create(cursor: _Cursor) -> Statement:
         text = _spelled(cursor.rest())
         if or_replace or read_only or not text:
             raise InvalidStatement("a type is CREATE TYPE NAME AS another type")
-        made = Statement(Kind.CREATE_TYPE, entity, name, type_text=text)
+        made = Statement(StatementKind.CREATE_TYPE, entity, name, type_text=text)
         return replace(made, if_not_exists=if_not_exists)
-    made = Statement(Kind.CREATE_SOURCE, entity, name, or_replace, if_not_exists)
+    made = Statement(StatementKind.CREATE_SOURCE, entity, name, or_replace, if_not_exists)
     if cursor.next.is_sign("("):
         inner = cursor.inner()
         made = replace(made, columns=columns_of(inner), primary_key=_has_primary_key(inner))
@@ -148,7 +148,7 @@ def _create(cursor: _Cursor) -> Statement:
         return made
     if read_only or made.columns:
         raise InvalidStatement("CREATE ... AS SELECT has no columns of its own")
-    return replace(made, kind=Kind.CREATE_AS, sources=_sources(cursor.rest()))
+    return replace(made, kind=StatementKind.CREATE_AS, sources=_sources(cursor.rest()))
 
 
 def _insert(cursor: _Cursor) -> Statement:
@@ -158,16 +158,16 @@ def _insert(cursor: _Cursor) -> Statement:
     if not cursor.next.is_word("SELECT"):
         raise UnsupportedStatement("INSERT INTO ... VALUES writes no command")
     sources = _sources(cursor.rest())
-    made = Statement(Kind.INSERT_AS, EntityType.STREAM, name, sources=sources)
+    made = Statement(StatementKind.INSERT_AS, EntityType.STREAM, name, sources=sources)
     return replace(made, properties=properties)
 
 
 def _drop(cursor: _Cursor) -> Statement:
     entity = _entity(cursor)
     if_exists = cursor.words("IF", "EXISTS")
-    kind = Kind.DROP_TYPE if entity is EntityType.TYPE else Kind.DROP_SOURCE
+    kind = StatementKind.DROP_TYPE if entity is EntityType.TYPE else StatementKind.DROP_SOURCE
     made = Statement(kind, entity, cursor.name(), if_exists=if_exists)
-    if kind is Kind.DROP_SOURCE and cursor.words("DELETE", "TOPIC"):
+    if kind is StatementKind.DROP_SOURCE and cursor.words("DELETE", "TOPIC"):
         raise UnsupportedStatement(
             "DELETE TOPIC deletes a topic, which only a ksqlDB server may: leave it out"
         )
@@ -186,7 +186,7 @@ def _alter(cursor: _Cursor) -> Statement:
         columns.append(one.name())
         if not one.rest():
             raise InvalidStatement(f"column {columns[-1]} has no type")
-    return Statement(Kind.ALTER, entity, name, columns=tuple(columns))
+    return Statement(StatementKind.ALTER, entity, name, columns=tuple(columns))
 
 
 def _by_id(cursor: _Cursor, word: str) -> Statement:
@@ -198,7 +198,7 @@ def _by_id(cursor: _Cursor, word: str) -> Statement:
 
 def _entity(cursor: _Cursor) -> EntityType:
     found = cursor.take()
-    if found.form is Form.WORD and found.text in _ENTITIES:
+    if found.form is TokenKind.WORD and found.text in _ENTITIES:
         return _ENTITIES[found.text]
     raise UnsupportedStatement(f"{found.text} is nothing that is decided here")
 
@@ -228,8 +228,8 @@ def _split(inner: list[Token]) -> list[list[Token]]:
     parts: list[list[Token]] = [[]]
     depth = 0
     for one in inner:
-        depth += one.form is Form.SIGN and one.text in "(<"
-        depth -= one.form is Form.SIGN and one.text in ")>"
+        depth += one.form is TokenKind.SIGN and one.text in "(<"
+        depth -= one.form is TokenKind.SIGN and one.text in ")>"
         if not depth and one.is_sign(","):
             parts.append([])
         else:
@@ -260,7 +260,7 @@ def _after_is(query: list[Token], index: int) -> bool:
 
 def _spelled(found: list[Token]) -> str:
     """Tokens as one text, spaced alike whoever wrote them."""
-    text = " ".join(f"`{one.text}`" if one.form is Form.NAME else one.text for one in found)
+    text = " ".join(f"`{one.text}`" if one.form is TokenKind.NAME else one.text for one in found)
     for sign in "<>(),":
         text = text.replace(f" {sign}", sign)
     return text.replace("<  ", "<").replace("< ", "<").replace("( ", "(")

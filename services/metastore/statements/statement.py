@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from services.metastore.command import quoted
-from services.metastore.command_id import Action, CommandId, EntityType
+from services.metastore.command_id import CommandAction, CommandId, EntityType
 
 
-class Kind(StrEnum):
+class StatementKind(StrEnum):
     """What a statement does."""
 
     CREATE_SOURCE = "create source"
@@ -27,12 +27,12 @@ class Kind(StrEnum):
     @property
     def begins_query(self) -> bool:
         """Whether a query runs from then on."""
-        return self in (Kind.CREATE_AS, Kind.INSERT_AS)
+        return self in (StatementKind.CREATE_AS, StatementKind.INSERT_AS)
 
     @property
     def by_query_id(self) -> bool:
         """Whether it is about queries, not about objects."""
-        return self in (Kind.TERMINATE, Kind.PAUSE, Kind.RESUME)
+        return self in (StatementKind.TERMINATE, StatementKind.PAUSE, StatementKind.RESUME)
 
 
 ALL = "ALL"
@@ -43,7 +43,7 @@ ALL = "ALL"
 class Statement:
     """One statement."""
 
-    kind: Kind
+    kind: StatementKind
     entity: EntityType
     """What *name* is the name of."""
     name: str
@@ -71,12 +71,16 @@ class Statement:
     @property
     def command_id(self) -> CommandId:
         """The key of its command (CommandIdAssigner.java): names are quoted when they are made."""
-        if self.kind in (Kind.CREATE_SOURCE, Kind.CREATE_AS, Kind.INSERT_AS):
-            return CommandId(self.entity, quoted(self.name), Action.CREATE)
+        if self.kind in (
+            StatementKind.CREATE_SOURCE,
+            StatementKind.CREATE_AS,
+            StatementKind.INSERT_AS,
+        ):
+            return CommandId(self.entity, quoted(self.name), CommandAction.CREATE)
         action = {
-            Kind.CREATE_TYPE: Action.CREATE,
-            Kind.DROP_SOURCE: Action.DROP,
-            Kind.DROP_TYPE: Action.DROP,
-            Kind.ALTER: Action.ALTER,
-        }.get(self.kind, Action.EXECUTE)
+            StatementKind.CREATE_TYPE: CommandAction.CREATE,
+            StatementKind.DROP_SOURCE: CommandAction.DROP,
+            StatementKind.DROP_TYPE: CommandAction.DROP,
+            StatementKind.ALTER: CommandAction.ALTER,
+        }.get(self.kind, CommandAction.EXECUTE)
         return CommandId(self.entity, self.name, action)

@@ -22,7 +22,7 @@ class InvalidStatement(ValueError):
     """Text that is no statement; the message says why."""
 
 
-class Form(Enum):
+class TokenKind(Enum):
     """What a token is."""
 
     WORD = auto()
@@ -37,16 +37,16 @@ class Form(Enum):
 class Token(NamedTuple):
     """One token. Words are in capitals, quoted ones without their quotes."""
 
-    form: Form
+    form: TokenKind
     text: str
 
     def is_word(self, *words: str) -> bool:
         """Whether it is one of these keywords."""
-        return self.form is Form.WORD and self.text in words
+        return self.form is TokenKind.WORD and self.text in words
 
     def is_sign(self, sign: str) -> bool:
         """Whether it is this sign."""
-        return self.form is Form.SIGN and self.text == sign
+        return self.form is TokenKind.SIGN and self.text == sign
 
 
 def tokens(text: str) -> list[Token]:
@@ -69,13 +69,13 @@ def tokens(text: str) -> list[Token]:
 def _token(match: re.Match[str]) -> Token | None:
     kind, text = match.lastgroup, match.group(match.lastgroup or 0)
     if kind == "string":
-        return Token(Form.STRING, text.replace("''", "'"))
+        return Token(TokenKind.STRING, text.replace("''", "'"))
     if kind == "back":
-        return Token(Form.NAME, text.replace("``", "`"))
+        return Token(TokenKind.NAME, text.replace("``", "`"))
     if kind == "double":
-        return Token(Form.NAME, text.replace('""', '"'))
+        return Token(TokenKind.NAME, text.replace('""', '"'))
     if kind == "word":
-        return Token(Form.WORD, text.upper())
+        return Token(TokenKind.WORD, text.upper())
     if kind == "number":
-        return Token(Form.NUMBER, text)
-    return Token(Form.SIGN, text) if kind == "sign" else None
+        return Token(TokenKind.NUMBER, text)
+    return Token(TokenKind.SIGN, text) if kind == "sign" else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from services.pipeline.batches.contents import Contents
+from services.pipeline.batches.contents import BatchContents
 from services.pipeline.batches.places import record_places
 from services.pipeline.batches.table import BatchTable
 from services.pipeline.batches.varints import Longs, NotByColumns, Numbers
@@ -102,7 +102,7 @@ class RecordColumns:
         )
 
 
-def columns_of(contents: Contents) -> RecordColumns:
+def columns_of(contents: BatchContents) -> RecordColumns:
     """The records of *contents*.
 
     Raises:
@@ -143,7 +143,7 @@ class _Cursor:
         self._ends = ends
 
     @classmethod
-    def at_the_records(cls, contents: Contents, counts: Longs) -> _Cursor:
+    def at_the_records(cls, contents: BatchContents, counts: Longs) -> _Cursor:
         """Behind the lengths of the records, which lie side by side and fill their batches."""
         numbers, places = Numbers(contents.content), record_places(contents)
         lengths, at = numbers.ints(places)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from services.kafka.read_client import ReadClient
 from services.pipeline.batches.log_range import LogRange, chunks_in
-from services.pipeline.comparing import Comparison
+from services.pipeline.comparing import StretchComparison
 from services.pipeline.stored import StoredSegment
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ class CompareWork:
         del attempt
         number = wanted.partition.partition
         offsets = self.maps.get(number) if self.maps else None
-        comparison = Comparison(number, self.stored.get(number, ()), offsets, alone=self.alone)
+        comparison = StretchComparison(
+            number, self.stored.get(number, ()), offsets, alone=self.alone
+        )
         with closing(chunks_in(client, wanted, patience)) as chunks:
             for chunk in chunks:
                 comparison.take(chunk)

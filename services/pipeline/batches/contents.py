@@ -18,7 +18,7 @@ CONTENTS_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class BatchContents:
     """The records of the batches of *table*, none of them compressed."""
 
     table: BatchTable
@@ -34,7 +34,7 @@ class Contents:
         return np.frombuffer(self.data, np.uint8)
 
 
-def contents_of(data: bytes, table: BatchTable, where: str) -> Iterator[Contents]:
+def contents_of(data: bytes, table: BatchTable, where: str) -> Iterator[BatchContents]:
     """The records of the batches of *table*, which lie in *data*, a few megabytes at a time.
 
     Raises:
@@ -51,9 +51,9 @@ def contents_of(data: bytes, table: BatchTable, where: str) -> Iterator[Contents
             pieces, size, first = [], 0, number + 1
 
 
-def _together(table: BatchTable, pieces: list[bytes]) -> Contents:
+def _together(table: BatchTable, pieces: list[bytes]) -> BatchContents:
     ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
-    return Contents(
+    return BatchContents(
         table, b"".join([*pieces, bytes(PADDING)]), ends - np.diff(ends, prepend=0), ends
     )
 

@@ -18,7 +18,7 @@ from services.pipeline.batches.table import read_table
 from services.pipeline.batches.varints import NotByColumns
 from services.pipeline.committed_log import judged
 from services.pipeline.exact import encoded_chunks
-from services.pipeline.part_writer import Chunk
+from services.pipeline.part_writer import RecordChunk
 from services.topic_backup.batch_header import read_headers
 from services.topic_backup.older_messages import message_header
 from services.topic_backup.record import Record
@@ -36,7 +36,7 @@ class FetchedBatches:
     """How messages name the partition."""
 
 
-def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
+def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:
     """The committed records of *fetched* with offsets in ``[start, end)``, encoded.
 
     Raises:
@@ -52,7 +52,7 @@ def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
         yield from exactly(fetched, done, end)
 
 
-def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
+def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:
     data, where = fetched.data, fetched.where
     table = read_table(data)
     kept = delivered(data, table, fetched.aborted, where)
@@ -61,10 +61,12 @@ def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk
         columns = columns_of(contents).between(start, end)
         if len(columns):
             encoded, bounds = joined(columns)
-            yield Chunk(fetched.partition, columns.offsets, columns.timestamps, bounds, encoded)
+            yield RecordChunk(
+                fetched.partition, columns.offsets, columns.timestamps, bounds, encoded
+            )
 
 
-def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
+def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:
     """The same as `chunks_of`, decoded record by record."""
     return encoded_chunks(fetched.partition, records_of(fetched, start, end))
 

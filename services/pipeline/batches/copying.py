@@ -11,7 +11,7 @@ from services.pipeline.batches.log_range import LogRange, chunks_in
 from services.pipeline.batches.reader import CHUNK_BYTES, PATIENCE_SECONDS
 from services.pipeline.part_writer import PartTarget, PartTask
 from services.topic_backup.folder import storage_errors
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 
 SIP_BYTES = 1024 * 1024
 """Of a fetch beside live traffic: one of megabytes holds up whoever comes behind it."""
@@ -39,7 +39,7 @@ def copy_range(
     target: PartTarget,
     attempt: int,
     patience: float = PATIENCE_SECONDS,
-) -> Iterator[Part]:
+) -> Iterator[SegmentPart]:
     """Write the committed records of *wanted*; yields each part when it is whole and durable.
 
     The *client* knows the brokers' addresses.

@@ -17,7 +17,7 @@ from services.pipeline.batches.reader import (
     PATIENCE_SECONDS,
     BatchReader,
 )
-from services.pipeline.part_writer import Chunk
+from services.pipeline.part_writer import RecordChunk
 from services.pipeline.source import PartitionSource
 from services.topic_backup.manifest import TopicIdentity
 
@@ -73,7 +73,7 @@ def chunks_in(
     wanted: LogRange,
     patience: float = PATIENCE_SECONDS,
     chunk_bytes: int = CHUNK_BYTES,
-) -> Generator[Chunk, None, None]:
+) -> Generator[RecordChunk, None, None]:
     """The committed records of *wanted*, encoded; offsets rise.
 
     Raises:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from services.pipeline.batches.contents import Contents
+from services.pipeline.batches.contents import BatchContents
 from services.pipeline.batches.varints import Longs, NotByColumns, Numbers
 
 WORTHWHILE = 25
 """So many batches have to be walked side by side, on the average, to be quicker than in turn."""
 
 
-def record_places(contents: Contents) -> Longs:
+def record_places(contents: BatchContents) -> Longs:
     """Where each record begins in the contents, batch by batch.
 
     That the places are right is for those to find out who read there.
@@ -30,7 +30,7 @@ def record_places(contents: Contents) -> Longs:
     return _in_turn(contents, counts)
 
 
-def _side_by_side(contents: Contents, counts: Longs, most: int) -> Longs:
+def _side_by_side(contents: BatchContents, counts: Longs, most: int) -> Longs:
     numbers, last = Numbers(contents.content), int(contents.ends[-1])
     # The longest first: those that are done fall off the end.
     order = np.argsort(-counts, kind="stable")
@@ -46,7 +46,7 @@ def _side_by_side(contents: Contents, counts: Longs, most: int) -> Longs:
     return places
 
 
-def _in_turn(contents: Contents, counts: Longs) -> Longs:
+def _in_turn(contents: BatchContents, counts: Longs) -> Longs:
     places: list[int] = []
     last = int(contents.ends[-1])
     for begin, count in zip(contents.begins.tolist(), counts.tolist(), strict=True):

@@ -22,10 +22,10 @@ from services.pipeline.batches.reader import PATIENCE_SECONDS
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.spark_job import answers
 from services.session import ReadAccess
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 
 if TYPE_CHECKING:
-    from services.pipeline.running import Run
+    from services.pipeline.running import BackupRun
 
 TASKS_A_CORE = 8
 """Of this machine: with more, a thousand partitions would mean a thousand logins to brokers."""
@@ -92,7 +92,7 @@ class TaskJob:
 
 
 def run_tasks(
-    run: Run,
+    run: BackupRun,
     ranges: Sequence[LogRange],
     cluster_id: str | None,
     work: RangeWork,
@@ -124,20 +124,20 @@ def task_count(ranges: int, master: str, cores: int) -> int:
 
 
 def copy_by_tasks(
-    run: Run,
+    run: BackupRun,
     ranges: Sequence[LogRange],
     cluster_id: str | None,
     targets: Mapping[str, PartTarget],
     patience: float = PATIENCE_SECONDS,
-) -> dict[str, list[Part]]:
+) -> dict[str, list[SegmentPart]]:
     """Copy *ranges* to the *targets* of their topics; returns the parts by topic, in order.
 
     Raises: as `run_tasks`.
     """
-    found: dict[str, list[Part]] = {}
+    found: dict[str, list[SegmentPart]] = {}
     work = CopyWork(targets)
     for topic, text in run_tasks(run, ranges, cluster_id, work, patience):
-        found.setdefault(topic, []).append(Part.from_json(text))
+        found.setdefault(topic, []).append(SegmentPart.from_json(text))
     for parts in found.values():
         parts.sort(key=lambda part: (part.partition, part.first_offset))
     return found

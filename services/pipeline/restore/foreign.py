@@ -15,14 +15,14 @@ from services.kafka.wire.retry import until
 from services.kafka.wire.sender import Sender
 from services.model import TopicPartition
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.restore.offset_map import Committed
+from services.pipeline.restore.offset_map import CommittedRun
 from services.pipeline.source import PartitionSource, TopicSource
 
 DECIDED_SECONDS = 60.0
 CHUNK_BYTES = 64 * 1024
 """Of one fetch: most of what is read are a few bytes between two transactions."""
 
-Runs = Mapping[int, Sequence[Committed]]
+Runs = Mapping[int, Sequence[CommittedRun]]
 """What a restore has put where, by partition."""
 
 
@@ -67,7 +67,7 @@ def told(found: Sequence[Foreign]) -> str:
 
 
 def stretches(
-    runs: Sequence[Committed], start: int, end: int, *, transactional: bool
+    runs: Sequence[CommittedRun], start: int, end: int, *, transactional: bool
 ) -> Iterator[tuple[int, int]]:
     """The offsets of ``[start, end)`` that none of *runs* holds, where others may have written.
 
@@ -106,7 +106,7 @@ def _decided(now: TopicSource, runs: Runs) -> list[PartitionSource]:
 
 
 def _foreign(
-    sender: Sender, source: PartitionSource, runs: Sequence[Committed], *, transactional: bool
+    sender: Sender, source: PartitionSource, runs: Sequence[CommittedRun], *, transactional: bool
 ) -> Foreign:
     log = CommittedLog(sender, source.leader, source.partition, CHUNK_BYTES)
     first, count = -1, 0

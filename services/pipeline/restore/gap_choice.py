@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from services.errors import Refused
 from services.pipeline.restore.options import RestoreOptions
-from services.topic_backup.held import Held
+from services.topic_backup.held import RestorableTopic
 from services.topic_backup.summary import PartitionSummary
 from services.topic_backup.verification import has_lost_manifest
 
 MOST_NAMED = 20
 
 
-def require_manifest(held: Held) -> None:
+def require_manifest(held: RestorableTopic) -> None:
     """Return unless the manifest of *held* is gone.
 
     Raises:
@@ -29,7 +29,7 @@ def require_manifest(held: Held) -> None:
 
 
 def accepted_gaps(
-    held: Held, topic: str, chosen: Sequence[PartitionSummary], options: RestoreOptions
+    held: RestorableTopic, topic: str, chosen: Sequence[PartitionSummary], options: RestoreOptions
 ) -> tuple[str, ...]:
     """The offsets that the restore of *chosen* leaves out, all of them accepted.
 

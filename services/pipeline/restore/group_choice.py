@@ -11,7 +11,7 @@ from services.kafka.cluster.group_states import live_groups
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.topic_backup import consumer_offsets, group_history
-from services.topic_backup.held import Held
+from services.topic_backup.held import RestorableTopic
 from services.topic_backup.summary import PartitionSummary
 
 ASK_SECONDS = 60.0
@@ -23,7 +23,7 @@ GroupsByPartition = Mapping[int, Mapping[str, int]]
 
 
 def groups_of(
-    held: Held, chosen: Sequence[PartitionSummary], at_ms: int | None
+    held: RestorableTopic, chosen: Sequence[PartitionSummary], at_ms: int | None
 ) -> dict[int, dict[str, int]]:
     """The groups' offsets on the *chosen* partitions, as they were at that time or newest.
 
@@ -39,7 +39,7 @@ def groups_of(
     return {number: groups for number, groups in found.items() if groups}
 
 
-def _state_at(held: Held, at_ms: int) -> dict[int, dict[str, int]]:
+def _state_at(held: RestorableTopic, at_ms: int) -> dict[int, dict[str, int]]:
     taken = group_history.times(held.folder.names())
     before = [one for one in taken if one <= at_ms]
     if not before:

@@ -14,7 +14,7 @@ from services.kafka.wire.sender import Sender
 from services.model import TopicPartition, Unknown
 from services.pipeline.restore.group_choice import GroupsByPartition
 from services.pipeline.restore.offset_map import OffsetMap
-from services.recovery.execution.record import Record
+from services.recovery.execution.record import ExecutionJournal
 from services.recovery.group_reset import RESTORE_STEP, MoveResult
 
 SNAPSHOT = "offsets of groups before the restore"
@@ -29,7 +29,7 @@ class GroupRestore:
 
     sender: Sender
     client: GroupClient
-    journal: Record
+    journal: ExecutionJournal
     topic: str
     done: dict[str, dict[int, int]] = field(default_factory=dict, init=False)
     """New offset by group and partition."""

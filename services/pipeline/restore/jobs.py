@@ -29,7 +29,7 @@ from services.pipeline.spark_job import answers
 from services.session import Power, ReadAccess
 
 if TYPE_CHECKING:
-    from services.pipeline.running import Run
+    from services.pipeline.running import BackupRun
 
 IN_VAIN = (
     AuthenticationFailed,
@@ -75,7 +75,7 @@ def produced(power: Power, cluster_id: str, task: PartitionTask) -> PartitionRes
 
 
 def produce_by_tasks(
-    run: Run, cluster_id: str, tasks: Sequence[PartitionTask], doing: str
+    run: BackupRun, cluster_id: str, tasks: Sequence[PartitionTask], doing: str
 ) -> list[PartitionRestored]:
     """Restore *tasks*, one for each task of Spark.
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from services.pipeline.restore.offset_map import Committed
+from services.pipeline.restore.offset_map import CommittedRun
 from services.pipeline.restore.task import Hopeless
 from services.regular_file import read_regular
 from services.rights import open_new
@@ -29,7 +29,7 @@ class Announced:
     """Records that one transaction was to commit."""
 
     id: str
-    runs: tuple[Committed, ...]
+    runs: tuple[CommittedRun, ...]
     """By old offset; there are several where others wrote in between."""
 
     @property
@@ -46,7 +46,7 @@ class Announced:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LoggedOffsets:
     """What a log says."""
 
     confirmed: tuple[Announced, ...] = ()
@@ -55,7 +55,7 @@ class Told:
     """Not confirmed, and of records that no confirmed one holds; in the order of the log."""
 
     @property
-    def runs(self) -> list[Committed]:
+    def runs(self) -> list[CommittedRun]:
         """Of what was confirmed, by old offset."""
         return [run for one in self.confirmed for run in one.runs]
 
@@ -65,7 +65,7 @@ class Told:
         return self.confirmed[-1].next_offset if self.confirmed else None
 
 
-def read_log(path: Path) -> Told:
+def read_log(path: Path) -> LoggedOffsets:
     """What the log at *path* says; nothing where there is none.
 
     A line torn by a kill counts for nothing: nobody had gone on from it.
@@ -73,7 +73,7 @@ def read_log(path: Path) -> Told:
     try:
         content = read_regular(path, MOST_BYTES)
     except FileNotFoundError:
-        return Told()
+        return LoggedOffsets()
     announced: dict[str, Announced] = {}
     confirmed: dict[str, Announced] = {}
     for line in content.split(b"\n")[:-1]:
@@ -88,7 +88,7 @@ def read_log(path: Path) -> Told:
         for one in announced.values()
         if one.id not in confirmed and not any(map(one.overlaps, certain))
     ]
-    return Told(tuple(certain), tuple(waiting))
+    return LoggedOffsets(tuple(certain), tuple(waiting))
 
 
 def _parsed(line: bytes) -> Announced | str | None:
@@ -96,7 +96,7 @@ def _parsed(line: bytes) -> Announced | str | None:
         document: Any = json.loads(line)
         if "confirmed" in document:
             return str(document["confirmed"])
-        runs = tuple(Committed(**one) for one in document["runs"])
+        runs = tuple(CommittedRun(**one) for one in document["runs"])
         return Announced(str(document["id"]), runs) if runs else None
     except (ValueError, TypeError, KeyError):
         return None
@@ -108,7 +108,7 @@ class OffsetLog:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def announce(self, runs: Sequence[Committed]) -> Announced:
+    def announce(self, runs: Sequence[CommittedRun]) -> Announced:
         """Write down what is about to be committed; on disk when this returns."""
         one = Announced(secrets.token_hex(8), tuple(runs))
         document = {"id": one.id, "runs": [run.document() for run in runs]}
@@ -167,13 +167,13 @@ def _ends_whole(path: Path) -> bool:
         return file.read(1) == b"\n"
 
 
-def runs_of(old_offsets: Sequence[int], new_offsets: Iterable[int]) -> list[Committed]:
+def runs_of(old_offsets: Sequence[int], new_offsets: Iterable[int]) -> list[CommittedRun]:
     """Stretches of records whose new offsets follow each other, from those of each record.
 
     Raises:
         ValueError: new offsets do not rise.
     """
-    runs: list[Committed] = []
+    runs: list[CommittedRun] = []
     begin, at, last = 0, -1, -1
     for number, new in enumerate(new_offsets):
         if new <= last:
@@ -188,5 +188,5 @@ def runs_of(old_offsets: Sequence[int], new_offsets: Iterable[int]) -> list[Comm
     return runs
 
 
-def _run(old_offsets: Sequence[int], begin: int, end: int, new: int) -> Committed:
-    return Committed(int(old_offsets[begin]), int(old_offsets[end - 1]) + 1, new, end - begin)
+def _run(old_offsets: Sequence[int], begin: int, end: int, new: int) -> CommittedRun:
+    return CommittedRun(int(old_offsets[begin]), int(old_offsets[end - 1]) + 1, new, end - begin)

@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from services.pipeline.restore.task import Spans, runs_within
-from services.pipeline.segment_files import Longs, Run
+from services.pipeline.segment_files import Longs, RecordRun
 from services.pipeline.stored import StoredSegment, runs_between
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedRun:
     """Stored records that were restored one behind the other."""
 
     first_offset: int
@@ -36,7 +36,7 @@ class OffsetMap:
 
     def __init__(
         self,
-        runs: Sequence[Committed],
+        runs: Sequence[CommittedRun],
         stored: Sequence[StoredSegment],
         spans: Spans | None = None,
         empty_at: int = 0,
@@ -63,7 +63,7 @@ class OffsetMap:
             return self._empty_at
         return self.runs[-1].new_offset + self.runs[-1].count
 
-    def expected(self, start: int, end: int) -> Iterator[Run]:
+    def expected(self, start: int, end: int) -> Iterator[RecordRun]:
         """The stored records of ``[start, end)`` that were to be restored."""
         if self._spans is None:
             return runs_between(self.stored, start, end)
@@ -116,7 +116,7 @@ class OffsetMap:
                 if len(some):
                     yield int(olds[some[0]]), int(news[some[0]]), len(some)
 
-    def _offsets(self, run: Committed) -> Longs:
+    def _offsets(self, run: CommittedRun) -> Longs:
         pieces = runs_between(self.stored, run.first_offset, run.next_offset)
         return np.concatenate([one.offsets for one in pieces])
 

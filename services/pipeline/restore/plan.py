@@ -32,7 +32,7 @@ from services.pipeline.restore.target_choice import (
 from services.pipeline.source import TopicSource
 from services.pipeline.stored import stored_segments
 from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.held import Held, read_held, read_sound
+from services.topic_backup.held import RestorableTopic, read_held, read_sound
 from services.topic_backup.summary import PartitionSummary
 
 ASK_SECONDS = 60.0
@@ -120,7 +120,10 @@ def _require_partitions(now: TopicSource, needed: int) -> None:
 
 
 def _settings(
-    held: Held, now: TopicSource | None, begun: RestoreState | None, options: RestoreOptions
+    held: RestorableTopic,
+    now: TopicSource | None,
+    begun: RestoreState | None,
+    options: RestoreOptions,
 ) -> dict[str, str]:
     """What the topic has in the end."""
     if begun is not None:
@@ -132,6 +135,8 @@ def _settings(
     return {name: value for name, value in {**own, **options.settings}.items() if value}
 
 
-def _partition(held: Held, part: PartitionSummary, options: RestoreOptions) -> PartitionPlan:
+def _partition(
+    held: RestorableTopic, part: PartitionSummary, options: RestoreOptions
+) -> PartitionPlan:
     stored = stored_segments(held.folder, part.segments)
     return partition_plan(part.partition, stored, chosen_spans(stored, part, options))

@@ -17,10 +17,10 @@ from typing import Protocol
 import numpy as np
 
 from services.pipeline.restore.offset_log import Announced, OffsetLog, runs_of
-from services.pipeline.restore.offset_map import Committed
+from services.pipeline.restore.offset_map import CommittedRun
 from services.pipeline.restore.task import ForeignRecords, PartitionRestored, PartitionTask
 from services.pipeline.restore.values import declared_of
-from services.pipeline.segment_files import Longs, Run
+from services.pipeline.segment_files import Longs, RecordRun
 
 FIRST_BYTES = 1024 * 1024
 MOST_BYTES = 32 * 1024 * 1024
@@ -34,7 +34,7 @@ class Client(Protocol):
 
     def begin(self) -> None: ...
 
-    def send(self, run: Run) -> Longs:
+    def send(self, run: RecordRun) -> Longs:
         """Send the records of *run*; returns the timestamp types that they were stored with."""
 
     def flush(self) -> Longs:
@@ -48,7 +48,7 @@ class Client(Protocol):
         """Commit them and how far the restore is; without transactions, nothing."""
 
 
-class Progress(Protocol):
+class RestoreProgress(Protocol):
     """What the cluster knows of an earlier attempt."""
 
     def reached(self) -> int | None:
@@ -59,7 +59,7 @@ class Progress(Protocol):
 
 
 @dataclass(slots=True)
-class Pace:
+class TransactionPace:
     """How much goes into a transaction: as much as takes some seconds."""
 
     bytes: int = FIRST_BYTES
@@ -75,12 +75,12 @@ class Pace:
 class Producing:
     """One attempt. The client has fenced earlier ones by now."""
 
-    def __init__(self, task: PartitionTask, client: Client, progress: Progress) -> None:
+    def __init__(self, task: PartitionTask, client: Client, progress: RestoreProgress) -> None:
         self._task = task
         self._client = client
         self._progress = progress
         self._log = OffsetLog(task.log_path)
-        self._pace = Pace()
+        self._pace = TransactionPace()
         self._restored = PartitionRestored(task.partition)
 
     def run(self) -> PartitionRestored:
@@ -96,7 +96,7 @@ class Producing:
         reached = self._progress.reached() if self._task.transactional else None
         return self._log.settle(reached, self._progress.readable) or 0
 
-    def _transactions(self, start: int) -> Iterator[Run]:
+    def _transactions(self, start: int) -> Iterator[RecordRun]:
         """Stored records, as many at a time as go into one transaction."""
         for run in self._task.runs(start):
             at = 0
@@ -108,7 +108,7 @@ class Producing:
                 yield cut(run, at, upto)
                 at = upto
 
-    def _transaction(self, some: Run) -> None:
+    def _transaction(self, some: RecordRun) -> None:
         """Commit *some*."""
         self._client.begin()
         declared = declared_of(self._client.send(some))
@@ -119,7 +119,7 @@ class Producing:
         self._restored.records += len(some.offsets)
         self._restored.bytes += len(some.data)
 
-    def _runs(self, some: Run, placed: Longs, declared: dict[str, int]) -> list[Committed]:
+    def _runs(self, some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
         """What the transaction holds, by where it lies in the topic."""
         if not self._task.alone:
             return _scattered(some, placed, declared)
@@ -130,19 +130,19 @@ class Producing:
                 "topic, then restore it anew."
             )
         start, end = int(some.offsets[0]), int(some.offsets[-1]) + 1
-        return [Committed(start, end, first, count, declared)]
+        return [CommittedRun(start, end, first, count, declared)]
 
 
-def _scattered(some: Run, placed: Longs, declared: dict[str, int]) -> list[Committed]:
+def _scattered(some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
     """The same where others write in between."""
     first, *others = runs_of(some.offsets.tolist(), placed.tolist())
-    whole = Committed(
+    whole = CommittedRun(
         first.first_offset, first.next_offset, first.new_offset, first.count, declared
     )
     return [whole, *others]
 
 
-def cut(run: Run, start: int, end: int) -> Run:
+def cut(run: RecordRun, start: int, end: int) -> RecordRun:
     """Records number *start* to *end* of *run*."""
     bounds = run.bounds[start : end + 1]
-    return Run(run.offsets[start:end], bounds - bounds[0], run.data[bounds[0] : bounds[-1]])
+    return RecordRun(run.offsets[start:end], bounds - bounds[0], run.data[bounds[0] : bounds[-1]])

@@ -8,24 +8,24 @@ from pathlib import Path
 from services.errors import ClusterError, UsageError
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.restore.offset_log import read_log
-from services.pipeline.restore.offset_map import Committed, OffsetMap
+from services.pipeline.restore.offset_map import CommittedRun, OffsetMap
 from services.pipeline.restore.resuming import source_of
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.task import Spans
-from services.pipeline.running import Run
-from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.pipeline.running import BackupRun
+from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.pipeline.stored import StoredSegment, stored_segments
-from services.pipeline.topic_comparison import Sides, compare_topic
+from services.pipeline.topic_comparison import TopicSides, compare_topic
 from services.pipeline.verify import ContentVerified, PartitionVerified, unseen, verify_content
 from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.held import Held, read_held
+from services.topic_backup.held import RestorableTopic, read_held
 from services.topic_backup.manifest import read_manifest
 
 ASK_SECONDS = 60.0
 
 
 def prove(
-    run: Run,
+    run: BackupRun,
     now: TopicSource,
     spans: Mapping[int, Spans],
     maps: Mapping[int, OffsetMap],
@@ -49,7 +49,7 @@ def prove(
         if start < maps[number].end
     }
     stored = {number: maps[number].stored for number in spans}
-    found = compare_topic(run, Sides(now.identity, sources, stored, maps, alone=alone), ranges)
+    found = compare_topic(run, TopicSides(now.identity, sources, stored, maps, alone=alone), ranges)
     parts = []
     for number, held in spans.items():
         part = PartitionVerified(number, begun[number], maps[number].end)
@@ -76,7 +76,7 @@ def restored_maps(
     }
 
 
-def declared_in(runs: Iterable[Committed]) -> dict[str, int]:
+def declared_in(runs: Iterable[CommittedRun]) -> dict[str, int]:
     """Records of *runs* that could not be kept as they were, by what is different."""
     found: dict[str, int] = {}
     for run in runs:
@@ -85,7 +85,9 @@ def declared_in(runs: Iterable[Committed]) -> dict[str, int]:
     return found
 
 
-def verify_restored(run: Run, now: TopicSource, held: Held, state: RestoreState) -> ContentVerified:
+def verify_restored(
+    run: BackupRun, now: TopicSource, held: RestorableTopic, state: RestoreState
+) -> ContentVerified:
     """Compare a topic with the backup that it was restored from, by what the restore left.
 
     Raises: as `prove`.
@@ -103,7 +105,9 @@ def verify_restored(run: Run, now: TopicSource, held: Held, state: RestoreState)
     return found
 
 
-def verify_against(run: Run, held: HeldTopic, topic: str, state_root: Path) -> ContentVerified:
+def verify_against(
+    run: BackupRun, held: HeldTopic, topic: str, state_root: Path
+) -> ContentVerified:
     """Compare *held* with *topic*, which may be restored from it: then by the map of offsets.
 
     *state_root* is where restores into the cluster keep their state.
@@ -114,7 +118,7 @@ def verify_against(run: Run, held: HeldTopic, topic: str, state_root: Path) -> C
     """
     state = read_state(state_root / topic)
     if state is not None and state.source == source_of(held):
-        (now,) = read_sources(run.client, Wanted((topic,)), Deadline.after(ASK_SECONDS))
+        (now,) = read_sources(run.client, WantedTopics((topic,)), Deadline.after(ASK_SECONDS))
         if str(now.identity.topic_id) == state.topic_id:
             return verify_restored(run, now, read_held(held.folder, held.topic), state)
     manifest = read_manifest(held.folder)

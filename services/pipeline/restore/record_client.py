@@ -12,7 +12,7 @@ from types import TracebackType
 import numpy as np
 
 from services.errors import Unreachable
-from services.kafka.producing.partition_writer import PartitionWriter
+from services.kafka.producing.partition_writer import PartitionProducer
 from services.kafka.producing.transaction import TransactionClient, idempotent_producer
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
@@ -20,7 +20,7 @@ from services.kafka.wire.retry import until
 from services.model import TopicPartition
 from services.pipeline.batches.varints import Longs
 from services.pipeline.restore.task import PartitionTask
-from services.pipeline.segment_files import Run
+from services.pipeline.segment_files import RecordRun
 from services.pipeline.sending.record_batch import Producer, batch_rows, record_batch
 from services.pipeline.sending.stored_columns import stored_columns
 
@@ -54,7 +54,7 @@ class RecordClient:
             known = idempotent_producer(sender, task.where, Deadline.after(SECONDS))
         self._producer = Producer(known.id, known.epoch, task.transactional)
         id = task.transactional_id if task.transactional else None
-        self._writer = PartitionWriter(client, self._partition, id)
+        self._writer = PartitionProducer(client, self._partition, id)
         self._sequence = 0
         self._thread = ThreadPoolExecutor(1, "records")
         self._under_way: deque[Future[Longs]] = deque()
@@ -83,12 +83,12 @@ class RecordClient:
         if (transactions := self._transactions) is not None:
             until(self._deadline, lambda: self._add_to(transactions))
 
-    def send(self, run: Run) -> Longs:
+    def send(self, run: RecordRun) -> Longs:
         """Send the records of *run*; returns the timestamp types that they were stored with.
 
         Raises:
             MalformedInput: bytes that are no records.
-            BreakglassError: as `PartitionWriter.write`, of batches before.
+            BreakglassError: as `PartitionProducer.write`, of batches before.
         """
         columns = stored_columns(run)
         for start, end in batch_rows(columns, BATCH_BYTES):

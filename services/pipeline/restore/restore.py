@@ -23,12 +23,12 @@ from services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
 from services.pipeline.restore.proof import declared_in, prove
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.steps import RECORDS
-from services.pipeline.restore.target import Target
+from services.pipeline.restore.target import RestoreTarget
 from services.pipeline.restore.task import ForeignRecords, PartitionTask
-from services.pipeline.running import Run
+from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import TopicSource
-from services.recovery.execution.record import Record
+from services.recovery.execution.record import ExecutionJournal
 
 ASK_SECONDS = 60.0
 WATCH_SECONDS = 0.5
@@ -79,9 +79,9 @@ class TopicRestored:
 class RestoreRun:
     """What a restore works with; exists only in an armed session."""
 
-    run: Run
+    run: BackupRun
     topics: TopicClient
-    journal: Record
+    journal: ExecutionJournal
     cluster_id: str
     """Of the cluster that the plan was made for: tasks write to no other one."""
     records_a_transaction: int = RECORDS_A_TRANSACTION
@@ -114,7 +114,7 @@ class _Topic:
         self._plan = plan
         self._report = TopicRestored(plan.topic, plan.target)
         self._report.gaps, self._report.salvaged = list(plan.gaps), plan.salvaged
-        self._target = Target(
+        self._target = RestoreTarget(
             plan, work.run.client, work.topics, work.replication_factor, work.transactional
         )
         self._groups = GroupRestore(

@@ -12,7 +12,7 @@ from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.source import TopicSource
 from services.pipeline.stored import stored_segments
 from services.topic_backup.catalog import HeldTopic
-from services.topic_backup.held import Held
+from services.topic_backup.held import RestorableTopic
 from services.topic_backup.store.store import LocalStore
 
 
@@ -71,7 +71,7 @@ def _resumable(
 
 
 def as_begun(
-    held: Held, begun: RestoreState, planned: Sequence[PartitionPlan]
+    held: RestorableTopic, begun: RestoreState, planned: Sequence[PartitionPlan]
 ) -> tuple[PartitionPlan, ...]:
     """The partitions as they were planned when the restore was begun, whatever came since.
 

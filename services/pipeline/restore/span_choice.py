@@ -10,11 +10,11 @@ from services.errors import UsageError
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.task import Spans
 from services.pipeline.stored import StoredSegment, runs_between
-from services.topic_backup.held import Held
+from services.topic_backup.held import RestorableTopic
 from services.topic_backup.summary import PartitionSummary
 
 
-def chosen_partitions(held: Held, options: RestoreOptions) -> list[PartitionSummary]:
+def chosen_partitions(held: RestorableTopic, options: RestoreOptions) -> list[PartitionSummary]:
     """Those that are restored. Raises UsageError where one is named that is not there."""
     there = {one.partition for one in held.partitions}
     absent = sorted(set(options.partitions) - there)

@@ -20,7 +20,7 @@ import numpy as np
 from services.model import EpochHistory, Unknown
 from services.pipeline.restore.task import Spans
 from services.pipeline.restore.values import as_restored
-from services.pipeline.segment_files import Longs, Run
+from services.pipeline.segment_files import Longs, RecordRun
 from services.pipeline.stored import StoredSegment, runs_between
 from services.topic_backup.batch_log import BatchState
 from services.topic_backup.record import HEAD, Record, decode, encode
@@ -79,7 +79,7 @@ def content(record: Record) -> Digest:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class TailRecord:
     """A stored record that the elected log may lack."""
 
     offset: int
@@ -88,16 +88,16 @@ class Candidate:
 
 def candidates(
     stored: Sequence[StoredSegment], part: PartitionSummary, log: ElectedLog
-) -> Iterator[Candidate]:
+) -> Iterator[TailRecord]:
     """The *stored* records of *part* that *log* may lack, by offset."""
     for one in stored:
         for run in runs_between([one], one.first_offset, one.last_offset + 1):
             for number in log.lacks(run.offsets, epochs_of(part, run.offsets)):
                 record = _record(run, int(number))
-                yield Candidate(record.offset, content(record))
+                yield TailRecord(record.offset, content(record))
 
 
-def _record(run: Run, number: int) -> Record:
+def _record(run: RecordRun, number: int) -> Record:
     data = run.data[run.bounds[number] : run.bounds[number + 1]].tobytes()
     record, _ = decode(data, 0, len(data), len(data))
     return record
@@ -142,9 +142,9 @@ class TailChoice:
     """How often each content is in the elected log from the first candidate on."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Records that are not put back, by reason."""
-    _taken: set[Candidate] = field(default_factory=set)
+    _taken: set[TailRecord] = field(default_factory=set)
 
-    def choose(self, stored: Iterable[Candidate], fates: Fates) -> Spans:
+    def choose(self, stored: Iterable[TailRecord], fates: Fates) -> Spans:
         """The offsets of those of *stored* that are put back."""
         spans: list[tuple[int, int]] = []
         joined = False
@@ -159,7 +159,7 @@ class TailChoice:
             joined = True
         return tuple(spans)
 
-    def _reason(self, one: Candidate, fates: Fates) -> str | None:
+    def _reason(self, one: TailRecord, fates: Fates) -> str | None:
         if one in self._taken:
             return TWICE
         fate = fates.of(one.offset)

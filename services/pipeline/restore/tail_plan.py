@@ -25,11 +25,11 @@ from services.pipeline.restore.resuming import source_of
 from services.pipeline.restore.settings import expired_at_once
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.tail import (
-    Candidate,
     Digest,
     ElectedLog,
     Fates,
     TailChoice,
+    TailRecord,
     candidates,
     content,
     fates_of,
@@ -41,7 +41,7 @@ from services.recovery.plan.document import Plan
 from services.topic_backup.batch_log import read_batch_log
 from services.topic_backup.catalog import HeldTopic, held_topics
 from services.topic_backup.folder import storage_errors
-from services.topic_backup.held import Held, read_held, read_sound
+from services.topic_backup.held import RestorableTopic, read_held, read_sound
 from services.topic_backup.store.store import LocalStore, Store
 from services.topic_backup.summary import PartitionSummary
 
@@ -65,7 +65,7 @@ class TailSource:
     name: str
     """Of the broker that they were rescued from, or of the topic's folder."""
     one: HeldTopic
-    held: Held
+    held: RestorableTopic
 
     def state_folder(self, root: Path) -> Path:
         """Where it is kept how far putting them back is."""
@@ -126,7 +126,7 @@ def tail_sources(store: Store) -> list[TailSource]:
     return [TailSource(name, held, _whole(held)) for name, held in found]
 
 
-def _whole(one: HeldTopic) -> Held:
+def _whole(one: HeldTopic) -> RestorableTopic:
     """What a folder holds. Raises Refused where it is not what was committed."""
     held = read_held(one.folder, one.topic)
     require_manifest(held)
@@ -263,7 +263,7 @@ class _TopicTail:
             if spans:
                 chosen[one.name].append(partition_plan(number, segments, spans))
 
-    def _there(self, live: PartitionSource, lacking: Sequence[Candidate]) -> Counter[Digest]:
+    def _there(self, live: PartitionSource, lacking: Sequence[TailRecord]) -> Counter[Digest]:
         """How often each of these contents is in the log, from where it may part from them on."""
         found: Counter[Digest] = Counter()
         if not lacking:
@@ -314,7 +314,7 @@ class _TopicTail:
 
 def _stored(
     source: TailSource, number: int, log: ElectedLog
-) -> tuple[list[StoredSegment], list[Candidate], Fates]:
+) -> tuple[list[StoredSegment], list[TailRecord], Fates]:
     part = next((one for one in source.held.partitions if one.partition == number), None)
     if part is None:
         return [], [], Fates()

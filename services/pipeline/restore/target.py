@@ -24,7 +24,7 @@ MIN_INSYNC = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RestoreTarget:
     """The topic of one plan."""
 
     plan: TopicPlan

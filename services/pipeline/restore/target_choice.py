@@ -11,7 +11,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import INTERNAL_TOPICS, Unknown
 from services.pipeline.restore.options import RestoreOptions
-from services.pipeline.source import TopicSource, Wanted, read_sources
+from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.topic_backup.catalog import HeldTopic
 
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
@@ -103,7 +103,7 @@ def read_targets(
                 f"the settings of topic {topic} cannot be read ({config.reason}), so they could "
                 "not be put back: grant that, then try again"
             )
-    return read_sources(client, Wanted(tuple(topics)), deadline)
+    return read_sources(client, WantedTopics(tuple(topics)), deadline)
 
 
 def partition_count(now: TopicSource) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from services.errors import PipelineError
-from services.pipeline.segment_files import Run
+from services.pipeline.segment_files import RecordRun
 from services.pipeline.stored import StoredSegment, runs_between
 
 
@@ -61,12 +61,14 @@ class PartitionTask:
     def log_path(self) -> Path:
         return Path(self.log)
 
-    def runs(self, start: int) -> Iterator[Run]:
+    def runs(self, start: int) -> Iterator[RecordRun]:
         """The records that are to be restored, from the stored offset *start* on."""
         return runs_within(self.segments, self.spans, start)
 
 
-def runs_within(segments: Sequence[StoredSegment], spans: Spans, start: int = 0) -> Iterator[Run]:
+def runs_within(
+    segments: Sequence[StoredSegment], spans: Spans, start: int = 0
+) -> Iterator[RecordRun]:
     """The stored records of *spans* from offset *start* on."""
     for begin, end in spans:
         if end > start:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from services.errors import MalformedInput
 from services.pipeline.batches.columns import NULL, HeaderColumns, Spans
 from services.pipeline.batches.varints import Bytes, Longs
-from services.pipeline.segment_files import Run
+from services.pipeline.segment_files import RecordRun
 from services.topic_backup.record import HEAD, LENGTH, SMALLEST_HEADER, TIMESTAMP, TimestampType
 
 NO_TIMESTAMP = -1
@@ -68,7 +68,7 @@ def _rows(spans: Spans, start: int, end: int) -> Spans:
     return Spans(spans.begins[start:end], spans.lengths[start:end])
 
 
-def stored_columns(run: Run) -> StoredColumns:
+def stored_columns(run: RecordRun) -> StoredColumns:
     """The records of *run*.
 
     Raises:
@@ -92,7 +92,7 @@ def stored_columns(run: Run) -> StoredColumns:
 class _Fields:
     """Where the next field of each record begins, and where the record ends."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RecordRun) -> None:
         self._offsets = run.offsets
         data = np.ascontiguousarray(run.data)
         self._ints = _everywhere(data, ">i4")

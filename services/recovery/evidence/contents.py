@@ -19,8 +19,8 @@ from services.kafka.replicas.contents_block import LogToRead
 from services.kafka.replicas.reading_allowance import Allowance
 from services.kafka.wire.deadline import Deadline
 from services.model import (
-    Contents,
     Denied,
+    LogContents,
     LogDir,
     PartitionEvidence,
     ReplicaLog,
@@ -34,7 +34,7 @@ from services.recovery.judgement.succession import heir
 
 Chosen = Callable[[PartitionEvidence], int | None]
 """The replica that was chosen by hand, by rule or by a plan; None: none was."""
-Found = Contents | Unknown
+Found = LogContents | Unknown
 
 OFF = Unknown("its contents were not read (--verify-contents off)")
 SPENT = Unknown("its contents were not read: the budget of the reading ended")
@@ -85,7 +85,7 @@ class ContentsReading:
         if self._chosen is not nobody:
             return True
         found = self._found[evidence.partition, read.broker]
-        return isinstance(found, Contents) and found.corrupt_at is not None
+        return isinstance(found, LogContents) and found.corrupt_at is not None
 
     def due(self, partitions: Iterable[PartitionEvidence]) -> Iterator[TopicPartition]:
         """Which of *partitions* have replicas still to be read."""
@@ -120,7 +120,7 @@ class ContentsReading:
         if self._effort is Effort.OFF:
             return OFF
         if replica.empty and isinstance(replica.log_end, int):
-            return Contents(replica.log_end, replica.log_end)
+            return LogContents(replica.log_end, replica.log_end)
         if isinstance(replica.epochs, Denied):
             # Epochs and contents are read by the same request, under the same ACL.
             return replica.epochs
@@ -148,7 +148,7 @@ class ContentsReading:
 
 def _readable_now(replica: ReplicaLog) -> bool:
     """It answers, and its contents are not known yet."""
-    return isinstance(replica.log_end, int) and not isinstance(replica.contents, Contents)
+    return isinstance(replica.log_end, int) and not isinstance(replica.contents, LogContents)
 
 
 def candidates(evidence: PartitionEvidence, chosen: int | None = None) -> Iterator[int]:
@@ -174,7 +174,7 @@ def carried(before: PartitionEvidence, now: PartitionEvidence) -> PartitionEvide
     kept = {
         (now.partition, one.broker): one.contents
         for one in before.replicas
-        if isinstance(one.contents, Contents) and _still_holds(one, now.replica(one.broker))
+        if isinstance(one.contents, LogContents) and _still_holds(one, now.replica(one.broker))
     }
     return _with(now, kept) if kept else now
 
@@ -185,7 +185,7 @@ def _still_holds(before: ReplicaLog, now: ReplicaLog | None) -> bool:
         return False
     if before.last_written_epoch != now.last_written_epoch:
         return False
-    if not isinstance(now.contents, Contents):
+    if not isinstance(now.contents, LogContents):
         return True
     lowest = before.corrupt_at
     return lowest is not None and now.corrupt_at is None and now.contents.verified_from > lowest

@@ -10,7 +10,12 @@ import threading
 from collections.abc import Collection, Container, Iterable
 
 from services.errors import BreakglassError
-from services.kafka.cluster.group_offsets import Committed, GroupOffsets, describing, read_committed
+from services.kafka.cluster.group_offsets import (
+    CommittedOffsets,
+    GroupOffsets,
+    describing,
+    read_committed,
+)
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import ClusterSnapshot, PartitionState, TopicPartition, Unknown
@@ -34,8 +39,8 @@ class GroupBounds:
         self._wanted = frozenset(wanted)
         live = {one.id for one in snapshot.brokers if one.fenced is not True}
         self._running = {one for one in live if one not in unasked}
-        self._finished: queue.SimpleQueue[tuple[int, Committed]] = queue.SimpleQueue()
-        self._told: list[Committed] = []
+        self._finished: queue.SimpleQueue[tuple[int, CommittedOffsets]] = queue.SimpleQueue()
+        self._told: list[CommittedOffsets] = []
         self._offline: Unknown | None = None
 
     def start(self) -> None:
@@ -71,7 +76,7 @@ class GroupBounds:
     def _read(self, broker: int) -> None:
         self._finished.put((broker, self._offsets_of(broker)))
 
-    def _offsets_of(self, broker: int) -> Committed:
+    def _offsets_of(self, broker: int) -> CommittedOffsets:
         return read_committed(self._client.sender, broker, self._wanted, self._deadline)
 
     def _offsets_offline(self) -> Unknown | None:

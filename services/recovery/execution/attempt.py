@@ -12,23 +12,23 @@ from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.recovery.execution.cause import Clues, explained
 from services.recovery.execution.confirm import Observer
-from services.recovery.execution.limits import Limits
-from services.recovery.execution.record import Record, described
-from services.recovery.execution.routes import REORDER, Replies, Route, Step
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.limits import ExecutionLimits
+from services.recovery.execution.record import ExecutionJournal, described
+from services.recovery.execution.routes import REORDER, Replies, Route, RouteStep
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 
 
 @dataclass(slots=True)
-class Attempt:
+class BatchAttempt:
     """What became of a batch so far. Used for one attempt, then read."""
 
     observer: Observer
     route: Route
-    journal: Record
-    limits: Limits
+    journal: ExecutionJournal
+    limits: ExecutionLimits
     others: Callable[[TopicPartition], Sequence[str]] = lambda _: ()
     """Who else acts on a partition, as far as this machine knows."""
-    outcomes: dict[TopicPartition, Outcome] = field(default_factory=dict)
+    outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
     transient: set[TopicPartition] = field(default_factory=set)
     """Not elected, and worth another try."""
     reordered: set[TopicPartition] = field(default_factory=set)
@@ -37,10 +37,10 @@ class Attempt:
     """Another order was written, as the controller said."""
     common: str = ""
     """Why nothing more was sent, where every other request would meet the same."""
-    _lost: list[tuple[int, Target, str]] = field(default_factory=list)
+    _lost: list[tuple[int, ElectionTarget, str]] = field(default_factory=list)
     """Requests whose answer never came, or says nothing."""
 
-    def make(self, targets: Sequence[Target]) -> None:
+    def make(self, targets: Sequence[ElectionTarget]) -> None:
         """Send the route's steps, each for what the one before accepted, and confirm."""
         if not targets:
             return
@@ -52,7 +52,7 @@ class Attempt:
                 request = self._announce(step, left)
             except StorageError as error:
                 self.common = str(error)
-                self._keep(_all(left, Result.REFUSED, self.common))
+                self._keep(_all(left, RecoveryResult.REFUSED, self.common))
                 left = []
                 break
             replies = self._send(step, request, left)
@@ -63,7 +63,7 @@ class Attempt:
             self._settle(request, self._confirm(left, replies))
         self._ask_about_lost()
 
-    def _announce(self, step: Step, targets: Sequence[Target]) -> int:
+    def _announce(self, step: RouteStep, targets: Sequence[ElectionTarget]) -> int:
         """Write down what is about to be sent, with what it takes to undo it.
 
         Raises:
@@ -71,7 +71,7 @@ class Attempt:
         """
         return self.journal.request(step.name, {one.partition: described(one) for one in targets})
 
-    def _send(self, step: Step, request: int, targets: Sequence[Target]) -> Replies:
+    def _send(self, step: RouteStep, request: int, targets: Sequence[ElectionTarget]) -> Replies:
         """The replies to one step; what failed or was lost is taken note of."""
         try:
             replies = step.send(targets, Deadline.after(self.limits.election))
@@ -81,14 +81,16 @@ class Attempt:
             return {}
         except BreakglassError as error:
             self.common = str(error)
-            self._settle(request, _all(targets, Result.FAILED, self.common))
+            self._settle(request, _all(targets, RecoveryResult.FAILED, self.common))
             if error.retriable:
                 self.transient.update(one.partition for one in targets)
             return {}
         self._sort(step, request, targets, replies)
         return replies
 
-    def _sort(self, step: Step, request: int, targets: Sequence[Target], replies: Replies) -> None:
+    def _sort(
+        self, step: RouteStep, request: int, targets: Sequence[ElectionTarget], replies: Replies
+    ) -> None:
         """Settle what failed, remember what is unsettled, and journal what goes on."""
         unsettled = [one for one in targets if replies[one.partition].unsettled]
         failed = [
@@ -101,7 +103,10 @@ class Attempt:
         self._lost += [(request, one, _unsettled(replies[one.partition])) for one in unsettled]
         self._settle(
             request,
-            [Outcome(one, Result.FAILED, str(replies[one.partition])) for one in failed],
+            [
+                PartitionOutcome(one, RecoveryResult.FAILED, str(replies[one.partition]))
+                for one in failed
+            ],
         )
         self.transient.update(one.partition for one in failed if replies[one.partition].transient)
         answers = (replies[one.partition] for one in failed)
@@ -110,12 +115,14 @@ class Attempt:
             accepted = [one for one in targets if _went_through(replies[one.partition])]
             self._journal(request, {one.partition: {"result": "accepted"} for one in accepted})
 
-    def _note_orders(self, step: Step, targets: Sequence[Target]) -> None:
+    def _note_orders(self, step: RouteStep, targets: Sequence[ElectionTarget]) -> None:
         if step.name == REORDER:
             changed = (one for one in targets if one.order != one.assignment)
             self.reordered.update(one.partition for one in changed)
 
-    def _note_accepted(self, step: Step, targets: Sequence[Target], replies: Replies) -> None:
+    def _note_accepted(
+        self, step: RouteStep, targets: Sequence[ElectionTarget], replies: Replies
+    ) -> None:
         if step.name == REORDER:
             self.accepted.update(
                 one.partition
@@ -123,24 +130,28 @@ class Attempt:
                 if one.order != one.assignment and replies[one.partition].accepted
             )
 
-    def _confirm(self, targets: Sequence[Target], replies: Replies) -> list[Outcome]:
+    def _confirm(
+        self, targets: Sequence[ElectionTarget], replies: Replies
+    ) -> list[PartitionOutcome]:
         confirmed = self.observer.confirm(targets, Deadline.after(self.limits.confirmation))
         told = [
             self._already_led(confirmed[one.partition], replies[one.partition]) for one in targets
         ]
         return self._explained(told, replies)
 
-    def _already_led(self, outcome: Outcome, reply: Reply) -> Outcome:
+    def _already_led(self, outcome: PartitionOutcome, reply: Reply) -> PartitionOutcome:
         """A designated election changes nothing that is online; a reorder may have elected."""
-        another = outcome.result is Result.ELECTED_ANOTHER
+        another = outcome.result is RecoveryResult.ELECTED_ANOTHER
         if another and reply.already_online and not self.route.reorders:
             led = f"led by b{outcome.leader}"
-            return replace(outcome, result=Result.ALREADY_ONLINE, reason=led)
+            return replace(outcome, result=RecoveryResult.ALREADY_ONLINE, reason=led)
         return outcome
 
-    def _explained(self, outcomes: Sequence[Outcome], replies: Replies) -> list[Outcome]:
+    def _explained(
+        self, outcomes: Sequence[PartitionOutcome], replies: Replies
+    ) -> list[PartitionOutcome]:
         """*outcomes*, with the causes that can be proved where another replica leads."""
-        missed = [one.target for one in outcomes if one.result is Result.ELECTED_ANOTHER]
+        missed = [one.target for one in outcomes if one.result is RecoveryResult.ELECTED_ANOTHER]
         seen = self.observer.seen_again(missed, Deadline.after(self.limits.read)) if missed else {}
         return [
             explained(outcome, self._clues(seen[outcome.partition], replies))
@@ -170,11 +181,11 @@ class Attempt:
             one = told[target.partition]
             self._settle(request, [replace(one, reason=reason) if one.leader is None else one])
 
-    def _settle(self, request: int, outcomes: Sequence[Outcome]) -> None:
+    def _settle(self, request: int, outcomes: Sequence[PartitionOutcome]) -> None:
         self._keep(outcomes)
         self._journal(request, {one.partition: journalled(one) for one in outcomes})
 
-    def _keep(self, outcomes: Sequence[Outcome]) -> None:
+    def _keep(self, outcomes: Sequence[PartitionOutcome]) -> None:
         self.outcomes.update({one.partition: one for one in outcomes})
 
     def _journal(self, request: int, items: Mapping[TopicPartition, Mapping[str, Any]]) -> None:
@@ -190,7 +201,7 @@ class Attempt:
             return
 
 
-def journalled(outcome: Outcome) -> dict[str, Any]:
+def journalled(outcome: PartitionOutcome) -> dict[str, Any]:
     """*outcome* as the journal holds it."""
     return {
         "result": outcome.result.value,
@@ -212,5 +223,7 @@ def _unsettled(reply: Reply) -> str:
     )
 
 
-def _all(targets: Sequence[Target], result: Result, reason: str) -> list[Outcome]:
-    return [Outcome(one, result, reason) for one in targets]
+def _all(
+    targets: Sequence[ElectionTarget], result: RecoveryResult, reason: str
+) -> list[PartitionOutcome]:
+    return [PartitionOutcome(one, result, reason) for one in targets]

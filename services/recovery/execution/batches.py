@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from itertools import chain, islice, repeat
 
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 from services.recovery.judgement.precedence import recovery_order
 
 CANARY_SIZES = (1, 10)
@@ -15,14 +15,14 @@ LARGEST = 1000
 """KIP-966: what a broker serves of one request."""
 
 
-def in_order(targets: Sequence[Target]) -> list[Target]:
+def in_order(targets: Sequence[ElectionTarget]) -> list[ElectionTarget]:
     """*targets* in the order in which they are to be elected (R17)."""
     return sorted(targets, key=lambda target: recovery_order(target.partition))
 
 
 def batches(
-    targets: Sequence[Target], waits: Callable[[Target], bool] = lambda _: False
-) -> Generator[tuple[Target, ...], bool | None, None]:
+    targets: Sequence[ElectionTarget], waits: Callable[[ElectionTarget], bool] = lambda _: False
+) -> Generator[tuple[ElectionTarget, ...], bool | None, None]:
     """Split *targets* into batches, in the order in which they are to be elected.
 
     Internal topics come first and alone, in the order other recoveries need them (R17). Send

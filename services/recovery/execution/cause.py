@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from services.model import ClusterDescription, PartitionState, TopicPartition, Unknown
-from services.recovery.execution.target import Outcome, Result
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Clues:
     """Who else acted on this partition, as journals tell: ``ann@bastion (journal FILE)``."""
 
 
-def explained(outcome: Outcome, clues: Clues) -> Outcome:
+def explained(outcome: PartitionOutcome, clues: Clues) -> PartitionOutcome:
     """*outcome* with the causes that *clues* prove, where it is a mismatch."""
-    if outcome.result is not Result.ELECTED_ANOTHER:
+    if outcome.result is not RecoveryResult.ELECTED_ANOTHER:
         return outcome
     designee, leader = outcome.target.designee, outcome.leader
     causes = "; ".join(_causes(outcome, clues)) or unknown_cause(leader)
@@ -49,7 +49,7 @@ def what_to_do(designee: int, leader: int | None) -> str:
     )
 
 
-def _causes(outcome: Outcome, clues: Clues) -> Iterator[str]:
+def _causes(outcome: PartitionOutcome, clues: Clues) -> Iterator[str]:
     target, leader = outcome.target, outcome.leader
     foreign = _foreign_order(outcome, clues)
     if clues.others:
@@ -66,7 +66,7 @@ def _causes(outcome: Outcome, clues: Clues) -> Iterator[str]:
         yield f"b{target.designee} is fenced, so that b{leader} was elected"
 
 
-def _asked_for(outcome: Outcome, clues: Clues) -> bool:
+def _asked_for(outcome: PartitionOutcome, clues: Clues) -> bool:
     """Nobody but a request elects a replica that was unfenced all the time, and no ISR or ELR has.
 
     The look before sending had refused the election of a member of these (R1).
@@ -74,7 +74,7 @@ def _asked_for(outcome: Outcome, clues: Clues) -> bool:
     return clues.led_before and clues.unclean is False and outcome.leader in outcome.target.live
 
 
-def _foreign_order(outcome: Outcome, clues: Clues) -> str:
+def _foreign_order(outcome: PartitionOutcome, clues: Clues) -> str:
     """What proves that somebody else wrote the order; empty where nothing does."""
     if clues.state is None:
         return ""

@@ -20,7 +20,12 @@ from services.kafka.replicas.list_offsets import (
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition, TopicSettings, Unknown
 from services.recovery.execution.cause import Clues, unknown_cause, what_to_do
-from services.recovery.execution.target import Outcome, Result, Rung, Target
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    Rung,
+)
 
 POLL_SECONDS = 0.02
 """Metadata follows an election's reply by 10 to 100 ms."""
@@ -41,7 +46,7 @@ class Observer:
     client: ReadClient
     pause: Callable[[float], None] = time.sleep
 
-    def states(self, targets: Sequence[Target], deadline: Deadline) -> States:
+    def states(self, targets: Sequence[ElectionTarget], deadline: Deadline) -> States:
         """The partitions of *targets* as brokers know them now.
 
         Raises:
@@ -50,7 +55,7 @@ class Observer:
         topics, wanted = _asked_for(targets)
         return _of(wanted, self.client.partitions(topics, deadline, wanted))
 
-    def states_and_moves(self, targets: Sequence[Target], deadline: Deadline) -> States:
+    def states_and_moves(self, targets: Sequence[ElectionTarget], deadline: Deadline) -> States:
         """The same with the reassignments under way, as the controller knows them now.
 
         Raises:
@@ -60,8 +65,12 @@ class Observer:
         return _of(wanted, self.client.partitions_and_moves(topics, deadline, wanted))
 
     def confirm(
-        self, targets: Sequence[Target], deadline: Deadline, *, until_designee_leads: bool = False
-    ) -> dict[TopicPartition, Outcome]:
+        self,
+        targets: Sequence[ElectionTarget],
+        deadline: Deadline,
+        *,
+        until_designee_leads: bool = False,
+    ) -> dict[TopicPartition, PartitionOutcome]:
         """Wait until each of *targets* has a leader, or *deadline*; then ask those designated.
 
         With *until_designee_leads* another leader is waited out too: for partitions that
@@ -74,7 +83,7 @@ class Observer:
         return {one.partition: _outcome(one, states, spoken) for one in targets}
 
     def _wait_for_leaders(
-        self, targets: Sequence[Target], deadline: Deadline, *, any_leader: bool
+        self, targets: Sequence[ElectionTarget], deadline: Deadline, *, any_leader: bool
     ) -> States:
         states: States = {}
         while True:
@@ -86,7 +95,7 @@ class Observer:
             self.pause(min(POLL_SECONDS, deadline.remaining()))
 
     def seen_again(
-        self, targets: Sequence[Target], deadline: Deadline
+        self, targets: Sequence[ElectionTarget], deadline: Deadline
     ) -> dict[TopicPartition, Clues]:
         """What may say why another replica leads *targets*; empty where no broker answers."""
         topics = sorted({target.partition.topic for target in targets})
@@ -106,7 +115,7 @@ class Observer:
             for target in targets
         }
 
-    def log_ends(self, targets: Sequence[Target]) -> dict[TopicPartition, int | Unknown]:
+    def log_ends(self, targets: Sequence[ElectionTarget]) -> dict[TopicPartition, int | Unknown]:
         """Where the designee's log of each of *targets* ends now; Unknown with the reason."""
         designees = by_designee(targets)
         if not designees:
@@ -128,7 +137,9 @@ class Observer:
             for one, answer in answers.items()
         }
 
-    def _ask_leaders(self, elected: Sequence[Target], states: States) -> dict[TopicPartition, str]:
+    def _ask_leaders(
+        self, elected: Sequence[ElectionTarget], states: States
+    ) -> dict[TopicPartition, str]:
         """What each designee says of itself: empty for "I lead", else why it is not known."""
         designees = by_designee(elected)
         if not designees:
@@ -176,7 +187,7 @@ class Observer:
         }
 
 
-def by_designee(targets: Sequence[Target]) -> dict[int, list[TopicPartition]]:
+def by_designee(targets: Sequence[ElectionTarget]) -> dict[int, list[TopicPartition]]:
     """The partitions of *targets* by the broker that is to lead them."""
     grouped: dict[int, list[TopicPartition]] = {}
     for one in sorted(targets, key=lambda one: one.designee):
@@ -184,7 +195,7 @@ def by_designee(targets: Sequence[Target]) -> dict[int, list[TopicPartition]]:
     return grouped
 
 
-def _asked_for(targets: Sequence[Target]) -> tuple[list[str], set[TopicPartition]]:
+def _asked_for(targets: Sequence[ElectionTarget]) -> tuple[list[str], set[TopicPartition]]:
     """The topics and partitions of *targets*."""
     wanted = {one.partition for one in targets}
     return sorted({one.topic for one in wanted}), wanted
@@ -202,42 +213,46 @@ def _in_short(error: BreakglassError) -> str:
     return error.reason if isinstance(error, Unreachable) else str(error)
 
 
-def _led(states: States, target: Target, any_leader: bool) -> bool:
+def _led(states: States, target: ElectionTarget, any_leader: bool) -> bool:
     leader = _leader(states, target)
     return leader is not None if any_leader else leader == target.designee
 
 
-def _leader(states: States, target: Target) -> int | None:
+def _leader(states: States, target: ElectionTarget) -> int | None:
     state = states.get(target.partition)
     return state.leader if state is not None else None
 
 
-def _outcome(target: Target, states: States, spoken: Mapping[TopicPartition, str]) -> Outcome:
+def _outcome(
+    target: ElectionTarget, states: States, spoken: Mapping[TopicPartition, str]
+) -> PartitionOutcome:
     state = states.get(target.partition)
     if state is None or state.leader is None:
-        return Outcome(
+        return PartitionOutcome(
             target,
-            Result.UNKNOWN,
+            RecoveryResult.UNKNOWN,
             "no leader was seen in time: run `breakglass triage`; if it is still offline, go on "
             "with `breakglass recover resume`",
         )
     if state.leader != target.designee:
-        return Outcome(
+        return PartitionOutcome(
             target,
-            Result.ELECTED_ANOTHER,
+            RecoveryResult.ELECTED_ANOTHER,
             f"{unknown_cause(state.leader)}; {what_to_do(target.designee, state.leader)}",
             state.leader,
             state.leader_epoch,
         )
     silence = spoken[target.partition]
     if silence:
-        return Outcome(
+        return PartitionOutcome(
             target,
-            Result.UNKNOWN,
+            RecoveryResult.UNKNOWN,
             f"{silence}: it may be hung; check broker {state.leader}, then "
             "`breakglass recover resume`",
             state.leader,
             state.leader_epoch,
             Rung.ELECTED,
         )
-    return Outcome(target, Result.ELECTED, "", state.leader, state.leader_epoch, Rung.SERVING)
+    return PartitionOutcome(
+        target, RecoveryResult.ELECTED, "", state.leader, state.leader_epoch, Rung.SERVING
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 
 LOST_IN_A_ROW = 2
 """So many batches without an answer, one after the other, are no accident of one request."""
@@ -31,39 +31,39 @@ class Course:
         """Elect nothing more; the first reason stays."""
         self.halted = self.halted or reason
 
-    def why_not(self, target: Target) -> str:
+    def why_not(self, target: ElectionTarget) -> str:
         """Why *target* is not attempted; empty where it may be."""
         return self.halted or self.silent.get(target.designee, "")
 
-    def learn(self, outcomes: Sequence[Outcome]) -> None:
+    def learn(self, outcomes: Sequence[PartitionOutcome]) -> None:
         """Take in what came of a batch."""
         for outcome in outcomes:
-            if outcome.result is Result.ELECTED_ANOTHER:
+            if outcome.result is RecoveryResult.ELECTED_ANOTHER:
                 self.halt(_mismatch(outcome))
-            elif outcome.result is Result.UNKNOWN and _elected(outcome):
+            elif outcome.result is RecoveryResult.UNKNOWN and _elected(outcome):
                 self.silent.setdefault(outcome.target.designee, _silence(outcome))
         if _unanswered(outcomes):
             self._lost += 1
             if self._lost >= LOST_IN_A_ROW:
                 self.halt(_no_answers(outcomes))
-        elif any(outcome.result is Result.ELECTED for outcome in outcomes):
+        elif any(outcome.result is RecoveryResult.ELECTED for outcome in outcomes):
             self._lost = 0
 
 
-def _unanswered(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+def _unanswered(outcomes: Sequence[PartitionOutcome]) -> tuple[PartitionOutcome, ...]:
     """Those of *outcomes* that may or may not have happened, for nobody is seen to lead."""
     return tuple(
         outcome
         for outcome in outcomes
-        if outcome.result is Result.UNKNOWN and not _elected(outcome)
+        if outcome.result is RecoveryResult.UNKNOWN and not _elected(outcome)
     )
 
 
-def _elected(outcome: Outcome) -> bool:
+def _elected(outcome: PartitionOutcome) -> bool:
     return outcome.leader == outcome.target.designee
 
 
-def _mismatch(outcome: Outcome) -> str:
+def _mismatch(outcome: PartitionOutcome) -> str:
     designee, leader = outcome.target.designee, outcome.leader
     return (
         f"stopped because {outcome.partition} elected b{leader}, not b{designee}: keep broker "
@@ -71,14 +71,14 @@ def _mismatch(outcome: Outcome) -> str:
     )
 
 
-def _silence(outcome: Outcome) -> str:
+def _silence(outcome: PartitionOutcome) -> str:
     return (
         f"b{outcome.target.designee} was elected for {outcome.partition} and does not answer: "
         f"check broker {outcome.target.designee}, then resume"
     )
 
 
-def _no_answers(outcomes: Sequence[Outcome]) -> str:
+def _no_answers(outcomes: Sequence[PartitionOutcome]) -> str:
     first = _unanswered(outcomes)[0]
     return (
         f"stopped because the outcome of {first.partition} is unknown, and of one before it: "

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 
 from services.recovery.execution.batches import LARGEST
-from services.recovery.execution.limits import Limits
+from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.record import described
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 
 OUTCOME_BYTES = 150
 """Of one partition in an outcome: its name, its result, who leads."""
@@ -25,7 +25,9 @@ LINES_A_BATCH = 2 * STEPS + 2
 MARGIN = 1.25
 
 
-def journal_bytes(targets: Sequence[Target], *, rescued: bool, limits: Limits | None = None) -> int:
+def journal_bytes(
+    targets: Sequence[ElectionTarget], *, rescued: bool, limits: ExecutionLimits | None = None
+) -> int:
     """The most that the journal of electing *targets* takes from here on.
 
     Every step of every partition once, in batches of one at worst; one largest batch with all
@@ -33,7 +35,7 @@ def journal_bytes(targets: Sequence[Target], *, rescued: bool, limits: Limits | 
     """
     if not targets:
         return 0
-    retries = (limits or Limits()).retries
+    retries = (limits or ExecutionLimits()).retries
     items = [_item_bytes(target) for target in targets]
     once = sum(STEPS * (item + OUTCOME_BYTES) + REASON_BYTES for item in items)
     once += RESCUE_BYTES * rescued * len(items)
@@ -43,6 +45,6 @@ def journal_bytes(targets: Sequence[Target], *, rescued: bool, limits: Limits | 
     return int((once + again + lines) * MARGIN)
 
 
-def _item_bytes(target: Target) -> int:
+def _item_bytes(target: ElectionTarget) -> int:
     named = {"topic": target.partition.topic, "partition": target.partition.partition}
     return len(json.dumps({**named, **described(target)}, default=str)) + len(", ")

@@ -10,15 +10,20 @@ from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, ListedOffs
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import POLL_SECONDS, Observer, States, by_designee
-from services.recovery.execution.target import Outcome, Result, Rung, Target
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    Rung,
+)
 
 LOOK_SECONDS = 2.0
 """One look at metadata and leaders, bounded on its own: even no waiting means one look."""
 
 
 def climb(
-    observer: Observer, outcomes: Sequence[Outcome], deadline: Deadline
-) -> tuple[Outcome, ...]:
+    observer: Observer, outcomes: Sequence[PartitionOutcome], deadline: Deadline
+) -> tuple[PartitionOutcome, ...]:
     """Watch elected partitions until each is readable, or *deadline*; others stay as they are.
 
     A broker that stops answering leaves its partitions on the rung last seen.
@@ -35,7 +40,7 @@ def climb(
     return tuple(seen[one.partition] for one in outcomes)
 
 
-def rung(target: Target, state: PartitionState, high_watermark: int | None) -> Rung:
+def rung(target: ElectionTarget, state: PartitionState, high_watermark: int | None) -> Rung:
     """The highest rung that *state* and the leader's *high_watermark* prove.
 
     A log that was unread when it was chosen (R16) is not known to be readable to its end.
@@ -48,17 +53,17 @@ def rung(target: Target, state: PartitionState, high_watermark: int | None) -> R
     return Rung.REDUNDANT if len(state.isr) > 1 else Rung.WRITABLE
 
 
-def _climbs(outcome: Outcome) -> bool:
+def _climbs(outcome: PartitionOutcome) -> bool:
     return (
-        outcome.result is Result.ELECTED
+        outcome.result is RecoveryResult.ELECTED
         and outcome.rung is not None
         and outcome.rung < Rung.READABLE
     )
 
 
 def _look(
-    observer: Observer, waiting: Sequence[Outcome], deadline: Deadline
-) -> dict[TopicPartition, Outcome]:
+    observer: Observer, waiting: Sequence[PartitionOutcome], deadline: Deadline
+) -> dict[TopicPartition, PartitionOutcome]:
     try:
         states = observer.states([one.target for one in waiting], deadline)
     except BreakglassError:
@@ -67,8 +72,8 @@ def _look(
 
 
 def seen_in(
-    observer: Observer, waiting: Sequence[Outcome], states: States, deadline: Deadline
-) -> dict[TopicPartition, Outcome]:
+    observer: Observer, waiting: Sequence[PartitionOutcome], states: States, deadline: Deadline
+) -> dict[TopicPartition, PartitionOutcome]:
     """Where each of *waiting* stands by *states* and its leader's own word.
 
     Those whose leader does not tell before *deadline* are missing, as are those of no state.
@@ -82,7 +87,7 @@ def seen_in(
 
 
 def _high_watermarks(
-    observer: Observer, waiting: Sequence[Outcome], deadline: Deadline
+    observer: Observer, waiting: Sequence[PartitionOutcome], deadline: Deadline
 ) -> Mapping[TopicPartition, int | None]:
     """The leaders' high watermarks: None where a leader may not tell yet (error 78).
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ExecutionLimits:
     """Bounds of every wait of an execution. Seconds."""
 
     read: float = 10.0

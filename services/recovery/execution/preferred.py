@@ -12,17 +12,17 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.messages.elect_leaders import ElectionType
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import Observer
-from services.recovery.execution.limits import Limits
-from services.recovery.execution.record import Record
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.limits import ExecutionLimits
+from services.recovery.execution.record import ExecutionJournal
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 
 STEP = "preferred election"
 
 
-def preferred_targets(states: Sequence[PartitionState]) -> tuple[Target, ...]:
+def preferred_targets(states: Sequence[PartitionState]) -> tuple[ElectionTarget, ...]:
     """A target for each partition whose leader is not the first of its assignment."""
     return tuple(
-        Target(
+        ElectionTarget(
             partition=one.partition,
             topic_id=one.topic_id,
             designee=one.assignment[0],
@@ -44,32 +44,34 @@ class PreferredElections:
 
     client: ElectionClient
     observer: Observer
-    journal: Record
-    limits: Limits = field(default_factory=Limits)
+    journal: ExecutionJournal
+    limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     stop: Callable[[], bool] = lambda: False
     """Asked between requests: true ends after the one under way."""
 
-    def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
+    def run(self, targets: Sequence[ElectionTarget]) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Elect *targets*, up to 1,000 in a request; yields each request's outcomes."""
         rest = iter(targets)
         while batch := tuple(islice(rest, PARTITIONS_A_REQUEST)):
             if self.stop():
-                yield _all(batch, Result.NOT_ATTEMPTED, "stopped on request")
+                yield _all(batch, RecoveryResult.NOT_ATTEMPTED, "stopped on request")
             else:
                 yield self._batch(batch)
 
-    def _batch(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
+    def _batch(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
         """Elect what still has a leader: without one, the election would be no clean one."""
         try:
             states = self.observer.states(batch, Deadline.after(self.limits.read))
         except BreakglassError as error:
-            return _all(batch, Result.REFUSED, str(error))
+            return _all(batch, RecoveryResult.REFUSED, str(error))
         leaderless = [one for one in batch if not _led(one, states)]
         ready = [one for one in batch if one not in leaderless]
-        refused = _all(leaderless, Result.REFUSED, "it lost its leader meanwhile: run triage")
+        refused = _all(
+            leaderless, RecoveryResult.REFUSED, "it lost its leader meanwhile: run triage"
+        )
         return refused + self._elect(ready) if ready else refused
 
-    def _elect(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
+    def _elect(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
         request = self.journal.request(
             STEP, {one.partition: {"designee": one.designee} for one in batch}
         )
@@ -80,15 +82,15 @@ class PreferredElections:
         )
         return outcomes
 
-    def _outcomes(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
+    def _outcomes(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
         partitions = [one.partition for one in batch]
         try:
             deadline = Deadline.after(self.limits.election)
             replies = self.client.elect(ElectionType.PREFERRED, partitions, deadline)
         except OutcomeUnknown as error:
-            return _all(batch, Result.UNKNOWN, str(error))
+            return _all(batch, RecoveryResult.UNKNOWN, str(error))
         except BreakglassError as error:
-            return _all(batch, Result.FAILED, str(error))
+            return _all(batch, RecoveryResult.FAILED, str(error))
         sent = [one for one in batch if _may_have_happened(replies[one.partition])]
         confirmed = self.observer.confirm(
             sent, Deadline.after(self.limits.confirmation), until_designee_leads=True
@@ -96,7 +98,7 @@ class PreferredElections:
         return tuple(_outcome(one, replies[one.partition], confirmed) for one in batch)
 
 
-def _led(target: Target, states: Mapping[TopicPartition, PartitionState]) -> bool:
+def _led(target: ElectionTarget, states: Mapping[TopicPartition, PartitionState]) -> bool:
     state = states.get(target.partition)
     return state is not None and state.leader is not None
 
@@ -105,15 +107,21 @@ def _may_have_happened(reply: Reply) -> bool:
     return reply.accepted or reply.unsettled
 
 
-def _outcome(target: Target, reply: Reply, confirmed: Mapping[TopicPartition, Outcome]) -> Outcome:
+def _outcome(
+    target: ElectionTarget, reply: Reply, confirmed: Mapping[TopicPartition, PartitionOutcome]
+) -> PartitionOutcome:
     if target.partition in confirmed:
         seen = confirmed[target.partition]
-        another = reply.unsettled and seen.result is Result.ELECTED_ANOTHER
-        return replace(seen, result=Result.UNKNOWN, reason=str(reply)) if another else seen
+        another = reply.unsettled and seen.result is RecoveryResult.ELECTED_ANOTHER
+        return replace(seen, result=RecoveryResult.UNKNOWN, reason=str(reply)) if another else seen
     if reply.already_online:
-        return Outcome(target, Result.ALREADY_ONLINE, "led by its preferred replica")
-    return Outcome(target, Result.FAILED, str(reply))
+        return PartitionOutcome(
+            target, RecoveryResult.ALREADY_ONLINE, "led by its preferred replica"
+        )
+    return PartitionOutcome(target, RecoveryResult.FAILED, str(reply))
 
 
-def _all(targets: Sequence[Target], result: Result, reason: str) -> tuple[Outcome, ...]:
-    return tuple(Outcome(one, result, reason) for one in targets)
+def _all(
+    targets: Sequence[ElectionTarget], result: RecoveryResult, reason: str
+) -> tuple[PartitionOutcome, ...]:
+    return tuple(PartitionOutcome(one, result, reason) for one in targets)

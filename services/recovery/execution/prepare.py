@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from services.model import PartitionEvidence, known
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 from services.recovery.judgement.ranking import Ranking, election_order, rank
 
 
-def target_of(evidence: PartitionEvidence, designee: int, ranking: Ranking | None = None) -> Target:
+def target_of(
+    evidence: PartitionEvidence, designee: int, ranking: Ranking | None = None
+) -> ElectionTarget:
     """The target that makes *designee* lead, with the whole ranking as its order (R4).
 
     *ranking* saves ranking the replicas again.
@@ -15,7 +17,7 @@ def target_of(evidence: PartitionEvidence, designee: int, ranking: Ranking | Non
     replica = evidence.replica(designee)
     log_end = replica.log_end if replica is not None else None
     minimum = evidence.settings.min_insync_replicas
-    return Target(
+    return ElectionTarget(
         partition=evidence.partition,
         topic_id=evidence.state.topic_id,
         designee=designee,

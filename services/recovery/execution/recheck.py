@@ -6,21 +6,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from services.model import ClusterDescription, PartitionState, Reassignment, Unknown, known
-from services.recovery.execution.target import Outcome, Result, Target, refused
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    refused,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TargetCheck:
     """One target beside what was read of its partition immediately before sending."""
 
-    target: Target
+    target: ElectionTarget
     state: PartitionState
     brokers: ClusterDescription
 
 
 def recheck(
-    target: Target, state: PartitionState | None, brokers: ClusterDescription
-) -> Outcome | None:
+    target: ElectionTarget, state: PartitionState | None, brokers: ClusterDescription
+) -> PartitionOutcome | None:
     """The outcome that stops *target* here, or None when it may be sent.
 
     *state* is the partition as the metadata has it now; None when it is gone.
@@ -31,17 +36,17 @@ def recheck(
         return refused(target, "the topic was recreated since the evidence was read: plan again")
     if state.leader is not None:
         leads = "" if state.leader == target.designee else f"led by b{state.leader}"
-        return Outcome(
-            target, Result.ALREADY_ONLINE, leads, state.leader, state.leader_epoch
+        return PartitionOutcome(
+            target, RecoveryResult.ALREADY_ONLINE, leads, state.leader, state.leader_epoch
         )  # fmt: skip
     for guard in _GUARDS:
-        refusal = guard(Look(target, state, brokers))
+        refusal = guard(TargetCheck(target, state, brokers))
         if refusal:
             return refused(target, refusal)
     return None
 
 
-def recheck_log(target: Target, log_end: int | Unknown) -> Outcome | None:
+def recheck_log(target: ElectionTarget, log_end: int | Unknown) -> PartitionOutcome | None:
     """The outcome that stops *target* because its designee's log is not what was agreed to.
 
     *log_end* is where that log ends now. One that was unread when it was chosen by hand (R16)
@@ -65,12 +70,12 @@ def members(state: PartitionState, brokers: ClusterDescription) -> tuple[int, ..
     return tuple(one for one in every if brokers.fenced(one) is not True)
 
 
-def holders(look: Look) -> tuple[int, ...]:
+def holders(look: TargetCheck) -> tuple[int, ...]:
     """H of R1: `members` other than the designee, which the reorder itself would elect."""
     return tuple(one for one in members(look.state, look.brokers) if one != look.target.designee)
 
 
-def _not_led_since(look: Look) -> str | None:
+def _not_led_since(look: TargetCheck) -> str | None:
     then, now = look.target.leader_epoch, look.state.leader_epoch
     if now == then:
         return None
@@ -80,20 +85,20 @@ def _not_led_since(look: Look) -> str | None:
     )
 
 
-def _designee_assigned(look: Look) -> str | None:
+def _designee_assigned(look: TargetCheck) -> str | None:
     if look.target.designee in look.state.assignment:
         return None
     return f"b{look.target.designee} is no longer in the assignment: plan again"
 
 
-def _designee_unfenced(look: Look) -> str | None:
+def _designee_unfenced(look: TargetCheck) -> str | None:
     designee = look.target.designee
     if look.brokers.fenced(designee) is False:
         return None
     return f"b{designee} is fenced: start it, wait until it is unfenced, then go on"
 
 
-def _no_holder(look: Look) -> str | None:
+def _no_holder(look: TargetCheck) -> str | None:
     held = holders(look)
     if not held:
         return None
@@ -104,7 +109,7 @@ def _no_holder(look: Look) -> str | None:
     )
 
 
-def _nobody_came_back(look: Look) -> str | None:
+def _nobody_came_back(look: TargetCheck) -> str | None:
     target = look.target
     back = [
         one
@@ -119,7 +124,7 @@ def _nobody_came_back(look: Look) -> str | None:
     return f"{names} came back since the price was counted and may hold more: plan again"
 
 
-def not_moving(look: Look) -> str | None:
+def not_moving(look: TargetCheck) -> str | None:
     """Why its order may not be written: a reassignment runs, or may run (R12)."""
     reassignment = look.state.reassignment
     if isinstance(reassignment, Unknown):
@@ -129,7 +134,7 @@ def not_moving(look: Look) -> str | None:
     return None
 
 
-def all_registered(look: Look) -> str | None:
+def all_registered(look: TargetCheck) -> str | None:
     """Why its order would be rejected: the cluster does not know a broker of it (R12)."""
     absent = look.brokers.unregistered(look.state.assignment)
     if not absent:
@@ -138,7 +143,7 @@ def all_registered(look: Look) -> str | None:
     return f"the controller rejects a reorder while {names} is not registered: start it once"
 
 
-def _same_assignment(look: Look) -> str | None:
+def _same_assignment(look: TargetCheck) -> str | None:
     if look.state.assignment in (look.target.assignment, look.target.order):
         return None
     return (
@@ -147,7 +152,7 @@ def _same_assignment(look: Look) -> str | None:
     )
 
 
-_GUARDS: tuple[Callable[[Look], str | None], ...] = (
+_GUARDS: tuple[Callable[[TargetCheck], str | None], ...] = (
     _not_led_since,
     _designee_assigned,
     _designee_unfenced,

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from services.journal_view import Details, Items
 from services.model import TopicPartition
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 
 SUCCEEDED = "succeeded"
 PARTLY_FAILED = "partly failed"
@@ -15,7 +15,7 @@ UNDONE = "undone"
 """How a journal says that its execution ended."""
 
 
-class Record(Protocol):
+class ExecutionJournal(Protocol):
     """The journal, as far as an execution needs it: each line is on disk when this returns."""
 
     @property
@@ -27,7 +27,7 @@ class Record(Protocol):
     def note(self, text: str, **details: Any) -> int: ...
 
 
-def described(target: Target) -> dict[str, Any]:
+def described(target: ElectionTarget) -> dict[str, Any]:
     """*target* as an item of a plan or a request: all it takes to finish or to undo it."""
     return {
         "topic_id": target.topic_id,
@@ -41,10 +41,10 @@ def described(target: Target) -> dict[str, Any]:
     }
 
 
-def target_of_item(partition: TopicPartition, item: Details) -> Target | None:
+def target_of_item(partition: TopicPartition, item: Details) -> ElectionTarget | None:
     """The target that *item* describes; None when it does not say everything."""
     try:
-        return Target(
+        return ElectionTarget(
             partition=partition,
             topic_id=UUID(str(item["topic_id"])),
             designee=int(item["designee"]),

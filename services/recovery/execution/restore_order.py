@@ -11,14 +11,14 @@ from services.kafka.election_client import ElectionClient, Reply
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.confirm import Observer
-from services.recovery.execution.record import Record
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.record import ExecutionJournal
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 
 RESTORE = "restore order"
 """The step's name in the journal."""
 
 
-def still_ours(target: Target, state: PartitionState | None) -> bool:
+def still_ours(target: ElectionTarget, state: PartitionState | None) -> bool:
     """The order is exactly what was written, the designee leads, nothing is being moved."""
     return (
         state is not None
@@ -31,10 +31,10 @@ def still_ours(target: Target, state: PartitionState | None) -> bool:
 def restore_orders(
     client: ElectionClient,
     observer: Observer,
-    journal: Record,
-    outcomes: Sequence[Outcome],
+    journal: ExecutionJournal,
+    outcomes: Sequence[PartitionOutcome],
     deadline: Deadline,
-) -> tuple[Outcome, ...]:
+) -> tuple[PartitionOutcome, ...]:
     """Write the original order of every elected partition back.
 
     The write is blind, so each partition is read immediately before; one whose order is not
@@ -50,16 +50,19 @@ def restore_orders(
     )
 
 
-def _changed(outcome: Outcome) -> bool:
+def _changed(outcome: PartitionOutcome) -> bool:
     """Elected after its assignment was written in another order."""
-    return outcome.result is Result.ELECTED and outcome.target.order != outcome.target.assignment
+    return (
+        outcome.result is RecoveryResult.ELECTED
+        and outcome.target.order != outcome.target.assignment
+    )
 
 
 def _restore(
     client: ElectionClient,
     observer: Observer,
-    journal: Record,
-    targets: Sequence[Target],
+    journal: ExecutionJournal,
+    targets: Sequence[ElectionTarget],
     deadline: Deadline,
 ) -> frozenset[TopicPartition]:
     """The partitions whose order was accepted back."""
@@ -75,7 +78,10 @@ def _restore(
 
 
 def _write(
-    client: ElectionClient, journal: Record, ours: Sequence[Target], deadline: Deadline
+    client: ElectionClient,
+    journal: ExecutionJournal,
+    ours: Sequence[ElectionTarget],
+    deadline: Deadline,
 ) -> frozenset[TopicPartition]:
     orders = {one.partition: one.assignment for one in ours}
     request = journal.request(RESTORE, {one: {"order": order} for one, order in orders.items()})

@@ -10,7 +10,7 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.messages.elect_leaders import ElectionType
 from services.kafka.wire.native_rpc import NativeRpc
 from services.model import TopicPartition
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 
 Replies = Mapping[TopicPartition, Reply]
 
@@ -19,11 +19,11 @@ REORDER, ELECT, DESIGNATE = "reorder", "elect", "designate"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RouteStep:
     """One request of a route, announced in the journal before it is sent."""
 
     name: str
-    send: Callable[[Sequence[Target], Deadline], Replies]
+    send: Callable[[Sequence[ElectionTarget], Deadline], Replies]
     """One reply for each target. Raises OutcomeUnknown, ClusterError or Unreachable."""
 
 
@@ -32,7 +32,7 @@ class Route:
     """The steps that elect the designees of one batch; each goes on with what was accepted."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[RouteStep, ...]
     reorders: bool
     """It writes assignments in another order, which are to be put back."""
 
@@ -45,22 +45,22 @@ def stock_route(client: ElectionClient) -> Route:
     leader offer none (PartitionChangeBuilder.electAnyLeader).
     """
 
-    def reorder(batch: Sequence[Target], deadline: Deadline) -> Replies:
+    def reorder(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
         orders = {one.partition: one.order for one in batch if one.order != one.assignment}
         written = client.reorder(orders, deadline) if orders else {}
         return {one.partition: written.get(one.partition, Reply(0)) for one in batch}
 
-    steps = (Step(REORDER, reorder), _unclean_election(client))
+    steps = (RouteStep(REORDER, reorder), _unclean_election(client))
     return Route("reorder + unclean election", steps, reorders=True)
 
 
 def native_route(client: ElectionClient) -> Route:
     """Name the leader in the election itself (ElectLeaders v3, KIP-1275)."""
 
-    def designate(batch: Sequence[Target], deadline: Deadline) -> Replies:
+    def designate(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
         return client.designate({one.partition: one.designee for one in batch}, deadline)
 
-    return Route("designated election", (Step(DESIGNATE, designate),), reorders=False)
+    return Route("designated election", (RouteStep(DESIGNATE, designate),), reorders=False)
 
 
 def plain_unclean_route(client: ElectionClient) -> Route:
@@ -68,11 +68,11 @@ def plain_unclean_route(client: ElectionClient) -> Route:
     return Route("unclean election", (_unclean_election(client),), reorders=False)
 
 
-def _unclean_election(client: ElectionClient) -> Step:
-    def elect(batch: Sequence[Target], deadline: Deadline) -> Replies:
+def _unclean_election(client: ElectionClient) -> RouteStep:
+    def elect(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
         return client.elect(ElectionType.UNCLEAN, [one.partition for one in batch], deadline)
 
-    return Step(ELECT, elect)
+    return RouteStep(ELECT, elect)
 
 
 RouteChoice = Callable[[ElectionClient], Route]

@@ -13,17 +13,22 @@ from services.kafka.election_client import ElectionClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.model import ClusterSnapshot, TopicPartition, Unknown
-from services.recovery.execution.attempt import Attempt, journalled
+from services.recovery.execution.attempt import BatchAttempt, journalled
 from services.recovery.execution.batches import batches, in_order
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.course import Course
 from services.recovery.execution.ladder import climb
-from services.recovery.execution.limits import Limits
+from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.recheck import recheck, recheck_log
-from services.recovery.execution.record import Record
+from services.recovery.execution.record import ExecutionJournal
 from services.recovery.execution.restore_order import restore_orders
 from services.recovery.execution.routes import Route
-from services.recovery.execution.target import Outcome, Result, Target, order_left
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    order_left,
+)
 from services.recovery.judgement.circumstances import quorum_lost
 
 RETRY_SECONDS = 0.2
@@ -40,19 +45,19 @@ class Execution:
     observer: Observer
     """Looks through the client's own connections, at the cluster that is changed."""
     route: Route
-    journal: Record
-    limits: Limits = field(default_factory=Limits)
+    journal: ExecutionJournal
+    limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     stop: Callable[[], bool] = lambda: False
     """Asked between batches and before retries: true ends the run after what is under way."""
     pause: Callable[[float], None] = time.sleep
-    begin: Callable[[Sequence[Target]], None] = lambda _: None
+    begin: Callable[[Sequence[ElectionTarget]], None] = lambda _: None
     """Told of each batch before anything is sent for it."""
     course: Course = field(default_factory=Course)
     """What earlier parts of the same run have found out."""
     others: Callable[[TopicPartition], Sequence[str]] = lambda _: ()
     """Who else acts on a partition, as far as this machine knows."""
 
-    def run(self, targets: Sequence[Target]) -> Iterator[tuple[Outcome, ...]]:
+    def run(self, targets: Sequence[ElectionTarget]) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Elect *targets*; yields the outcomes of each batch as it ends.
 
         A partition that fails or is refused keeps no other. The run stops once another replica
@@ -68,14 +73,14 @@ class Execution:
             outcomes = self._batch(batch)
             self.course.learn(outcomes)
             yield outcomes
-            batch = self._next(waves, any(one.result is Result.ELECTED for one in outcomes))
+            batch = self._next(waves, any(one.result is RecoveryResult.ELECTED for one in outcomes))
         left = [target for target in in_order(targets) if target.partition not in attempted]
         if left:
             yield self._noted(not_attempted(left, self.course))
 
     def _next(
-        self, waves: Generator[tuple[Target, ...], bool | None, None], proved: bool | None
-    ) -> tuple[Target, ...] | None:
+        self, waves: Generator[tuple[ElectionTarget, ...], bool | None, None], proved: bool | None
+    ) -> tuple[ElectionTarget, ...] | None:
         """The next batch, larger only where an election has *proved* the way; None to stop."""
         if self.stop():
             self.course.halt("stopped on request")
@@ -84,10 +89,10 @@ class Execution:
         except StopIteration:
             return None
 
-    def _batch(self, batch: Sequence[Target]) -> tuple[Outcome, ...]:
+    def _batch(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:
         """Elect *batch*, trying transient failures again, each time after a new look."""
         self.begin(batch)
-        outcomes: dict[TopicPartition, Outcome] = {}
+        outcomes: dict[TopicPartition, PartitionOutcome] = {}
         reordered: set[TopicPartition] = set()
         unsent: set[TopicPartition] = set()
         left, wait, common = list(batch), RETRY_SECONDS, ""
@@ -114,12 +119,12 @@ class Execution:
         self._noted(tuple(one for one in told if one.partition in unsent))
         return told
 
-    def _attempt(self) -> Attempt:
-        return Attempt(self.observer, self.route, self.journal, self.limits, self.others)
+    def _attempt(self) -> BatchAttempt:
+        return BatchAttempt(self.observer, self.route, self.journal, self.limits, self.others)
 
     def _finish(
-        self, outcomes: tuple[Outcome, ...], reordered: set[TopicPartition]
-    ) -> tuple[Outcome, ...]:
+        self, outcomes: tuple[PartitionOutcome, ...], reordered: set[TopicPartition]
+    ) -> tuple[PartitionOutcome, ...]:
         """Put orders back, say where that was not done, and see how far partitions have come.
 
         Which replica comes first in an assignment moves no high watermark and no ISR, so the
@@ -137,8 +142,8 @@ class Execution:
         )
 
     def _restored(
-        self, outcomes: tuple[Outcome, ...], reordered: set[TopicPartition]
-    ) -> tuple[Outcome, ...]:
+        self, outcomes: tuple[PartitionOutcome, ...], reordered: set[TopicPartition]
+    ) -> tuple[PartitionOutcome, ...]:
         deadline = Deadline.after(self.limits.read)
         told = restore_orders(self.client, self.observer, self.journal, outcomes, deadline)
         return tuple(
@@ -146,7 +151,9 @@ class Execution:
             for one in told
         )
 
-    def _look(self, targets: Sequence[Target]) -> tuple[dict[TopicPartition, Outcome], str]:
+    def _look(
+        self, targets: Sequence[ElectionTarget]
+    ) -> tuple[dict[TopicPartition, PartitionOutcome], str]:
         """The last look before sending: those of *targets* that are stopped here.
 
         With the reason why nothing can be sent at all; empty where the look could be had.
@@ -157,11 +164,13 @@ class Execution:
         try:
             snapshot = self._read(targets)
         except BreakglassError as error:
-            refused = tuple(Outcome(one, Result.REFUSED, str(error)) for one in targets)
+            refused = tuple(
+                PartitionOutcome(one, RecoveryResult.REFUSED, str(error)) for one in targets
+            )
             return {one.partition: one for one in refused}, str(error)
         return _rechecked(targets, snapshot, ends), ""
 
-    def _read(self, targets: Sequence[Target]) -> ClusterSnapshot:
+    def _read(self, targets: Sequence[ElectionTarget]) -> ClusterSnapshot:
         """The cluster now, without which nothing is sent.
 
         Raises:
@@ -188,7 +197,7 @@ class Execution:
             raise NoQuorum(f"{lost}: bring controllers back first")
         return snapshot
 
-    def _noted(self, unsent: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    def _noted(self, unsent: tuple[PartitionOutcome, ...]) -> tuple[PartitionOutcome, ...]:
         """Write down what was decided without sending anything more."""
         untouched = [one for one in unsent if one.order_restored is None]
         reordered = [one for one in unsent if one.order_restored is False]
@@ -202,15 +211,15 @@ class Execution:
             return unsent
         return unsent
 
-    def _note(self, text: str, outcomes: Sequence[Outcome]) -> None:
+    def _note(self, text: str, outcomes: Sequence[PartitionOutcome]) -> None:
         self.journal.note(text, partitions=[_named(one) for one in outcomes])
 
 
 def _rechecked(
-    targets: Sequence[Target],
+    targets: Sequence[ElectionTarget],
     snapshot: ClusterSnapshot,
     ends: Mapping[TopicPartition, int | Unknown],
-) -> dict[TopicPartition, Outcome]:
+) -> dict[TopicPartition, PartitionOutcome]:
     states = {one.partition: one for one in snapshot.partitions}
     looks = (
         recheck(one, states.get(one.partition), snapshot.description)
@@ -220,7 +229,7 @@ def _rechecked(
     return {one.partition: one for one in looks if one is not None}
 
 
-def _named(outcome: Outcome) -> dict[str, Any]:
+def _named(outcome: PartitionOutcome) -> dict[str, Any]:
     return {
         "topic": outcome.partition.topic,
         "partition": outcome.partition.partition,
@@ -228,6 +237,10 @@ def _named(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def not_attempted(targets: Sequence[Target], course: Course) -> tuple[Outcome, ...]:
+def not_attempted(
+    targets: Sequence[ElectionTarget], course: Course
+) -> tuple[PartitionOutcome, ...]:
     """Nothing is done about *targets*, for the reasons that *course* has."""
-    return tuple(Outcome(one, Result.NOT_ATTEMPTED, course.why_not(one)) for one in targets)
+    return tuple(
+        PartitionOutcome(one, RecoveryResult.NOT_ATTEMPTED, course.why_not(one)) for one in targets
+    )

@@ -12,7 +12,7 @@ from services.recovery.judgement.precedence import internal
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ElectionTarget:
     """A partition and the replica that is to lead it, with what that rests on."""
 
     partition: TopicPartition
@@ -36,7 +36,7 @@ class Target:
         return internal(self.partition)
 
 
-class Result(StrEnum):
+class RecoveryResult(StrEnum):
     """How a partition's recovery ended."""
 
     ELECTED = "elected"
@@ -77,11 +77,11 @@ class Rung(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PartitionOutcome:
     """The result for one partition."""
 
-    target: Target
-    result: Result
+    target: ElectionTarget
+    result: RecoveryResult
     reason: str = ""
     """Why, and what to do or check next; empty for a plain success."""
     leader: int | None = None
@@ -104,14 +104,14 @@ class Outcome:
         """It succeeded, and its assignment has the order that it had."""
         return self.succeeded and self.order_restored is not False
 
-    def with_rung(self, rung: Rung) -> Outcome:
+    def with_rung(self, rung: Rung) -> PartitionOutcome:
         """The same, seen to have climbed to *rung*."""
         return replace(self, rung=rung)
 
 
-def refused(target: Target, reason: str) -> Outcome:
+def refused(target: ElectionTarget, reason: str) -> PartitionOutcome:
     """Nothing is done about *target*, for that *reason*."""
-    return Outcome(target, Result.REFUSED, reason)
+    return PartitionOutcome(target, RecoveryResult.REFUSED, reason)
 
 
 NO_ELECTION = (
@@ -120,35 +120,39 @@ NO_ELECTION = (
 )
 
 
-def order_left(outcome: Outcome) -> Outcome:
+def order_left(outcome: PartitionOutcome) -> PartitionOutcome:
     """*outcome* of a partition whose assignment may still have the order that was written.
 
     A refusal that came after the order was written is none: something was changed.
     """
     left = replace(outcome, order_restored=False)
-    if outcome.result is not Result.REFUSED:
+    if outcome.result is not RecoveryResult.REFUSED:
         return left
-    return replace(left, result=Result.REORDERED, reason=f"{outcome.reason}: {NO_ELECTION}")
+    return replace(left, result=RecoveryResult.REORDERED, reason=f"{outcome.reason}: {NO_ELECTION}")
 
 
-def exit_code(outcomes: Sequence[Outcome], others: Collection[Result] = ()) -> int:
+def exit_code(outcomes: Sequence[PartitionOutcome], others: Collection[RecoveryResult] = ()) -> int:
     """`exit_code_of` their results and *others*; 1 where only an order is left to be put back."""
     code = exit_code_of([*others, *(one.result for one in outcomes)])
     return 1 if code == 0 and not all(one.complete for one in outcomes) else code
 
 
-def exit_code_of(results: Collection[Result]) -> int:
+def exit_code_of(results: Collection[RecoveryResult]) -> int:
     """0 all online, 4 something is unknown, 3 guards said no and nothing was changed, else 1."""
     failed = [one for one in results if one not in _SUCCESSES]
     if not failed:
         return 0
-    if Result.UNKNOWN in failed:
+    if RecoveryResult.UNKNOWN in failed:
         return 4
-    if Result.REFUSED in failed and _UNCHANGED.issuperset(failed) and _CHANGES.isdisjoint(results):
+    if (
+        RecoveryResult.REFUSED in failed
+        and _UNCHANGED.issuperset(failed)
+        and _CHANGES.isdisjoint(results)
+    ):
         return 3
     return 1
 
 
-_SUCCESSES = (Result.ELECTED, Result.ALREADY_ONLINE, Result.UNDONE)
-_CHANGES = frozenset({Result.ELECTED, Result.UNDONE})
-_UNCHANGED = frozenset({Result.REFUSED, Result.NOT_ATTEMPTED})
+_SUCCESSES = (RecoveryResult.ELECTED, RecoveryResult.ALREADY_ONLINE, RecoveryResult.UNDONE)
+_CHANGES = frozenset({RecoveryResult.ELECTED, RecoveryResult.UNDONE})
+_UNCHANGED = frozenset({RecoveryResult.REFUSED, RecoveryResult.NOT_ATTEMPTED})

@@ -9,9 +9,14 @@ from services.journal_view import UNKNOWN
 from services.kafka.election_client import ElectionClient, Reply
 from services.kafka.wire.deadline import Deadline
 from services.model import ClusterSnapshot, TopicPartition
-from services.recovery.execution.recheck import Look, all_registered, members, not_moving
-from services.recovery.execution.record import Record
-from services.recovery.execution.target import Outcome, Result, Target, refused
+from services.recovery.execution.recheck import TargetCheck, all_registered, members, not_moving
+from services.recovery.execution.record import ExecutionJournal
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    refused,
+)
 
 UNDO = "undo order"
 """The step's name in the journal."""
@@ -20,10 +25,10 @@ UNDO = "undo order"
 def undo_orders(
     client: ElectionClient,
     snapshot: ClusterSnapshot,
-    journal: Record,
-    targets: Sequence[Target],
+    journal: ExecutionJournal,
+    targets: Sequence[ElectionTarget],
     deadline: Deadline,
-) -> tuple[Outcome, ...]:
+) -> tuple[PartitionOutcome, ...]:
     """Write the original order of *targets* where it is still ours to do, by *snapshot*.
 
     The write is blind and runs an election of its own (R1), so it is refused wherever that
@@ -35,7 +40,7 @@ def undo_orders(
     return tuple(settled[one.partition] or written[one.partition] for one in targets)
 
 
-def _settled(target: Target, snapshot: ClusterSnapshot) -> Outcome | None:
+def _settled(target: ElectionTarget, snapshot: ClusterSnapshot) -> PartitionOutcome | None:
     """The outcome of *target* if nothing is to be written; None where its order is."""
     state = next((one for one in snapshot.partitions if one.partition == target.partition), None)
     if state is None or state.topic_id != target.topic_id:
@@ -43,15 +48,15 @@ def _settled(target: Target, snapshot: ClusterSnapshot) -> Outcome | None:
     if state.leader is not None:
         return refused(target, f"b{state.leader} leads it: an election cannot be undone")
     if state.assignment == target.assignment:
-        return Outcome(target, Result.UNDONE, "its order is as it was")
+        return PartitionOutcome(target, RecoveryResult.UNDONE, "its order is as it was")
     if state.assignment != target.order:
         return refused(target, f"its order is {list(state.assignment)}, which is not ours")
-    look = Look(target, state, snapshot.description)
+    look = TargetCheck(target, state, snapshot.description)
     why = not_moving(look) or all_registered(look) or _would_elect(look, snapshot)
     return refused(target, why) if why else None
 
 
-def _would_elect(look: Look, snapshot: ClusterSnapshot) -> str:
+def _would_elect(look: TargetCheck, snapshot: ClusterSnapshot) -> str:
     """Whom the write itself would elect."""
     names = " and ".join(f"b{one}" for one in members(look.state, look.brokers))
     if names:
@@ -66,8 +71,11 @@ def _would_elect(look: Look, snapshot: ClusterSnapshot) -> str:
 
 
 def _write(
-    client: ElectionClient, journal: Record, targets: Sequence[Target], deadline: Deadline
-) -> dict[TopicPartition, Outcome]:
+    client: ElectionClient,
+    journal: ExecutionJournal,
+    targets: Sequence[ElectionTarget],
+    deadline: Deadline,
+) -> dict[TopicPartition, PartitionOutcome]:
     orders = {one.partition: one.assignment for one in targets}
     request = journal.request(UNDO, {one: {"order": order} for one, order in orders.items()})
     try:
@@ -75,18 +83,20 @@ def _write(
         outcomes = [_outcome(one, replies[one.partition]) for one in targets]
     except BreakglassError as error:
         unknown = isinstance(error, OutcomeUnknown)
-        result = Result.UNKNOWN if unknown else Result.FAILED
-        outcomes = [Outcome(one, result, str(error)) for one in targets]
+        result = RecoveryResult.UNKNOWN if unknown else RecoveryResult.FAILED
+        outcomes = [PartitionOutcome(one, result, str(error)) for one in targets]
     journal.outcome(request, {one.partition: _journalled(one) for one in outcomes})
     return {one.partition: one for one in outcomes}
 
 
-def _outcome(target: Target, reply: Reply) -> Outcome:
+def _outcome(target: ElectionTarget, reply: Reply) -> PartitionOutcome:
     if reply.accepted:
-        return Outcome(target, Result.UNDONE)
-    return Outcome(target, Result.UNKNOWN if reply.unsettled else Result.FAILED, str(reply))
+        return PartitionOutcome(target, RecoveryResult.UNDONE)
+    return PartitionOutcome(
+        target, RecoveryResult.UNKNOWN if reply.unsettled else RecoveryResult.FAILED, str(reply)
+    )
 
 
-def _journalled(outcome: Outcome) -> dict[str, str]:
-    words = {Result.UNDONE: "accepted", Result.UNKNOWN: UNKNOWN}
+def _journalled(outcome: PartitionOutcome) -> dict[str, str]:
+    words = {RecoveryResult.UNDONE: "accepted", RecoveryResult.UNKNOWN: UNKNOWN}
     return {"result": words.get(outcome.result, str(outcome.result)), "reason": outcome.reason}

@@ -11,7 +11,7 @@ from services.kafka.cluster.open_transactions import OpenTransaction
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.guarded.given_up import GivenUp, given_up
 from services.recovery.guarded.priced import Priced
 from services.recovery.recover import (
@@ -35,14 +35,14 @@ class Aftermath:
 
 
 def look_after(
-    client: ReadClient, outcomes: Sequence[Outcome], wanted: Sequence[Priced]
+    client: ReadClient, outcomes: Sequence[PartitionOutcome], wanted: Sequence[Priced]
 ) -> Aftermath:
     """What the elections of *outcomes* have left behind; *wanted* is what was agreed to.
 
     Never raises for a broker: what it does not tell is Unknown.
     """
     evidence = {one.partition: one.evidence for one in wanted}
-    elected = [one.target for one in outcomes if one.result is Result.ELECTED]
+    elected = [one.target for one in outcomes if one.result is RecoveryResult.ELECTED]
     if elected:
         # Brokers are asked by their ids, which a new client cannot find yet.
         with contextlib.suppress(BreakglassError):
@@ -56,7 +56,7 @@ def look_after(
 
 
 def past_end(
-    targets: Iterable[Target], evidence: Mapping[TopicPartition, PartitionEvidence]
+    targets: Iterable[ElectionTarget], evidence: Mapping[TopicPartition, PartitionEvidence]
 ) -> tuple[GroupPastEnd, ...]:
     """Groups that the elections of *targets* leave with a committed offset past the end."""
     chosen = list(targets)

@@ -13,9 +13,9 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import ClusterSnapshot, TopicPartition
 from services.recovery.execution.confirm import Observer
-from services.recovery.execution.limits import Limits
+from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
-from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from services.recovery.remains import Remains, confirmations, remains, settlements
 from services.recovery.resume import topics_of
 from services.recovery.timeline.ending import endings_of
@@ -23,7 +23,7 @@ from services.recovery.triage import SNAPSHOT_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StepAnswer:
     """What the cluster says of a step whose outcome was unknown."""
 
     step: str
@@ -42,13 +42,13 @@ class CheckedAgain:
     """A journal after its unknown outcomes were looked up."""
 
     view: JournalView
-    answers: tuple[Answer, ...]
+    answers: tuple[StepAnswer, ...]
     """One for each step and partition that was unsettled, oldest first."""
     remains: Remains
     """What is left to be done, by a resume."""
 
     @property
-    def unsettled(self) -> tuple[Answer, ...]:
+    def unsettled(self) -> tuple[StepAnswer, ...]:
         """What is still unknown."""
         return tuple(one for one in self.answers if not one.settled)
 
@@ -56,7 +56,7 @@ class CheckedAgain:
 def check_again(
     client: ReadClient,
     path: Path,
-    limits: Limits | None = None,
+    limits: ExecutionLimits | None = None,
     folder: Path | None = None,
 ) -> CheckedAgain:
     """Ask the cluster what became of the unsettled steps in the journal at *path*.
@@ -80,7 +80,7 @@ def check_again(
         for request, items in settlements(view, states):
             journal.outcome(request, items)
         led = [one.target for one in remains(view, snapshot).led]
-        deadline = Deadline.after((limits or Limits()).confirmation)
+        deadline = Deadline.after((limits or ExecutionLimits()).confirmation)
         confirmed = Observer(client).confirm(led, deadline) if led else {}
         for request, items in confirmations(view, confirmed):
             journal.outcome(request, items)
@@ -89,20 +89,22 @@ def check_again(
     return CheckedAgain(after, tuple(_answers(before, after)), remains(after, snapshot))
 
 
-def settled_by(found: CheckedAgain, unknown: Iterable[Outcome]) -> tuple[Outcome, ...]:
+def settled_by(
+    found: CheckedAgain, unknown: Iterable[PartitionOutcome]
+) -> tuple[PartitionOutcome, ...]:
     """What *found* says of those of *unknown* that are settled by now."""
     told = {one.partition: one for one in found.answers if one.settled}
     return tuple(_settled(one, told[one.partition]) for one in unknown if one.partition in told)
 
 
-def _settled(outcome: Outcome, answer: Answer) -> Outcome:
-    if answer.result == Result.ELECTED:
+def _settled(outcome: PartitionOutcome, answer: StepAnswer) -> PartitionOutcome:
+    if answer.result == RecoveryResult.ELECTED:
         designee = outcome.target.designee
         return replace(
-            outcome, result=Result.ELECTED, reason="", leader=designee, rung=Rung.SERVING
+            outcome, result=RecoveryResult.ELECTED, reason="", leader=designee, rung=Rung.SERVING
         )
     reason = f"when the cluster was asked again: {answer.result}"
-    return replace(outcome, result=Result.FAILED, reason=reason, rung=None)
+    return replace(outcome, result=RecoveryResult.FAILED, reason=reason, rung=None)
 
 
 def _snapshot(client: ReadClient, view: JournalView) -> ClusterSnapshot:
@@ -124,14 +126,14 @@ def _close_again(journal: Journal, result: str | None, snapshot: ClusterSnapshot
     now = read(journal.path)
     found = remains(now, snapshot)
     left = found.offline or found.led or found.left
-    missed = any(one.result == Result.ELECTED_ANOTHER for one in endings_of(now))
+    missed = any(one.result == RecoveryResult.ELECTED_ANOTHER for one in endings_of(now))
     if not left and not missed:
         journal.finish(SUCCEEDED)
     elif not left or result is not None:
         journal.finish(PARTLY_FAILED)
 
 
-def _answers(before: JournalView, after: JournalView) -> Iterator[Answer]:
+def _answers(before: JournalView, after: JournalView) -> Iterator[StepAnswer]:
     now = {step.request.seq: step for step in after.steps}
     for step in before.unsettled:
         outcomes = now[step.request.seq].outcomes
@@ -139,6 +141,6 @@ def _answers(before: JournalView, after: JournalView) -> Iterator[Answer]:
             if partition in outcomes:
                 told = outcomes[partition]
                 reason = str(told.details.get("reason", ""))
-                yield Answer(step.name, partition, told.result, reason)
+                yield StepAnswer(step.name, partition, told.result, reason)
             else:
-                yield Answer(step.name, partition, UNKNOWN, "the cluster does not tell")
+                yield StepAnswer(step.name, partition, UNKNOWN, "the cluster does not tell")

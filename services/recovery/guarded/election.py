@@ -10,10 +10,10 @@ from services.consent import ConsentGroup, implied_groups, require_phrases
 from services.errors import StorageError
 from services.journal import Journal
 from services.kafka.election_client import ElectionClient
-from services.recovery.execution.limits import Limits
+from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
 from services.recovery.execution.routes import RouteChoice
-from services.recovery.execution.target import Outcome, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome
 from services.recovery.guarded.events import (
     Armed,
     BatchBegun,
@@ -45,7 +45,7 @@ class GuardedElection:
     digest: str = ""
     """Of the plan that they come from; empty without one."""
     rescue: RescueChoice = field(default_factory=RescueChoice)
-    limits: Limits = field(default_factory=Limits)
+    limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     stop: Callable[[], bool] = lambda: False
     """Asked between batches: true ends the run after what is under way."""
     state: Path | None = None
@@ -59,7 +59,7 @@ class GuardedElection:
 
     def run(
         self, phrases: Sequence[str], tell: Tell, *, implied: bool = False
-    ) -> tuple[Outcome, ...]:
+    ) -> tuple[PartitionOutcome, ...]:
         """Elect them; returns one outcome for each, told batch by batch before.
 
         *phrases* is what the operator gave, one for each of `groups`; *implied*: by a command
@@ -81,7 +81,7 @@ class GuardedElection:
             tell(Armed())
             self._announce(journal, phrases, implied=implied)
             tell(JournalOpened(journal.path))
-            outcomes: list[Outcome] = []
+            outcomes: list[PartitionOutcome] = []
             recovery = self._recovery(client, journal, tell)
             for batch in recovery.run([one.target for one in self.wanted]):
                 outcomes += batch
@@ -113,7 +113,7 @@ class GuardedElection:
         rescuing = rescuer(self.power.access, self.cluster_id, self.stop)
         return rescue_for(self.rescue, rescuing, evidence, tell)
 
-    def _finish(self, journal: Journal, outcomes: Sequence[Outcome]) -> str | None:
+    def _finish(self, journal: Journal, outcomes: Sequence[PartitionOutcome]) -> str | None:
         """Write down how it ended.
 
         A run that was stopped, or whose journal cannot be written, stays unfinished.
@@ -130,6 +130,6 @@ class GuardedElection:
         return result
 
 
-def begun(batch: Sequence[Target]) -> BatchBegun:
+def begun(batch: Sequence[ElectionTarget]) -> BatchBegun:
     """That *batch* is about to be elected."""
     return BatchBegun(tuple(one.partition for one in batch))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.model import TopicPartition
-from services.recovery.execution.target import Outcome
-from services.recovery.rescue.results import Progress, Rescued
+from services.recovery.execution.target import PartitionOutcome
+from services.recovery.rescue.results import RescuedPartition, RescueProgress
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class JournalOpened:
 class RescueProgressed:
     """What the elections will cut off is being saved; told at the start and now and then."""
 
-    progress: Progress
+    progress: RescueProgress
 
 
 @dataclass(frozen=True, slots=True)
 class RescueEnded:
     """One for each partition that something was to be saved of."""
 
-    results: tuple[Rescued, ...]
+    results: tuple[RescuedPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class BatchBegun:
 class OutcomesTold:
     """What came of a batch, or of partitions that nothing was sent for."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PartitionOutcome, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from services.model import TopicPartition
-from services.recovery.execution.target import Outcome, Result
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from services.words.figures import partitions_text
 
 COPY_FIRST = "breakglass rescue --from log:DIR"
@@ -33,7 +33,7 @@ def do_not_start(broker: int) -> str:
 
 
 def given_up(
-    outcomes: Iterable[Outcome], abandons: Mapping[TopicPartition, Iterable[int]]
+    outcomes: Iterable[PartitionOutcome], abandons: Mapping[TopicPartition, Iterable[int]]
 ) -> tuple[GivenUp, ...]:
     """One for each broker of *abandons* whose log a leader of *outcomes* would cut now.
 
@@ -48,8 +48,12 @@ def given_up(
     return tuple(GivenUp(broker, tuple(held[broker])) for broker in sorted(held))
 
 
-def _leads(outcome: Outcome) -> bool:
+def _leads(outcome: PartitionOutcome) -> bool:
     """Whether somebody leads now, or may, that was elected without the unread logs."""
-    if outcome.result is Result.ALREADY_ONLINE:
+    if outcome.result is RecoveryResult.ALREADY_ONLINE:
         return outcome.leader == outcome.target.designee
-    return outcome.result in (Result.ELECTED, Result.ELECTED_ANOTHER, Result.UNKNOWN)
+    return outcome.result in (
+        RecoveryResult.ELECTED,
+        RecoveryResult.ELECTED_ANOTHER,
+        RecoveryResult.UNKNOWN,
+    )

@@ -13,7 +13,7 @@ from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.recovery.execution.confirm import Observer, States
 from services.recovery.execution.ladder import LOOK_SECONDS, seen_in
-from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 2.0
@@ -23,10 +23,10 @@ STOP_LOOK_SECONDS = 0.05
 
 def watch_ladder(
     client: ReadClient,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[PartitionOutcome],
     stop: Callable[[], bool],
     pause: Callable[[float], None] = time.sleep,
-) -> Iterator[tuple[Outcome, ...]]:
+) -> Iterator[tuple[PartitionOutcome, ...]]:
     """Look at the elected ones of *outcomes* until each is at its top, or *stop*.
 
     Yields what moved since the last look, if anything did. One that lost its leader again is
@@ -48,15 +48,17 @@ def watch_ladder(
             _rest(wait, stop, pause)
 
 
-def _climbs(outcome: Outcome) -> bool:
+def _climbs(outcome: PartitionOutcome) -> bool:
     """Whether there is a rung above: a partition of one replica never gets a second in sync."""
-    if outcome.result is not Result.ELECTED or outcome.rung is None:
+    if outcome.result is not RecoveryResult.ELECTED or outcome.rung is None:
         return False
     top = Rung.REDUNDANT if len(outcome.target.assignment) > 1 else Rung.WRITABLE
     return outcome.rung < top
 
 
-def _moved(observer: Observer, watched: Mapping[TopicPartition, Outcome]) -> tuple[Outcome, ...]:
+def _moved(
+    observer: Observer, watched: Mapping[TopicPartition, PartitionOutcome]
+) -> tuple[PartitionOutcome, ...]:
     try:
         targets = [one.target for one in watched.values()]
         deadline = Deadline.after(LOOK_SECONDS)
@@ -73,13 +75,13 @@ def _moved(observer: Observer, watched: Mapping[TopicPartition, Outcome]) -> tup
     return tuple(one for one in now if one != watched[one.partition])
 
 
-def _told(outcome: Outcome, states: States) -> bool:
+def _told(outcome: PartitionOutcome, states: States) -> bool:
     """Whether *states* are of its election or later: a broker's metadata may lag behind."""
     state = states.get(outcome.partition)
     return state is not None and state.leader_epoch >= (outcome.leader_epoch or 0)
 
 
-def _lost(outcome: Outcome, states: States) -> Outcome:
+def _lost(outcome: PartitionOutcome, states: States) -> PartitionOutcome:
     leader = states[outcome.partition].leader
     now = "it has no leader again" if leader is None else f"b{leader} leads it by now"
     reason = f"b{outcome.target.designee} was elected, and {now}: read it again"

@@ -9,7 +9,7 @@ from services.consent import ConsentGroup, Price, Stake, consent_groups
 from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.record import described
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.judgement.loss import Loss, loss_of, unread_bound
 from services.recovery.judgement.ranking import Ranking
@@ -23,7 +23,7 @@ class Priced:
     """A target with what electing it costs."""
 
     evidence: PartitionEvidence
-    target: Target
+    target: ElectionTarget
     stake: Stake
     gone: tuple[int, ...] = ()
     """Brokers declared gone: nobody waits for them."""
@@ -35,7 +35,7 @@ class Priced:
 
 def priced(
     evidence: PartitionEvidence,
-    target: Target,
+    target: ElectionTarget,
     gone: Collection[int] = (),
     loss: Loss | None = None,
     ranking: Ranking | None = None,
@@ -55,7 +55,7 @@ def priced(
     return Priced(evidence, target, stake, tuple(sorted(gone)))
 
 
-def priced_as_judged(judged: Assessment, target: Target) -> Priced:
+def priced_as_judged(judged: Assessment, target: ElectionTarget) -> Priced:
     """The same on the evidence that was *judged*, with the loss and the ranking of then."""
     loss = judged.loss_of(target.designee)
     return priced(judged.evidence, target, judged.gone, loss, judged.ranking)

@@ -13,7 +13,7 @@ from services.journal_view import JournalView
 from services.kafka.election_client import ElectionClient
 from services.recovery.execution.record import SUCCEEDED, UNDONE
 from services.recovery.execution.routes import route_for
-from services.recovery.execution.target import Outcome
+from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.election import begun
 from services.recovery.guarded.events import Armed, Finished, JournalOpened, OutcomesTold, Tell
 from services.recovery.guarded.priced import Priced, groups_of, priced
@@ -22,7 +22,7 @@ from services.recovery.guarded.rescuing import rescue_for, rescuer
 from services.recovery.guarded.single_flight import SingleFlight
 from services.recovery.recover import Recovery
 from services.recovery.remains import Remains, consented
-from services.recovery.resume import Resume, Survey
+from services.recovery.resume import JournalSurvey, Resume
 from services.session import Power
 
 
@@ -42,7 +42,7 @@ class GuardedResume:
     """What *found* left is carried on, once what was not agreed to before has been."""
 
     power: Power
-    found: Survey
+    found: JournalSurvey
     undo: bool = False
     """Put orders back, where nobody leads yet, in place of electing."""
     rescue: RescueChoice = field(default_factory=RescueChoice)
@@ -73,7 +73,7 @@ class GuardedResume:
         """What the journal was not agreed to yet; empty where all of it was."""
         return () if consented(self.found.view) else groups_of(self.wanted)
 
-    def run(self, phrases: Sequence[str], tell: Tell) -> tuple[Outcome, ...]:
+    def run(self, phrases: Sequence[str], tell: Tell) -> tuple[PartitionOutcome, ...]:
         """Carry on; returns the outcomes, told batch by batch before.
 
         Raises:
@@ -97,7 +97,7 @@ class GuardedResume:
             for phrase in phrases:
                 journal.consent(phrase, elects=elects)
             tell(JournalOpened(journal.path))
-            outcomes: list[Outcome] = []
+            outcomes: list[PartitionOutcome] = []
             resumed = Resume(self._recovery(client, journal, tell), self.found)
             for batch in resumed.undo() if self.undo else resumed.finish():
                 outcomes += batch

@@ -12,28 +12,28 @@ from services.kafka.wire.native_rpc import STOCK, NativeRpc
 from services.model import TopicPartition, Unknown
 from services.recovery.choice import Left
 from services.recovery.execution.prepare import target_of
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 from services.recovery.guarded.priced import Priced, groups_of, priced, priced_as_judged
 from services.recovery.guarded.rescue_size import RescueSize, rescue_size
 from services.recovery.judgement.assessment import Assessment, Verdict
-from services.recovery.judgement.loss import Unread, unread_bound
+from services.recovery.judgement.loss import UnreadRecords, unread_bound
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.judgement.replica_choice import refusal
 
 if TYPE_CHECKING:
     from services.recovery.plan.appraisal import Appraisal
-    from services.recovery.remains import Part
-    from services.recovery.resume import Survey
+    from services.recovery.remains import JournalledPartition
+    from services.recovery.resume import JournalSurvey
 
 
 @dataclass(frozen=True)
-class Subject:
+class ElectionSubject:
     """Elections with their prices, and what was asked for and is not elected."""
 
     cluster_id: str
     wanted: tuple[Priced, ...] = ()
     """In the order of recovery."""
-    led: tuple[Target, ...] = ()
+    led: tuple[ElectionTarget, ...] = ()
     """Led by their designees already: to be confirmed, and their order put back."""
     left: tuple[Left, ...] = ()
     """Not elected, with the reason."""
@@ -68,7 +68,7 @@ class Subject:
         return sum(isinstance(one.stake.price.records, Unknown) for one in self.wanted)
 
     @cached_property
-    def unread(self) -> tuple[Unread, ...]:
+    def unread(self) -> tuple[UnreadRecords, ...]:
         """What only unread replicas can hold, for each election."""
         return tuple(unread_bound(one.evidence) for one in self.wanted)
 
@@ -77,13 +77,13 @@ class Subject:
         """What a rescue saves before them."""
         return rescue_size(self.wanted)
 
-    def summed(self) -> Subject:
+    def summed(self) -> ElectionSubject:
         """The same with everything counted that is asked for later: for a thread of its own."""
         _ = self.groups, self.why_alone, self.known_loss, self.unknown_losses, self.unread
         _ = self.rescue
         return self
 
-    def without(self, partitions: Collection[TopicPartition], reason: str) -> Subject:
+    def without(self, partitions: Collection[TopicPartition], reason: str) -> ElectionSubject:
         """The same without the elections of *partitions*, which are left for *reason*."""
         out = [one.partition for one in self.wanted if one.partition in partitions]
         return replace(
@@ -98,7 +98,7 @@ def subject_of(
     partitions: Sequence[TopicPartition],
     assessments: Iterable[Assessment],
     native: NativeRpc = STOCK,
-) -> Subject:
+) -> ElectionSubject:
     """The election of the recommended replica of each of *partitions*.
 
     *assessments* judge those of them that are offline and were read.
@@ -118,7 +118,9 @@ def subject_of(
         for name, one in judged.items()
         if one.verdict is Verdict.WAIT and one.restorers and name in elected
     }
-    return Subject(cluster_id, tuple(wanted), left=tuple(left), native=native, spared=spared)
+    return ElectionSubject(
+        cluster_id, tuple(wanted), left=tuple(left), native=native, spared=spared
+    )
 
 
 def _recommended(partition: TopicPartition, found: Assessment | None) -> Priced | Left:
@@ -134,7 +136,7 @@ def _recommended(partition: TopicPartition, found: Assessment | None) -> Priced 
     return priced_as_judged(found, target)
 
 
-def subject_of_plan(appraisal: Appraisal, cluster_id: str, native: NativeRpc) -> Subject:
+def subject_of_plan(appraisal: Appraisal, cluster_id: str, native: NativeRpc) -> ElectionSubject:
     """The elections of a plan, on evidence read now."""
     evidence = appraisal.evidence
     held = appraisal.plan.records
@@ -143,7 +145,7 @@ def subject_of_plan(appraisal: Appraisal, cluster_id: str, native: NativeRpc) ->
         for one in appraisal.targets()
     ]
     records = [held[one.partition] for one in wanted]
-    return Subject(
+    return ElectionSubject(
         cluster_id,
         tuple(sorted(wanted, key=lambda one: recovery_order(one.partition))),
         left=tuple(_skipped(appraisal)),
@@ -160,12 +162,12 @@ def _skipped(appraisal: Appraisal) -> Iterator[Left]:
         yield Left(one.partition, reason)
 
 
-def subject_of_journal(found: Survey, *, undo: bool = False) -> Subject:
+def subject_of_journal(found: JournalSurvey, *, undo: bool = False) -> ElectionSubject:
     """What a journal leaves to be elected and confirmed; with *undo* to be put back."""
     remains = found.remains if undo else found.to_finish
     wanted = () if undo else tuple(_priced_again(found, one) for one in remains.offline)
     held = (one.target for one in (remains.offline if undo else remains.led))
-    return Subject(
+    return ElectionSubject(
         found.snapshot.cluster_id,
         wanted,
         led=tuple(held),
@@ -175,10 +177,10 @@ def subject_of_journal(found: Survey, *, undo: bool = False) -> Subject:
     )
 
 
-def _priced_again(found: Survey, part: Part) -> Priced:
+def _priced_again(found: JournalSurvey, part: JournalledPartition) -> Priced:
     return priced(found.evidence[part.target.partition], part.target, part.gone)
 
 
-def _digest(found: Survey) -> str:
+def _digest(found: JournalSurvey) -> str:
     plan = found.view.plan
     return "" if plan is None else str(plan.payload.get("digest", ""))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from services.model import PartitionEvidence, TopicPartition
-from services.recovery.judgement.loss import Loss, Unread, loss_of
+from services.recovery.judgement.loss import Loss, UnreadRecords, loss_of
 from services.recovery.judgement.precedence import internal
 from services.recovery.judgement.ranking import Ranking
-from services.recovery.judgement.succession import Forecast
+from services.recovery.judgement.succession import SuccessionForecast
 
 
 class Verdict(StrEnum):
@@ -77,8 +77,8 @@ class Assessment:
     ranking: Ranking
     loss: Loss | None
     """The loss of electing the designee."""
-    unread: Unread
-    forecast: Forecast
+    unread: UnreadRecords
+    forecast: SuccessionForecast
     hazards: tuple[int, ...]
     """Brokers that a reorder would elect instead of the designee (R1)."""
     restorers: tuple[int, ...]

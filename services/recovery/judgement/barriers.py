@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from services.model import Forfeited, Reassignment, Unknown
 from services.recovery.judgement.case import Case, named
-from services.recovery.judgement.eligibility import Standing, answered, live
-from services.recovery.judgement.ranking import Candidate
+from services.recovery.judgement.eligibility import ReplicaStanding, answered, live
+from services.recovery.judgement.ranking import RankedReplica
 from services.recovery.judgement.readable import contents_read, corruption, how_far_read
 from services.recovery.judgement.succession import ROLE_WORDS, UNCLEAN_ELECTION, hazards, inheritors
 from services.recovery.judgement.unheard import proof_of_no_more
@@ -21,7 +21,7 @@ def barriers(case: Case) -> Iterator[str]:
     if case.ranking.unproven:
         yield case.ranking.unproven
     best = case.ranking.winner
-    if best is not None and best.eligibility.standing is not Standing.ELIGIBLE:
+    if best is not None and best.eligibility.standing is not ReplicaStanding.ELIGIBLE:
         yield best.eligibility.reason
     if evidence.unregistered:
         yield f"{named(evidence.unregistered)} is not registered"
@@ -85,7 +85,7 @@ def remarks(case: Case) -> Iterator[str]:
         yield f"quorum unknown: {circumstances.quorum.reason}"
 
 
-def _of_replica(case: Case, candidate: Candidate) -> Iterator[str]:
+def _of_replica(case: Case, candidate: RankedReplica) -> Iterator[str]:
     broker, replica = candidate.broker, candidate.replica
     if replica.corrupt_at is not None:
         yield corruption(replica)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from services.model import PartitionEvidence, ReplicaLog
 from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.loss import Loss, Unread, loss_of, unread_bound
+from services.recovery.judgement.loss import Loss, UnreadRecords, loss_of, unread_bound
 from services.recovery.judgement.ranking import Ranking, holds_records, rank
-from services.recovery.judgement.succession import Forecast, forecast
+from services.recovery.judgement.succession import SuccessionForecast, forecast
 from services.recovery.judgement.unheard import abandoned, out_of_reach, unheard
 
 
@@ -24,8 +24,8 @@ class Case:
     """The broker that leads the ranking."""
     loss: Loss | None
     """The loss of choosing the winner."""
-    unread: Unread
-    forecast: Forecast
+    unread: UnreadRecords
+    forecast: SuccessionForecast
     abandoned: tuple[int, ...]
     """Brokers that are unread and not proved to hold no more than the winner."""
     unheard: tuple[ReplicaLog, ...]

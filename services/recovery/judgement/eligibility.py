@@ -13,7 +13,7 @@ from enum import StrEnum
 from services.model import PartitionEvidence, ReplicaLog, Unknown
 
 
-class Standing(StrEnum):
+class ReplicaStanding(StrEnum):
     """Whether a replica can be designated."""
 
     ELIGIBLE = "eligible"
@@ -29,14 +29,16 @@ class Eligibility:
     """The standing of one replica and the reason for it."""
 
     broker: int
-    standing: Standing
+    standing: ReplicaStanding
     reason: str = ""
     """Empty for a replica that is plainly eligible."""
 
     @property
     def recommendable(self) -> bool:
         """It was read and nothing is known that bars it."""
-        return self.standing is Standing.ELIGIBLE or self.standing is Standing.DOUBTFUL
+        return (
+            self.standing is ReplicaStanding.ELIGIBLE or self.standing is ReplicaStanding.DOUBTFUL
+        )
 
 
 def eligibility(evidence: PartitionEvidence, broker: int) -> Eligibility:
@@ -45,7 +47,7 @@ def eligibility(evidence: PartitionEvidence, broker: int) -> Eligibility:
     if replica is None or broker not in evidence.state.assignment:
         assigned = ", ".join(map(str, evidence.state.assignment))
         return Eligibility(
-            broker, Standing.BARRED, f"b{broker} is not in the assignment {assigned}"
+            broker, ReplicaStanding.BARRED, f"b{broker} is not in the assignment {assigned}"
         )
     return replica_eligibility(evidence, replica)
 
@@ -54,17 +56,23 @@ def replica_eligibility(evidence: PartitionEvidence, replica: ReplicaLog) -> Eli
     """The standing of an assigned *replica*."""
     broker, fenced = replica.broker, replica.fenced
     if broker in evidence.unregistered:
-        return Eligibility(broker, Standing.BARRED, f"b{broker} is not registered in the cluster")
+        return Eligibility(
+            broker, ReplicaStanding.BARRED, f"b{broker} is not registered in the cluster"
+        )
     if fenced is True:
-        return Eligibility(broker, Standing.BARRED, f"b{broker} is fenced")
+        return Eligibility(broker, ReplicaStanding.BARRED, f"b{broker} is fenced")
     if replica.log_dir_online is False:
-        return Eligibility(broker, Standing.BARRED, f"the log directory of b{broker} is offline")
+        return Eligibility(
+            broker, ReplicaStanding.BARRED, f"the log directory of b{broker} is offline"
+        )
     if isinstance(replica.log_end, Unknown):
-        return Eligibility(broker, Standing.BY_HAND, f"loss unknown: {replica.log_end.reason}")
+        return Eligibility(
+            broker, ReplicaStanding.BY_HAND, f"loss unknown: {replica.log_end.reason}"
+        )
     if isinstance(fenced, Unknown):
         reason = f"it is unknown whether b{broker} is fenced: {fenced.reason}"
-        return Eligibility(broker, Standing.DOUBTFUL, reason)
-    return Eligibility(broker, Standing.ELIGIBLE)
+        return Eligibility(broker, ReplicaStanding.DOUBTFUL, reason)
+    return Eligibility(broker, ReplicaStanding.ELIGIBLE)
 
 
 def live(replica: ReplicaLog) -> bool:

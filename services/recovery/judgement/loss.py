@@ -25,8 +25,8 @@ from services.recovery.judgement.readable import readable
 from services.recovery.judgement.records import (
     NO_RECORDS,
     Count,
-    Records,
-    Stretch,
+    LogStretch,
+    RecordCounts,
     split_at_high_watermarks,
     unknown_records,
 )
@@ -55,15 +55,15 @@ class Loss:
     """The loss of choosing one replica."""
 
     candidate: int
-    tail: Records
-    head: Records
+    tail: RecordCounts
+    head: RecordCounts
     against: tuple[ReplicaLoss, ...]
     """One for each other replica that could be read, in the order of the assignment."""
     approximate: bool = False
     """Offsets are not records here: the topic is, or may be, compacted."""
 
     @property
-    def records(self) -> Records:
+    def records(self) -> RecordCounts:
         """Tail and head together; they share no record."""
         return self.tail if self.head is NO_RECORDS else self.tail + self.head
 
@@ -88,7 +88,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadRecords:
     """What is known of records that only unread replicas can hold: a lower bound, no more."""
 
     replicas: tuple[int, ...]
@@ -119,7 +119,7 @@ def loss_of(evidence: PartitionEvidence, broker: int) -> Loss:
     )
 
 
-def unread_bound(evidence: PartitionEvidence) -> Unread:
+def unread_bound(evidence: PartitionEvidence) -> UnreadRecords:
     """The lower bound of what only unread replicas can hold (R11).
 
     Records below a committed group offset or the end of a backup once existed; those past the
@@ -129,9 +129,9 @@ def unread_bound(evidence: PartitionEvidence) -> Unread:
     silent = tuple([r.broker for r in evidence.replicas if isinstance(r.log_end, Unknown)])
     floor = evidence.unread_floor
     if isinstance(floor, Unknown):
-        return Unread(silent, floor if silent else 0)
+        return UnreadRecords(silent, floor if silent else 0)
     ends = [r.log_end for r in evidence.replicas if isinstance(r.log_end, int)]
-    return Unread(silent, max(0, floor - max(ends, default=0)), evidence.unread_floor_source)
+    return UnreadRecords(silent, max(0, floor - max(ends, default=0)), evidence.unread_floor_source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ class Drop:
 
     replica: ReplicaLog
     loss: ReplicaLoss
-    tail: Stretch | Unknown | None = None
-    head: Stretch | Unknown | None = None
+    tail: LogStretch | Unknown | None = None
+    head: LogStretch | Unknown | None = None
 
 
 def drops_from(
@@ -160,12 +160,12 @@ def drops_from(
         yield from drops_of(evidence, led, led.log_end, divergences)
 
 
-def _corrupt_tail(chosen: ReplicaLog) -> Stretch | None:
+def _corrupt_tail(chosen: ReplicaLog) -> LogStretch | None:
     """Its own records that its consumers cannot read."""
     end, limit = chosen.log_end, chosen.corrupt_at
     if limit is None or isinstance(end, Unknown) or end <= limit:
         return None
-    return Stretch(chosen, limit, end)
+    return LogStretch(chosen, limit, end)
 
 
 def drops_of(
@@ -205,19 +205,19 @@ def _drop(
 
 def _tail(
     replica: ReplicaLog, end: int, chosen: ReplicaLog, parting: int | Unknown
-) -> Stretch | Unknown | None:
+) -> LogStretch | Unknown | None:
     if isinstance(parting, Unknown):
         return parting
     start = parting
     for log_start in (replica.log_start, chosen.log_start):
         if isinstance(log_start, int) and log_start > start:
             start = log_start
-    return Stretch(replica, start, end) if start < end else None
+    return LogStretch(replica, start, end) if start < end else None
 
 
 def _head(
     replica: ReplicaLog, end: int, chosen: ReplicaLog, tiered: bool | Unknown
-) -> Stretch | Unknown | None:
+) -> LogStretch | Unknown | None:
     """Records before the chosen log's start; on a tiered topic remote storage keeps them."""
     start, chosen_start = replica.log_start, chosen.log_start
     if isinstance(chosen_start, Unknown):
@@ -229,14 +229,16 @@ def _head(
     if start >= chosen_start:
         return None
     return (
-        tiered if isinstance(tiered, Unknown) else Stretch(replica, start, min(end, chosen_start))
+        tiered
+        if isinstance(tiered, Unknown)
+        else LogStretch(replica, start, min(end, chosen_start))
     )
 
 
 def _committed_past(
     replica: ReplicaLog,
     parting: int | Unknown,
-    tail: Stretch | Unknown | None,
+    tail: LogStretch | Unknown | None,
     *,
     ends_alike: bool,
 ) -> bool | Unknown:
@@ -249,7 +251,9 @@ def _committed_past(
     return mark > parting
 
 
-def _together(dropped: Iterable[Stretch | Unknown | None], divergences: Divergences) -> Records:
+def _together(
+    dropped: Iterable[LogStretch | Unknown | None], divergences: Divergences
+) -> RecordCounts:
     stretches = []
     for one in dropped:
         if isinstance(one, Unknown):
@@ -259,7 +263,7 @@ def _together(dropped: Iterable[Stretch | Unknown | None], divergences: Divergen
     return split_at_high_watermarks(stretches, divergences.between)
 
 
-def _length(dropped: Stretch | Unknown | None) -> Count:
-    if isinstance(dropped, Stretch):
+def _length(dropped: LogStretch | Unknown | None) -> Count:
+    if isinstance(dropped, LogStretch):
         return dropped.end - dropped.start
     return 0 if dropped is None else dropped

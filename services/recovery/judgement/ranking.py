@@ -13,7 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from services.model import PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.judgement.eligibility import Eligibility, Standing, replica_eligibility
+from services.recovery.judgement.eligibility import (
+    Eligibility,
+    ReplicaStanding,
+    replica_eligibility,
+)
 from services.recovery.judgement.readable import readable
 
 EMPTY_REMARK = "EMPTY: disk replaced?"
@@ -23,7 +27,7 @@ _UNPROVEN, _UNREAD, _WITHOUT_RECORDS = -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class RankedReplica:
     """A replica in its place in the ranking."""
 
     replica: ReplicaLog
@@ -40,12 +44,12 @@ class Candidate:
 class Ranking:
     """All replicas of a partition: the recommendable ones best first, then the others."""
 
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[RankedReplica, ...]
     unproven: str = ""
     """Why the order is not proven (R8); empty when it is."""
 
     @property
-    def winner(self) -> Candidate | None:
+    def winner(self) -> RankedReplica | None:
         """The best replica that may be recommended."""
         first = self.candidates[0] if self.candidates else None
         return first if first is not None and first.eligibility.recommendable else None
@@ -59,7 +63,7 @@ class Ranking:
         """Brokers that may be recommended, best first."""
         return tuple(c.broker for c in self.candidates if c.eligibility.recommendable)
 
-    def candidate(self, broker: int) -> Candidate | None:
+    def candidate(self, broker: int) -> RankedReplica | None:
         """The candidate on *broker*, if it is assigned there."""
         return next((one for one in self.candidates if one.broker == broker), None)
 
@@ -72,7 +76,7 @@ def rank(evidence: PartitionEvidence) -> Ranking:
     """
     longest = max((_known_end(replica) for replica in evidence.replicas), default=0)
     candidates = [
-        Candidate(replica, replica_eligibility(evidence, replica), _remark(replica, longest))
+        RankedReplica(replica, replica_eligibility(evidence, replica), _remark(replica, longest))
         for replica in evidence.replicas
     ]
     if len(candidates) > 1:
@@ -118,7 +122,7 @@ def election_order(evidence: PartitionEvidence, ranking: Ranking, designee: int)
     return (designee, *(one.broker for one in rest))
 
 
-def _place(candidate: Candidate, order: tuple[int, ...]) -> tuple[int, ...]:
+def _place(candidate: RankedReplica, order: tuple[int, ...]) -> tuple[int, ...]:
     standing = _STANDING_ORDER[candidate.eligibility.standing]
     return (standing, *_by_content(candidate.replica, order))
 
@@ -132,10 +136,10 @@ def _by_content(replica: ReplicaLog, order: tuple[int, ...]) -> tuple[int, ...]:
 
 
 _STANDING_ORDER = {
-    Standing.ELIGIBLE: 0,
-    Standing.DOUBTFUL: 0,
-    Standing.BY_HAND: 1,
-    Standing.BARRED: 2,
+    ReplicaStanding.ELIGIBLE: 0,
+    ReplicaStanding.DOUBTFUL: 0,
+    ReplicaStanding.BY_HAND: 1,
+    ReplicaStanding.BARRED: 2,
 }
 
 
@@ -153,7 +157,7 @@ def _remark(replica: ReplicaLog, longest: int) -> str:
     return EMPTY_REMARK if replica.log_end == 0 and longest > 0 else ""
 
 
-def _unproven(candidates: list[Candidate]) -> str:
+def _unproven(candidates: list[RankedReplica]) -> str:
     """R8: an unknown epoch among recommendable replicas whose ends differ."""
     ends = set()
     unread = None

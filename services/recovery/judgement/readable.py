@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.model import Contents, EpochHistory, EpochRange, ReplicaLog, Unknown
+from services.model import EpochHistory, EpochRange, LogContents, ReplicaLog, Unknown
 
 
 def readable(replica: ReplicaLog) -> ReplicaLog:
@@ -65,4 +65,4 @@ def how_far_read(replica: ReplicaLog) -> str:
 
 def contents_read(replica: ReplicaLog) -> bool:
     """Whether any of its contents was read."""
-    return isinstance(replica.contents, Contents)
+    return isinstance(replica.contents, LogContents)

@@ -20,7 +20,7 @@ Parting = Callable[[ReplicaLog, ReplicaLog], int | Unknown]
 """Where two replicas diverge."""
 
 
-class Stretch(NamedTuple):
+class LogStretch(NamedTuple):
     """The records of one replica at the offsets ``[start, end)``."""
 
     replica: ReplicaLog
@@ -29,28 +29,28 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Records:
+class RecordCounts:
     """A number of distinct records, and how many of them are known to be committed."""
 
     total: Count
     committed: Count
     uncommitted: Count
 
-    def __add__(self, other: Records) -> Records:
+    def __add__(self, other: RecordCounts) -> RecordCounts:
         """Together with *other*, which shares no record with this."""
-        return Records(
+        return RecordCounts(
             add(self.total, other.total),
             add(self.committed, other.committed),
             add(self.uncommitted, other.uncommitted),
         )
 
 
-NO_RECORDS = Records(0, 0, 0)
+NO_RECORDS = RecordCounts(0, 0, 0)
 
 
-def unknown_records(why: Unknown) -> Records:
+def unknown_records(why: Unknown) -> RecordCounts:
     """Records that cannot be counted."""
-    return Records(why, why, why)
+    return RecordCounts(why, why, why)
 
 
 def add(one: Count, other: Count) -> Count:
@@ -60,7 +60,7 @@ def add(one: Count, other: Count) -> Count:
     return other if isinstance(other, Unknown) else one + other
 
 
-def count_distinct(stretches: Sequence[Stretch], parting: Parting) -> Count:
+def count_distinct(stretches: Sequence[LogStretch], parting: Parting) -> Count:
     """How many records *stretches* hold together, each counted once however often it is held."""
     total = 0
     for place, stretch in enumerate(stretches):
@@ -71,7 +71,7 @@ def count_distinct(stretches: Sequence[Stretch], parting: Parting) -> Count:
     return total
 
 
-def without(stretch: Stretch, shared: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def without(stretch: LogStretch, shared: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """The offsets of *stretch* outside *shared*, both in ascending order."""
     reached = stretch.start
     for start, end in shared:
@@ -83,7 +83,7 @@ def without(stretch: Stretch, shared: Sequence[tuple[int, int]]) -> Iterator[tup
 
 
 def shared_with(
-    stretch: Stretch, counted: Sequence[Stretch], parting: Parting
+    stretch: LogStretch, counted: Sequence[LogStretch], parting: Parting
 ) -> list[tuple[int, int]] | Unknown:
     """The offsets of *stretch* whose records are among *counted*, in ascending order."""
     shared: list[tuple[int, int]] = []
@@ -100,7 +100,7 @@ def shared_with(
     return shared
 
 
-def split_at_high_watermarks(stretches: Sequence[Stretch], parting: Parting) -> Records:
+def split_at_high_watermarks(stretches: Sequence[LogStretch], parting: Parting) -> RecordCounts:
     """Count *stretches*; a record is committed if a holder's high watermark is above it.
 
     Where a high watermark is Unknown and decides, the split is Unknown and the total is not.
@@ -113,23 +113,23 @@ def split_at_high_watermarks(stretches: Sequence[Stretch], parting: Parting) -> 
     settled = [_below(one) for one in stretches if isinstance(one.replica.high_watermark, int)]
     committed = count_distinct(settled, parting)
     if isinstance(total, Unknown) or isinstance(committed, Unknown):
-        return Records(total, committed, committed)
+        return RecordCounts(total, committed, committed)
     for one in stretches:
         mark = one.replica.high_watermark
         if isinstance(mark, Unknown) and count_distinct([*settled, one], parting) != committed:
-            return Records(total, mark, mark)
-    return Records(total, committed, total - committed)
+            return RecordCounts(total, mark, mark)
+    return RecordCounts(total, committed, total - committed)
 
 
-def _split_one(stretch: Stretch) -> Records:
+def _split_one(stretch: LogStretch) -> RecordCounts:
     total, mark = stretch.end - stretch.start, stretch.replica.high_watermark
     if isinstance(mark, Unknown):
-        return Records(total, mark, mark)
+        return RecordCounts(total, mark, mark)
     committed = max(0, min(stretch.end, mark) - stretch.start)
-    return Records(total, committed, total - committed)
+    return RecordCounts(total, committed, total - committed)
 
 
-def _below(stretch: Stretch) -> Stretch:
+def _below(stretch: LogStretch) -> LogStretch:
     """The part of *stretch* below its replica's high watermark."""
     mark = stretch.replica.high_watermark
     return stretch if isinstance(mark, Unknown) else stretch._replace(end=min(stretch.end, mark))

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from services.model import PartitionEvidence, Reassignment, Unknown
 from services.recovery.judgement.case import named
-from services.recovery.judgement.eligibility import Standing, eligibility
+from services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from services.recovery.judgement.loss import Loss, loss_of, unread_bound
 from services.recovery.judgement.precedence import internal
 from services.recovery.judgement.ranking import Ranking, holds_records, rank
@@ -18,7 +18,7 @@ from services.recovery.judgement.unheard import abandoned, passed_over
 def refusal(evidence: PartitionEvidence, broker: int) -> str:
     """Why *broker* cannot be chosen at all (R1, R12, R16); empty if it can."""
     found = eligibility(evidence, broker)
-    if found.standing is Standing.BARRED:
+    if found.standing is ReplicaStanding.BARRED:
         return found.reason
     if not evidence.state.offline:
         return f"b{evidence.state.leader} leads it already"
@@ -58,7 +58,7 @@ def own_consent(
     if internal(evidence.partition):
         return "it is an internal topic"
     standing = eligibility(evidence, broker)
-    if standing.standing is not Standing.ELIGIBLE:
+    if standing.standing is not ReplicaStanding.ELIGIBLE:
         return standing.reason
     replica = evidence.replica(broker)
     if replica is not None and replica.corrupt_at is not None:

@@ -25,7 +25,7 @@ from services.recovery.judgement.ranking import holds_records, log_rank
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class SuccessionForecast:
     """What the controller does if nobody intervenes."""
 
     broker: int | None
@@ -71,20 +71,20 @@ def hazards(evidence: PartitionEvidence, designee: int | None) -> tuple[int, ...
     )
 
 
-def forecast(evidence: PartitionEvidence, circumstances: Circumstances) -> Forecast:
+def forecast(evidence: PartitionEvidence, circumstances: Circumstances) -> SuccessionForecast:
     """Whom the controller elects next by itself, and why (R2, R14)."""
     if circumstances.without_quorum:
-        return Forecast(None, "no controller quorum, so nobody is elected")
+        return SuccessionForecast(None, "no controller quorum, so nobody is elected")
     next_leader = heir(evidence)
     if next_leader is not None:
-        return Forecast(next_leader.broker, f"it is {ROLE_WORDS[next_leader.role]}")
+        return SuccessionForecast(next_leader.broker, f"it is {ROLE_WORDS[next_leader.role]}")
     unclean = evidence.settings.unclean_election
     if isinstance(unclean, Unknown):
-        return Forecast(None, f"unknown if unclean election is on: {unclean.reason}")
+        return SuccessionForecast(None, f"unknown if unclean election is on: {unclean.reason}")
     first = first_live(evidence) if unclean else None
     if first is not None:
-        return Forecast(first, UNCLEAN_ELECTION)
-    return Forecast(None, "nobody it may elect is live")
+        return SuccessionForecast(first, UNCLEAN_ELECTION)
+    return SuccessionForecast(None, "nobody it may elect is live")
 
 
 def first_live(evidence: PartitionEvidence) -> int | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
 from services.recovery.evidence.contents import as_known
 from services.recovery.execution.prepare import target_of
-from services.recovery.execution.target import Result, Target
+from services.recovery.execution.target import ElectionTarget, RecoveryResult
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.plan.check import Checked, CheckStatus, check
 from services.recovery.plan.document import Plan
@@ -25,14 +25,14 @@ class Skipped:
 
     partition: TopicPartition
     designee: int
-    result: Result
+    result: RecoveryResult
     reason: str
     leader: int | None
     """Who leads, where somebody does."""
 
     @property
     def succeeded(self) -> bool:
-        return self.result is Result.ALREADY_ONLINE
+        return self.result is RecoveryResult.ALREADY_ONLINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Appraisal:
         """Whether all of the plan can go on, or has come true already."""
         return all(one.status.fine for one in self.checked)
 
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[ElectionTarget, ...]:
         """What is to be elected, frozen on the evidence of now."""
         return tuple(target_of(self.evidence[one.partition], one.leader) for one in self.to_hold)
 
@@ -69,9 +69,11 @@ class Appraisal:
         if one.status is CheckStatus.ONLINE:
             state = self.evidence[one.partition].state
             leads = "" if state.leader == one.leader else f"led by b{state.leader}"
-            return Skipped(one.partition, one.leader, Result.ALREADY_ONLINE, leads, state.leader)
+            return Skipped(
+                one.partition, one.leader, RecoveryResult.ALREADY_ONLINE, leads, state.leader
+            )
         reason = f"{one.reason}: {_CURES[one.status]}"
-        return Skipped(one.partition, one.leader, Result.REFUSED, reason, None)
+        return Skipped(one.partition, one.leader, RecoveryResult.REFUSED, reason, None)
 
 
 _CURES = {

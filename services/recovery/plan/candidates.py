@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class ReplicaCandidate:
     """One replica of a partition, as a choice."""
 
     replica: ReplicaLog
@@ -34,14 +34,14 @@ class Candidate:
         return not self.refusal
 
 
-def candidates(record: PartitionRecord) -> tuple[Candidate, ...]:
+def candidates(record: PartitionRecord) -> tuple[ReplicaCandidate, ...]:
     """Every replica of *record*, best ranked first."""
     replicas = [record.evidence.replica(broker) for broker in record.ranking]
     return tuple([_candidate(record, one) for one in replicas if one is not None])
 
 
-def _candidate(record: PartitionRecord, replica: ReplicaLog) -> Candidate:
+def _candidate(record: PartitionRecord, replica: ReplicaLog) -> ReplicaCandidate:
     loss = record.loss_of(replica.broker)
     barred = refusal(record.evidence, replica.broker)
     alone = "" if barred else own_consent(record.evidence, replica.broker, record.gone)
-    return Candidate(replica, Price(loss.total, loss.approximate), barred, alone)
+    return ReplicaCandidate(replica, Price(loss.total, loss.approximate), barred, alone)

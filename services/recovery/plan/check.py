@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING
 from services.errors import WrongCluster
 from services.model import PartitionEvidence, Reassignment, ReplicaLog, TopicPartition, Unknown
 from services.recovery.judgement.case import named
-from services.recovery.judgement.eligibility import Standing, eligibility, replica_eligibility
+from services.recovery.judgement.eligibility import (
+    ReplicaStanding,
+    eligibility,
+    replica_eligibility,
+)
 from services.recovery.judgement.loss import loss_of, unread_bound
 from services.recovery.judgement.ranking import rank
 from services.recovery.judgement.replica_choice import refusal
@@ -161,10 +165,10 @@ def _standing_change(
 
 
 _ABILITY = {
-    Standing.BARRED: 0,
-    Standing.BY_HAND: 1,
-    Standing.DOUBTFUL: 2,
-    Standing.ELIGIBLE: 3,
+    ReplicaStanding.BARRED: 0,
+    ReplicaStanding.BY_HAND: 1,
+    ReplicaStanding.DOUBTFUL: 2,
+    ReplicaStanding.ELIGIBLE: 3,
 }
 
 

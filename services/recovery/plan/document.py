@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.model import CONTENTS_UNREAD, PartitionEvidence, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Assessment, Verdict
-from services.recovery.judgement.loss import Unread, unread_bound
+from services.recovery.judgement.loss import UnreadRecords, unread_bound
 from services.recovery.judgement.unheard import abandoned
 from services.recovery.plan.digest import canonical, digest_of_parts, spoken
 
@@ -30,7 +30,7 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
-class Entry(_Frozen):
+class PlanEntry(_Frozen):
     """One election, as KIP-1275 has it."""
 
     topic: str
@@ -130,7 +130,7 @@ class PartitionRecord(_Frozen):
         return f"{first}{_canonical(self.chosen_by)}{second}{_canonical(self.left_out)}{third}"
 
     @cached_property
-    def unread(self) -> Unread:
+    def unread(self) -> UnreadRecords:
         """What is known of records that only unread replicas can hold."""
         return unread_bound(self.evidence)
 
@@ -196,7 +196,7 @@ class PlanEvidence(_Frozen):
 class Plan(_Frozen):
     """The whole document. Without ``breakglass`` it is a bare plan in Kafka's form."""
 
-    entries: tuple[Entry, ...] = Field(
+    entries: tuple[PlanEntry, ...] = Field(
         validation_alias="partitions", serialization_alias="partitions"
     )
     breakglass: PlanEvidence | None = None

@@ -10,11 +10,11 @@ from services.model import TopicPartition
 from services.recovery.plan.check import Checked
 from services.recovery.plan.history import PlanHistory
 from services.recovery.plan.make import Dismissed, adopt
-from services.recovery.plan.present import Present, check_present, renew
+from services.recovery.plan.present import PresentEvidence, check_present, renew
 
 if TYPE_CHECKING:
     from services.recovery.plan.document import Plan, PlanEvidence
-    from services.recovery.plan.opened import Opened
+    from services.recovery.plan.opened import OpenedFile
 
 FROM_FILE = "opened from a file"
 FROM_EDITOR = "edited as a text"
@@ -31,7 +31,7 @@ class Draft:
     checked: Mapping[TopicPartition, Checked] = field(default_factory=dict)
     """How each election stood when everything was read again."""
     checked_at_ms: int | None = None
-    opened: Opened | None = None
+    opened: OpenedFile | None = None
     """The file it was read from or written to; None: there is none yet."""
     saved: PlanEvidence | None = None
     """What that file has."""
@@ -44,7 +44,7 @@ class Draft:
         return cls(PlanHistory.of(plan))
 
     @classmethod
-    def read(cls, plan: Plan, opened: Opened) -> Draft:
+    def read(cls, plan: Plan, opened: OpenedFile) -> Draft:
         """*plan* out of a file: what it rests on is of another day."""
         return cls(PlanHistory.of(plan), FROM_FILE, opened=opened, saved=plan.breakglass)
 
@@ -84,11 +84,11 @@ class Draft:
         """With the edit that was undone last."""
         return self._moved(self.history.redo())
 
-    def saved_to(self, opened: Opened) -> Draft:
+    def saved_to(self, opened: OpenedFile) -> Draft:
         """Now in the file *opened*."""
         return replace(self, opened=opened, saved=self.plan.breakglass)
 
-    def held_against(self, present: Present) -> Draft:
+    def held_against(self, present: PresentEvidence) -> Draft:
         """Checked against *present*; a bare plan gets its evidence from there."""
         waits = len([one for one in self.plan.leaders if one in present.unheard])
         stale = f"read again but for {waits:,} of its partitions" if waits else ""
@@ -106,7 +106,7 @@ class Draft:
         adopted = replace(self, history=PlanHistory.of(plan), dismissed=dismissed)
         return adopted.held_against(present)
 
-    def renewed(self, present: Present) -> Draft:
+    def renewed(self, present: PresentEvidence) -> Draft:
         """Resting on the evidence of *present*, as an edit."""
         what = "evidence of now taken"
         return self.edited(renew(self.plan, present), what).held_against(present)

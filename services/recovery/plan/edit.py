@@ -14,7 +14,7 @@ from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.judgement.ranking import log_rank
 from services.recovery.judgement.replica_choice import choices, refusal
-from services.recovery.plan.document import ChosenBy, Entry, PartitionRecord, Plan
+from services.recovery.plan.document import ChosenBy, PartitionRecord, Plan, PlanEntry
 
 Choice = Callable[[PartitionRecord, int], int | str | None]
 """A rule: from a record and its leader to another leader, a reason to leave it out, or None."""
@@ -141,7 +141,7 @@ def brokers_in_rack(brokers: Iterable[Broker], rack: str) -> frozenset[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PlanDifference:
     """One partition that two plans treat differently."""
 
     partition: TopicPartition
@@ -155,17 +155,17 @@ class Difference:
     """The plans rest on different evidence for it."""
 
 
-def diff(before: Plan, after: Plan) -> tuple[Difference, ...]:
+def diff(before: Plan, after: Plan) -> tuple[PlanDifference, ...]:
     """Partitions whose leader or evidence differs, in the order of recovery."""
     partitions = {*before.leaders, *after.leaders}
     found = (_difference(before, after, one) for one in sorted(partitions, key=recovery_order))
     return tuple([one for one in found if one.before != one.after or one.evidence_changed])
 
 
-def _difference(before: Plan, after: Plan, partition: TopicPartition) -> Difference:
+def _difference(before: Plan, after: Plan, partition: TopicPartition) -> PlanDifference:
     old, new = before.records.get(partition), after.records.get(partition)
     first, second = before.leaders.get(partition), after.leaders.get(partition)
-    return Difference(
+    return PlanDifference(
         partition,
         first,
         second,
@@ -204,7 +204,7 @@ def decide(plan: Plan, decisions: Mapping[TopicPartition, Decision]) -> Plan:
     records = tuple([_decided(record, decisions) for record in evidence.records])
     kept = [entry for entry in plan.entries if entry.partition not in decisions]
     new = [
-        Entry(topic=partition.topic, number=partition.partition, leader=decision.leader)
+        PlanEntry(topic=partition.topic, number=partition.partition, leader=decision.leader)
         for partition, decision in decisions.items()
         if decision.leader is not None
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
-from services.recovery.plan.document import SCHEMA, Entry, Plan, PlanEvidence
+from services.recovery.plan.document import SCHEMA, Plan, PlanEntry, PlanEvidence
 from services.recovery.plan.json_text import parse_json, read_text
 from services.recovery.plan.partition_file import Election, elections_of
 from services.rights import open_new
@@ -106,14 +106,14 @@ def _elections(document: object, source: str) -> tuple[Election, ...]:
     return elections_of(document, source)
 
 
-def _entry(number: int, election: Election, source: str) -> Entry:
+def _entry(number: int, election: Election, source: str) -> PlanEntry:
     partition, leader = election.partition, election.designated
     if leader is None:
         raise MalformedInput(
             f'{source}, entry {number} ({partition}): it has no "designatedLeader": name the '
             "broker to elect or drop the entry."
         )
-    return Entry(topic=partition.topic, number=partition.partition, leader=leader)
+    return PlanEntry(topic=partition.topic, number=partition.partition, leader=leader)
 
 
 def _evidence(section: object, source: str) -> PlanEvidence:

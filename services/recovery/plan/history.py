@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from services.recovery.plan.approvals import voided
-from services.recovery.plan.totals import Totals, totals_of
+from services.recovery.plan.totals import PlanTotals, totals_of
 
 if TYPE_CHECKING:
     from services.recovery.plan.document import Plan
@@ -21,8 +21,8 @@ class Edit:
 
     what: str
     """``orders-3: b1 -> b2``, ``never b4: 14 partitions``."""
-    before: Totals
-    after: Totals
+    before: PlanTotals
+    after: PlanTotals
     voided: tuple[str, ...] = ()
     """Whose approvals were of the plan before, and hold no longer."""
 
@@ -44,7 +44,7 @@ class Edit:
         return moved or [f"loses {_price(after)} as before"]
 
 
-def _price(totals: Totals) -> str:
+def _price(totals: PlanTotals) -> str:
     return "?" if totals.price is None else str(totals.price)
 
 

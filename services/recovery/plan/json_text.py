@@ -49,7 +49,7 @@ def parse_json(text: str, source: str, *, bare_keys: bool = False) -> object:
         if bare_keys:
             return _parse_bare_keys(text, source)
         raise _malformed(text, source, error.msg, error.pos) from error
-    except Unreadable as error:
+    except UnreadableJson as error:
         raise MalformedInput(f"{source}: {error}: correct it and run again.") from error
 
 
@@ -60,11 +60,11 @@ def _parse_bare_keys(text: str, source: str) -> object:
     except json.JSONDecodeError as error:
         position = error.pos - bisect_left(inserted, error.pos)
         raise _malformed(text, source, error.msg, position) from error
-    except Unreadable as error:
+    except UnreadableJson as error:
         raise MalformedInput(f"{source}: {error}: correct it and run again.") from error
 
 
-class Unreadable(Exception):
+class UnreadableJson(Exception):
     """JSON by its grammar, but not to be taken."""
 
 
@@ -80,9 +80,9 @@ def load_json(text: str) -> object:
     except json.JSONDecodeError:
         raise
     except RecursionError as error:
-        raise Unreadable("its values are nested without end") from error
+        raise UnreadableJson("its values are nested without end") from error
     except ValueError as error:
-        raise Unreadable("a number in it has too many digits") from error
+        raise UnreadableJson("a number in it has too many digits") from error
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -90,12 +90,12 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise Unreadable(f"the key {json.dumps(twice)} stands twice in one object")
+        raise UnreadableJson(f"the key {json.dumps(twice)} stands twice in one object")
     return found
 
 
 def _no_constant(name: str) -> object:
-    raise Unreadable(f"{name} is not a number of JSON")
+    raise UnreadableJson(f"{name} is not a number of JSON")
 
 
 _STRING_OR_BARE_KEY = re.compile(

@@ -13,9 +13,9 @@ from services.recovery.judgement.precedence import recovery_order
 from services.recovery.judgement.replica_choice import own_consent, refusal
 from services.recovery.plan.document import (
     ChosenBy,
-    Entry,
     PartitionRecord,
     Plan,
+    PlanEntry,
     PlanEvidence,
     record_of,
 )
@@ -57,7 +57,7 @@ def adopt(
     Partitions without an assessment have a leader or do not exist.
     """
     fresh = {one.partition: one for one in assessments}
-    entries: list[Entry] = []
+    entries: list[PlanEntry] = []
     records: list[PartitionRecord] = []
     dismissed: list[Dismissed] = []
     for entry in sorted(bare.entries, key=lambda one: recovery_order(one.partition)):
@@ -122,12 +122,12 @@ def _in_order(assessments: Iterable[Assessment]) -> list[Assessment]:
     return sorted(assessments, key=lambda one: recovery_order(one.partition))
 
 
-def _entry(partition: TopicPartition, leader: int) -> Entry:
-    return Entry(topic=partition.topic, number=partition.partition, leader=leader)
+def _entry(partition: TopicPartition, leader: int) -> PlanEntry:
+    return PlanEntry(topic=partition.topic, number=partition.partition, leader=leader)
 
 
 def _plan(
-    entries: Iterable[Entry],
+    entries: Iterable[PlanEntry],
     records: Iterable[PartitionRecord],
     cluster_id: str,
     made_at_ms: int,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedFile:
     """A file as it was when it was read or written last."""
 
     path: Path
@@ -24,16 +24,16 @@ class Opened:
     """Of its text."""
 
 
-def open_plan(path: Path) -> tuple[Plan, Opened]:
+def open_plan(path: Path) -> tuple[Plan, OpenedFile]:
     """The plan in *path*, and the file as it is.
 
     Raises: MalformedInput, UnsupportedSchema, StorageError.
     """
     text = read_text(path)
-    return parse_plan(text, str(path)), Opened(path, _fingerprint(text))
+    return parse_plan(text, str(path)), OpenedFile(path, _fingerprint(text))
 
 
-def save_plan(plan: Plan, path: Path, opened: Opened | None) -> Opened:
+def save_plan(plan: Plan, path: Path, opened: OpenedFile | None) -> OpenedFile:
     """Write *plan* to a new file at *path*, or over *opened* if that is it and still the same.
 
     Raises:
@@ -52,7 +52,7 @@ def save_plan(plan: Plan, path: Path, opened: Opened | None) -> Opened:
             )
         # Of a link, what it leads to is replaced and not the link.
         write_plan(plan, path.resolve(), replace=True)
-    return Opened(path, _fingerprint(text))
+    return OpenedFile(path, _fingerprint(text))
 
 
 def _fingerprint(text: str) -> str:

@@ -10,7 +10,7 @@ from services.model import ClusterSnapshot, PartitionEvidence, TopicPartition
 from services.recovery.judgement.replica_choice import refusal
 from services.recovery.plan.appraisal import UNREAD_SETTINGS
 from services.recovery.plan.check import Checked, CheckStatus, check_one, require_cluster
-from services.recovery.plan.document import ChosenBy, Entry, Plan, record_of
+from services.recovery.plan.document import ChosenBy, Plan, PlanEntry, record_of
 from services.recovery.plan.recommendation import recommended
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class PresentEvidence:
     """Evidence of now, for the partitions of one plan."""
 
     cluster_id: str
@@ -39,7 +39,7 @@ class Present:
 
 def present_of(
     plan: Plan, snapshot: ClusterSnapshot, assessments: Iterable[Assessment], read_at_ms: int
-) -> Present:
+) -> PresentEvidence:
     """What *snapshot* and *assessments*, made of it, say of the partitions of *plan*.
 
     Raises:
@@ -57,10 +57,10 @@ def present_of(
     unheard = frozenset(
         [one.partition for one in states if one.offline and one.partition not in judged]
     )
-    return Present(snapshot.cluster_id, read_at_ms, judged, online, unheard)
+    return PresentEvidence(snapshot.cluster_id, read_at_ms, judged, online, unheard)
 
 
-def check_present(plan: Plan, present: Present) -> dict[TopicPartition, Checked]:
+def check_present(plan: Plan, present: PresentEvidence) -> dict[TopicPartition, Checked]:
     """Each election of *plan*, which has evidence, against *present*; not those unheard."""
     return {
         partition: check_one(plan.records[partition], leader, present.evidence(partition))
@@ -69,7 +69,7 @@ def check_present(plan: Plan, present: Present) -> dict[TopicPartition, Checked]
     }
 
 
-def renew(plan: Plan, present: Present) -> Plan:
+def renew(plan: Plan, present: PresentEvidence) -> Plan:
     """*plan*, which has evidence, resting on that of *present*.
 
     Who was elected by rank is elected by the rank of now. A choice by hand or by rule is kept
@@ -88,7 +88,7 @@ def renew(plan: Plan, present: Present) -> Plan:
         if leader is not None:
             leaders[record.partition] = leader
     entries = [
-        Entry(topic=one.topic, number=one.partition, leader=leader)
+        PlanEntry(topic=one.topic, number=one.partition, leader=leader)
         for one, leader in leaders.items()
     ]
     changes = {"records": tuple(records), "made_at_ms": present.read_at_ms, "digest": ""}
@@ -96,7 +96,7 @@ def renew(plan: Plan, present: Present) -> Plan:
 
 
 def _renewed(
-    record: PartitionRecord, leader: int | None, present: Present
+    record: PartitionRecord, leader: int | None, present: PresentEvidence
 ) -> tuple[PartitionRecord, int | None]:
     partition = record.partition
     if partition in present.unheard:
@@ -115,7 +115,7 @@ def _renewed(
     return (fresh.decided(None, barred), None) if barred else (fresh, leader)
 
 
-def _away(partition: TopicPartition, present: Present) -> str:
+def _away(partition: TopicPartition, present: PresentEvidence) -> str:
     online = present.online.get(partition)
     if online is None:
         return "there is no such partition any more"

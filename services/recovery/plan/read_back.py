@@ -12,7 +12,7 @@ from services.model import TopicPartition
 from services.recovery.judgement.replica_choice import refusal
 from services.recovery.plan.edit import BY_HAND, Decision, by_hand, decide, left_out
 from services.recovery.plan.json_places import Path, line_and_column, places
-from services.recovery.plan.json_text import Unreadable, load_json
+from services.recovery.plan.json_text import UnreadableJson, load_json
 from services.recovery.plan.notes import note_fault, notes_of, number_fault, text_fault, with_notes
 from services.words.inert import bounded
 
@@ -47,7 +47,7 @@ def read_back(text: str, plan: Plan) -> Plan | tuple[Problem, ...]:
         document = load_json(text)
     except json.JSONDecodeError as error:
         return (_at(text, error.pos, f"this is not JSON: {_lower(error.msg)}"),)
-    except Unreadable as error:
+    except UnreadableJson as error:
         return (_unreadable(text, str(error)),)
     reading = _Reading(plan)
     edited = reading.read(document)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class PlanTotals:
     """``elects 3 partitions, loses 50, b3 unread (at least 25)``."""
 
     elected: int
@@ -33,12 +33,12 @@ class Totals:
         return f"{counted}, loses {self.price}, {self.unread_told}"
 
 
-def totals_of(plan: Plan) -> Totals:
+def totals_of(plan: Plan) -> PlanTotals:
     """Sum up *plan*."""
     if plan.breakglass is None:
-        return Totals(len(plan.leaders), 0, None, "?")
+        return PlanTotals(len(plan.leaders), 0, None, "?")
     bounds = [plan.records[one].unread for one in plan.leaders]
     left = len(plan.records) - len(plan.leaders)
-    return Totals(
+    return PlanTotals(
         len(plan.leaders), left, plan_price(plan), unread_total(bounds), unread_told(bounds)
     )

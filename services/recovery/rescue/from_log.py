@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 from uuid import UUID
 
-from services.divergence.entry import Unreadable
+from services.divergence.entry import UnreadableRange
 from services.divergence.log_source import LogSource, open_log
 from services.divergence.source import Reading
 from services.errors import BreakglassError, Refused, StorageError
@@ -26,7 +26,7 @@ from services.recovery.rescue.space import (
     require_reserve,
 )
 from services.recovery.rescue.spans import Span
-from services.topic_backup.batches import Batch
+from services.topic_backup.batches import RecordBatch
 from services.topic_backup.folder import LocalFolder, storage_errors
 from services.topic_backup.manifest import TopicIdentity
 from services.topic_backup.partition_writer import PartitionWriter
@@ -38,7 +38,7 @@ BATCHES_A_LOOK = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedLog:
     """What became of one replica's log."""
 
     partition: TopicPartition
@@ -51,7 +51,7 @@ class Copied:
     bytes: int = 0
     path: Path | None = None
     """Address for `breakglass backup cat`; None where nothing was saved."""
-    damage: tuple[Unreadable, ...] = ()
+    damage: tuple[UnreadableRange, ...] = ()
     """Stretches that are missing, by offset."""
     reason: str = ""
     """Why it is not whole beside that; empty if it is."""
@@ -74,7 +74,7 @@ class LogRescue:
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     """From where on logs are saved; from their beginning where this says nothing."""
 
-    def run(self, replicas: Sequence[ReplicaFolder]) -> Iterator[tuple[Copied, ...]]:
+    def run(self, replicas: Sequence[ReplicaFolder]) -> Iterator[tuple[CopiedLog, ...]]:
         """Save *replicas*; yields the results of each topic once it is committed.
 
         Raises:
@@ -91,7 +91,7 @@ class LogRescue:
             try:
                 yield tuple(self._topic(topic, held))
             except BreakglassError as error:
-                yield tuple(Copied(one.partition, one.path, reason=str(error)) for one in held)
+                yield tuple(CopiedLog(one.partition, one.path, reason=str(error)) for one in held)
 
     def _require_room(self, replicas: Sequence[ReplicaFolder]) -> None:
         size = sum(one.size for one in replicas)
@@ -103,7 +103,7 @@ class LogRescue:
                 "free: free space there, name another folder by --to, or fewer topics by --topic"
             )
 
-    def _topic(self, topic: str, replicas: Sequence[ReplicaFolder]) -> list[Copied]:
+    def _topic(self, topic: str, replicas: Sequence[ReplicaFolder]) -> list[CopiedLog]:
         origin = {"rescued from log": str(self.source.path)}
         if self.source.broker is not None:
             origin["rescued from broker"] = str(self.source.broker)
@@ -116,15 +116,15 @@ class LogRescue:
                 writer.commit()
             return copied
 
-    def _partition(self, writer: TopicWriter, replica: ReplicaFolder) -> Copied:
+    def _partition(self, writer: TopicWriter, replica: ReplicaFolder) -> CopiedLog:
         number = replica.partition.partition
         try:
             log = open_log(str(replica.partition), replica.path)
         except BreakglassError as error:
-            return Copied(replica.partition, replica.path, reason=str(error))
+            return CopiedLog(replica.partition, replica.path, reason=str(error))
         start = max(log.extent.start, self.starts.get(replica.partition, 0))
         if start >= log.extent.end > log.extent.start and not log.damaged_end():
-            return Copied(replica.partition, replica.path, start, start)
+            return CopiedLog(replica.partition, replica.path, start, start)
         copy = _Copy(writer.partition(number), replica, log, start, self._go_on)
         reason = ""
         try:
@@ -132,7 +132,7 @@ class LogRescue:
         except BreakglassError as error:
             reason = str(error)
         summary = writer.finish(number)
-        return Copied(
+        return CopiedLog(
             replica.partition,
             replica.path,
             start,
@@ -160,7 +160,7 @@ class _Copy:
     start: int
     go_on: Callable[[], None]
     records: int = 0
-    damage: list[Unreadable] = field(default_factory=list)
+    damage: list[UnreadableRange] = field(default_factory=list)
     _reached: int = 0
 
     def run(self) -> None:
@@ -170,14 +170,14 @@ class _Copy:
         for number, item in enumerate(self.log.whole_batches(self.start, Reading())):
             if number % BATCHES_A_LOOK == 0:
                 self.go_on()
-            if isinstance(item, Unreadable):
+            if isinstance(item, UnreadableRange):
                 self._miss(item)
             else:
                 self._take(item)
         if self._reached < self.log.extent.end:
             self._hole(self.log.extent.end)
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: RecordBatch) -> None:
         if batch.header.base_offset > self._reached:
             self._hole(batch.header.base_offset)
         kept = clipped(batch, Span(self.start, self.log.extent.end))
@@ -190,9 +190,11 @@ class _Copy:
             self.writer.skip_to(end, GapReason.COMPACTION)
             self._reached = end
         else:
-            self._miss(Unreadable(self._reached, end, "no batch holds them: a segment is missing"))
+            self._miss(
+                UnreadableRange(self._reached, end, "no batch holds them: a segment is missing")
+            )
 
-    def _miss(self, damage: Unreadable) -> None:
+    def _miss(self, damage: UnreadableRange) -> None:
         self.damage.append(damage)
         self.writer.skip_to(damage.end, GapReason.LOST)
         self._reached = max(self._reached, damage.end)

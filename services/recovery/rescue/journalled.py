@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from services.model import PartitionEvidence, TopicPartition
-from services.recovery.execution.record import Record, described
-from services.recovery.execution.target import Target
+from services.recovery.execution.record import ExecutionJournal, described
+from services.recovery.execution.target import ElectionTarget
 from services.recovery.rescue.rescue import Rescuer, divide, new_folder
-from services.recovery.rescue.results import Rescued, Saved
+from services.recovery.rescue.results import RescuedPartition, Saved
 from services.recovery.rescue.spans import AtRisk, Share, shares_of
 
 STEP = "rescue"
@@ -29,14 +29,16 @@ class JournalledRescue:
     """Of every target."""
     to: Path
     """Each rescue makes a folder of its own there."""
-    tell: Callable[[Sequence[Rescued]], None] = lambda _: None
+    tell: Callable[[Sequence[RescuedPartition]], None] = lambda _: None
     """Told of every partition that something was to be saved of."""
 
-    def needed(self, target: Target) -> bool:
+    def needed(self, target: ElectionTarget) -> bool:
         """Whether electing *target* cuts off anything that may be saved; asks nobody."""
         return shares_of(self._at_risk(target)) != ()
 
-    def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
+    def save(
+        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+    ) -> Mapping[TopicPartition, str]:
         """Save what electing *targets* cuts off; a reason for each that was not saved whole.
 
         Raises:
@@ -58,7 +60,7 @@ class JournalledRescue:
         self.tell(results)
         return {one.partition: one.reason for one in results if not one.whole}
 
-    def _at_risk(self, target: Target) -> AtRisk:
+    def _at_risk(self, target: ElectionTarget) -> AtRisk:
         return AtRisk(self.evidence[target.partition], target.designee)
 
 
@@ -70,7 +72,7 @@ def _wanted(shares: Sequence[Share]) -> list[dict[str, Any]]:
     ]
 
 
-def _told(one: Rescued) -> dict[str, Any]:
+def _told(one: RescuedPartition) -> dict[str, Any]:
     return {
         "result": SAVED if one.whole else NOT_SAVED,
         "reason": one.reason,

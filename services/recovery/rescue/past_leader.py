@@ -28,7 +28,7 @@ MAX_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LeaderReach:
     """How far a leader holds what a folder holds."""
 
     partition: TopicPartition
@@ -43,7 +43,7 @@ def kept_by_leaders(
     replicas: Sequence[ReplicaFolder],
     log_ends: dict[TopicPartition, int],
     deadline: Deadline,
-) -> Iterator[Kept]:
+) -> Iterator[LeaderReach]:
     """How far the leaders of now hold what *replicas* hold, whose logs end at *log_ends*.
 
     Raises:
@@ -56,7 +56,7 @@ def kept_by_leaders(
         try:
             yield _kept(client, replica, state, log_ends[replica.partition], deadline)
         except BreakglassError as error:
-            yield Kept(replica.partition, None, str(error))
+            yield LeaderReach(replica.partition, None, str(error))
 
 
 def _kept(
@@ -65,23 +65,25 @@ def _kept(
     state: PartitionState | None,
     log_end: int,
     deadline: Deadline,
-) -> Kept:
+) -> LeaderReach:
     partition = replica.partition
     if state is None or state.leader is None:
-        return Kept(partition, None, "nobody leads it")
+        return LeaderReach(partition, None, "nobody leads it")
     if replica.topic_id != state.topic_id:
-        return Kept(partition, None, "the cluster's topic of that name is another one")
+        return LeaderReach(partition, None, "the cluster's topic of that name is another one")
     theirs = _of_leader(client, state.leader, partition, state.topic_id, deadline)
     ours = written_epochs(replica.path, log_end)
     for history in (theirs, ours):
         if isinstance(history, Unknown):
-            return Kept(partition, None, history.reason)
+            return LeaderReach(partition, None, history.reason)
     assert isinstance(theirs, _Leader)
     assert isinstance(ours, EpochHistory)
     if ours.ranges and theirs.start > ours.ranges[0].start:
-        return Kept(partition, None, f"b{state.leader} begins later, at {theirs.start}")
+        return LeaderReach(partition, None, f"b{state.leader} begins later, at {theirs.start}")
     until = parting(ours, theirs.history)
-    return Kept(partition, until, "" if until is not None else "they have no epoch in common")
+    return LeaderReach(
+        partition, until, "" if until is not None else "they have no epoch in common"
+    )
 
 
 @dataclass(frozen=True, slots=True)

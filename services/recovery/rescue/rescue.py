@@ -26,13 +26,13 @@ from services.kafka.wire.rate_limit import RateLimit
 from services.kafka.wire.retry import until
 from services.model import TopicPartition, Unknown
 from services.recovery.judgement.precedence import recovery_order
-from services.recovery.rescue.results import Progress, Rescued
+from services.recovery.rescue.results import RescuedPartition, RescueProgress
 from services.recovery.rescue.space import FreeBytes, free_bytes, without_room
 from services.recovery.rescue.spans import AtRisk, Share, shares_of
 from services.topic_backup.folder import LocalFolder, storage_errors
 
 if TYPE_CHECKING:
-    from services.recovery.rescue.saver import Attempt, Saver
+    from services.recovery.rescue.saver import Saver, ShareResult
 
 CLIENT_ID = "breakglass-rescue"
 """Fetch quotas can be set on it."""
@@ -60,10 +60,10 @@ class Rescuer:
     stop: Callable[[], bool] = lambda: False
     """Asked now and then; once true, what is not saved by then is given up."""
     free: FreeBytes = free_bytes
-    progress: Callable[[Progress], None] = lambda _: None
+    progress: Callable[[RescueProgress], None] = lambda _: None
     """Told now and then, in the thread that rescues."""
 
-    def rescue(self, at_risk: Sequence[AtRisk], folder: Path) -> tuple[Rescued, ...]:
+    def rescue(self, at_risk: Sequence[AtRisk], folder: Path) -> tuple[RescuedPartition, ...]:
         """Save into *folder* what electing each of *at_risk* cuts off; one result each.
 
         Never raises for a broker, a disk or a partition: that is the partition's reason.
@@ -76,7 +76,7 @@ class Rescuer:
         except BreakglassError as error:
             attempts = []
             reasons = {**dict.fromkeys(shares, str(error)), **reasons}
-        done: dict[TopicPartition, list[Attempt]] = {}
+        done: dict[TopicPartition, list[ShareResult]] = {}
         for attempt in attempts:
             done.setdefault(attempt.partition, []).append(attempt)
         return tuple(
@@ -95,8 +95,8 @@ class Rescuer:
                 folder.chmod(0o700)
         return refused
 
-    def _save(self, shares: Sequence[Share], folder: Path) -> list[Attempt]:
-        stopped, tally = threading.Event(), Tally(shares, folder)
+    def _save(self, shares: Sequence[Share], folder: Path) -> list[ShareResult]:
+        stopped, tally = threading.Event(), RescueTally(shares, folder)
         self.progress(tally.progress)
         with self.connect() as client:
             deadline = Deadline.after(DESCRIBE_SECONDS)
@@ -119,7 +119,7 @@ class Rescuer:
         broker: int,
         folder: Path,
         stopped: threading.Event,
-        tally: Tally,
+        tally: RescueTally,
     ) -> Saver:
         # The writers of backups are of no use to an election that cuts nothing off.
         from services.recovery.rescue.saver import Saver
@@ -141,7 +141,10 @@ class Rescuer:
         )
 
     def _watch(
-        self, work: Sequence[Future[list[Attempt]]], stopped: threading.Event, tally: Tally
+        self,
+        work: Sequence[Future[list[ShareResult]]],
+        stopped: threading.Event,
+        tally: RescueTally,
     ) -> None:
         """Wait for *work*, and let it end early when this is to stop."""
         try:
@@ -152,7 +155,7 @@ class Rescuer:
 
 
 @dataclass(slots=True)
-class Tally:
+class RescueTally:
     """Counts what all brokers' threads have copied."""
 
     shares: Sequence[Share]
@@ -166,21 +169,21 @@ class Tally:
             self.copied += records
 
     @property
-    def progress(self) -> Progress:
+    def progress(self) -> RescueProgress:
         partitions = len({one.partition for one in self.shares})
-        return Progress(
+        return RescueProgress(
             self.folder, partitions, self.copied, sum(one.offsets for one in self.shares)
         )
 
 
-def _run(saver: Saver, shares: Sequence[Share]) -> list[Attempt]:
-    from services.recovery.rescue.saver import Attempt
+def _run(saver: Saver, shares: Sequence[Share]) -> list[ShareResult]:
+    from services.recovery.rescue.saver import ShareResult
 
     try:
         return list(saver.run(shares))
     except Exception as error:  # noqa: BLE001 -- a thread ends here; its partitions are held
         reason = f"b{saver.broker} cannot be rescued ({type(error).__name__}: {error})"
-        return [Attempt(one.partition, None, reason) for one in shares]
+        return [ShareResult(one.partition, None, reason) for one in shares]
 
 
 def divide(
@@ -198,7 +201,7 @@ def divide(
     return shares, reasons
 
 
-def _rescued(at_risk: AtRisk, reason: str, attempts: Sequence[Attempt]) -> Rescued:
+def _rescued(at_risk: AtRisk, reason: str, attempts: Sequence[ShareResult]) -> RescuedPartition:
     saved = tuple(one.saved for one in attempts if one.saved is not None)
     why = reason or next((one.reason for one in attempts if one.reason), "")
-    return Rescued(at_risk.partition, at_risk.designee, saved, why)
+    return RescuedPartition(at_risk.partition, at_risk.designee, saved, why)

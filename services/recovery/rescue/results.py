@@ -10,7 +10,7 @@ from services.recovery.rescue.spans import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RescueProgress:
     """How far a rescue is."""
 
     folder: Path
@@ -38,7 +38,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Rescued:
+class RescuedPartition:
     """One partition."""
 
     partition: TopicPartition

@@ -24,7 +24,7 @@ from services.recovery.rescue.results import Saved
 from services.recovery.rescue.space import FreeBytes, free_bytes, require_reserve
 from services.recovery.rescue.spans import Share, Span
 from services.topic_backup.batch_header import BatchHeader
-from services.topic_backup.batches import Batch, decode_batch
+from services.topic_backup.batches import RecordBatch, decode_batch
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.layout import (
     PartitionFiles,
@@ -45,7 +45,7 @@ PARTITIONS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ShareResult:
     """What became of one share."""
 
     partition: TopicPartition
@@ -72,7 +72,7 @@ class Saver:
     _gone: str = field(default="", init=False)
     """Why the broker was given up; what is left of it then fails at once."""
 
-    def run(self, shares: Iterable[Share]) -> Iterator[Attempt]:
+    def run(self, shares: Iterable[Share]) -> Iterator[ShareResult]:
         """Save *shares*, all of this broker; one attempt each, told when its topic is committed."""
         ordered = sorted(shares, key=lambda one: one.partition)
         for topic, group in groupby(ordered, key=lambda one: one.partition.topic):
@@ -80,9 +80,9 @@ class Saver:
             try:
                 yield from self._topic(topic, held)
             except BreakglassError as error:
-                yield from (Attempt(one.partition, None, str(error)) for one in held)
+                yield from (ShareResult(one.partition, None, str(error)) for one in held)
 
-    def _topic(self, topic: str, shares: Sequence[Share]) -> list[Attempt]:
+    def _topic(self, topic: str, shares: Sequence[Share]) -> list[ShareResult]:
         """Save and commit one topic.
 
         Raises:
@@ -98,10 +98,10 @@ class Saver:
                 writer.commit()
             return attempts
 
-    def _attempt(self, writer: TopicWriter, share: Share) -> Attempt:
+    def _attempt(self, writer: TopicWriter, share: Share) -> ShareResult:
         """One share. What was read before a failure is kept where the disk allows."""
         if self._gone:
-            return Attempt(share.partition, None, self._gone)
+            return ShareResult(share.partition, None, self._gone)
         copied, reason = 0, ""
         try:
             partition = writer.partition(share.partition.partition)
@@ -115,17 +115,17 @@ class Saver:
                 self._gone = reason
         return self._finish(writer, share, copied, reason)
 
-    def _finish(self, writer: TopicWriter, share: Share, copied: int, reason: str) -> Attempt:
+    def _finish(self, writer: TopicWriter, share: Share, copied: int, reason: str) -> ShareResult:
         number = share.partition.partition
         try:
             summary = writer.finish(number)
         except StorageError as error:
             remove_partition(LocalFolder(self.root / share.partition.topic), number)
-            return Attempt(share.partition, None, reason or str(error))
+            return ShareResult(share.partition, None, reason or str(error))
         size = sum(one.records_bytes for one in summary.segments)
         path = self.root / share.partition.topic / str(number)
         saved = Saved(self.broker, share.spans, copied, size, path)
-        return Attempt(share.partition, saved if copied or not reason else None, reason)
+        return ShareResult(share.partition, saved if copied or not reason else None, reason)
 
     def _copy(self, partition: PartitionWriter, share: Share, span: Span) -> Iterator[int]:
         """Copy *span*; yields how many records each batch added."""
@@ -159,7 +159,7 @@ def chunk_bytes(limit: RateLimit) -> int:
     return CHUNK_BYTES if rate is None else max(SMALLEST_CHUNK_BYTES, min(CHUNK_BYTES, rate))
 
 
-def clipped(batch: Batch, span: Span) -> Batch:
+def clipped(batch: RecordBatch, span: Span) -> RecordBatch:
     """*batch* without records outside *span*; brokers send whole batches.
 
     Its header keeps count and CRC of the whole batch.

@@ -15,7 +15,7 @@ from services.model import PartitionEvidence, ReplicaLog, TopicPartition, Unknow
 from services.recovery.judgement.lineage import Divergences
 from services.recovery.judgement.loss import Drop, drops_from
 from services.recovery.judgement.ranking import holds_records
-from services.recovery.judgement.records import Parting, Stretch, shared_with, without
+from services.recovery.judgement.records import LogStretch, Parting, shared_with, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def shares_of(at_risk: AtRisk) -> tuple[Share, ...] | Unknown:
     """
     evidence = at_risk.evidence
     divergences = Divergences(evidence.replicas)
-    stretches: list[Stretch] = []
+    stretches: list[LogStretch] = []
     for one in _dropped(evidence, at_risk.designee, divergences):
         if isinstance(one, Unknown):
             return one
@@ -83,7 +83,7 @@ def shares_of(at_risk: AtRisk) -> tuple[Share, ...] | Unknown:
 
 def _dropped(
     evidence: PartitionEvidence, designee: int, divergences: Divergences
-) -> Iterator[Stretch | Unknown]:
+) -> Iterator[LogStretch | Unknown]:
     chosen = evidence.replica(designee)
     if chosen is None or isinstance(chosen.log_end, Unknown):
         for replica in evidence.replicas:
@@ -94,7 +94,7 @@ def _dropped(
         yield from _of_replica(drop, chosen)
 
 
-def _of_replica(drop: Drop, chosen: ReplicaLog) -> Iterator[Stretch | Unknown]:
+def _of_replica(drop: Drop, chosen: ReplicaLog) -> Iterator[LogStretch | Unknown]:
     """Head and tail of one replica; all of it where the tail is unknown."""
     replica, end = drop.replica, drop.replica.log_end
     if isinstance(drop.tail, Unknown) and isinstance(end, int):
@@ -102,9 +102,9 @@ def _of_replica(drop: Drop, chosen: ReplicaLog) -> Iterator[Stretch | Unknown]:
         return
     if isinstance(drop.head, Unknown) and isinstance(end, int):
         yield from _whole(replica, _before(chosen, end))
-    elif isinstance(drop.head, Stretch):
+    elif isinstance(drop.head, LogStretch):
         yield drop.head
-    if isinstance(drop.tail, Stretch):
+    if isinstance(drop.tail, LogStretch):
         yield drop.tail
 
 
@@ -113,21 +113,21 @@ def _before(chosen: ReplicaLog, end: int) -> int:
     return min(end, chosen.log_start) if isinstance(chosen.log_start, int) else end
 
 
-def _whole(replica: ReplicaLog, end: int) -> Iterator[Stretch | Unknown]:
+def _whole(replica: ReplicaLog, end: int) -> Iterator[LogStretch | Unknown]:
     if not holds_records(replica):
         return
     if isinstance(replica.log_start, Unknown):
         yield replica.log_start
     elif replica.log_start < end:
-        yield Stretch(replica, replica.log_start, end)
+        yield LogStretch(replica, replica.log_start, end)
 
 
-def _each_once(stretches: Sequence[Stretch], parting: Parting) -> list[Stretch]:
+def _each_once(stretches: Sequence[LogStretch], parting: Parting) -> list[LogStretch]:
     """*stretches* without what a longer one of them holds too.
 
     Two replicas that are not known to hold the same records are taken to hold different ones.
     """
-    kept: list[Stretch] = []
+    kept: list[LogStretch] = []
     longest_first = sorted(stretches, key=lambda one: (one.start - one.end, one.replica.broker))
     for place, stretch in enumerate(longest_first):
         shared = sorted(
@@ -139,21 +139,23 @@ def _each_once(stretches: Sequence[Stretch], parting: Parting) -> list[Stretch]:
     return kept
 
 
-def _spans_shared(stretch: Stretch, other: Stretch, parting: Parting) -> Iterable[tuple[int, int]]:
+def _spans_shared(
+    stretch: LogStretch, other: LogStretch, parting: Parting
+) -> Iterable[tuple[int, int]]:
     if stretch.replica.broker == other.replica.broker:
         return ()
     shared = shared_with(stretch, [other], parting)
     return () if isinstance(shared, Unknown) else shared
 
 
-def _shares(evidence: PartitionEvidence, stretches: Sequence[Stretch]) -> Iterator[Share]:
+def _shares(evidence: PartitionEvidence, stretches: Sequence[LogStretch]) -> Iterator[Share]:
     ordered = sorted(stretches, key=lambda one: (one.replica.broker, one.start))
     for _, group in groupby(ordered, key=lambda one: one.replica.broker):
         held = list(group)
         yield Share(evidence, held[0].replica, tuple(_joined(held)))
 
 
-def _joined(stretches: Sequence[Stretch]) -> Iterator[Span]:
+def _joined(stretches: Sequence[LogStretch]) -> Iterator[Span]:
     """*stretches* of one replica, by offset, with those that touch made one."""
     start, end = stretches[0].start, stretches[0].end
     for one in stretches[1:]:

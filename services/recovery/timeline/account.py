@@ -9,16 +9,16 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from services.journal_view import JournalView, Kind
+from services.journal_view import EntryKind, JournalView
 from services.recovery.execution.preferred import STEP as PREFERRED
 from services.recovery.execution.record import SUCCEEDED, UNDONE
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.group_reset import STEP as COMMIT
 from services.recovery.timeline.ending import Ending, endings_of
-from services.recovery.timeline.stake import Stake, agreed_stake
+from services.recovery.timeline.stake import TotalPrice, agreed_stake
 
 
-class State(StrEnum):
+class ExecutionState(StrEnum):
     """How an execution stands."""
 
     RUNNING = "running"
@@ -46,13 +46,13 @@ class Brief:
     """Partitions by how it ended for them, the most first."""
     unknown: int
     """Partitions with a step that may or may not have happened."""
-    stake: Stake
+    stake: TotalPrice
     digest: str
     ended: str | None
     """``succeeded``, ``partly failed``, ``undone``; None while it has not come to its end."""
     planned: bool
     """It elects by a plan, so that it can be resumed."""
-    state: State
+    state: ExecutionState
 
     @property
     def name(self) -> str:
@@ -68,12 +68,12 @@ class Brief:
     def resumable(self) -> bool:
         """Whether a resume would find elections to finish or to undo."""
         done = self.ended in (SUCCEEDED, UNDONE)
-        return self.planned and not done and self.state is not State.RUNNING
+        return self.planned and not done and self.state is not ExecutionState.RUNNING
 
     @property
     def checkable(self) -> bool:
         """Whether unknown outcomes can be looked up again."""
-        return self.unknown > 0 and self.state is not State.RUNNING
+        return self.unknown > 0 and self.state is not ExecutionState.RUNNING
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,13 @@ class Account:
     """A journal with everything that it says."""
 
     view: JournalView
-    state: State
+    state: ExecutionState
 
     @cached_property
     def brief(self) -> Brief:
         """The same in a line."""
         view = self.view
-        resumed = (one for one in view.entries if one.kind is Kind.RESUMED)
+        resumed = (one for one in view.entries if one.kind is EntryKind.RESUMED)
         return Brief(
             view.path,
             view.cluster_id,
@@ -146,13 +146,13 @@ class TopicAccount:
         return dict(Counter(one.result for one in self.endings).most_common())
 
     @property
-    def stake(self) -> Stake:
+    def stake(self) -> TotalPrice:
         return agreed_stake(self.endings)
 
     @cached_property
     def leaders(self) -> Mapping[int, int]:
         """Partitions by the broker that was elected for them, the most first."""
-        elected = str(Result.ELECTED)
+        elected = str(RecoveryResult.ELECTED)
         led = (one.leader for one in self.endings if one.result == elected)
         return dict(Counter(one for one in led if one is not None).most_common())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from services.journal import UnreadableJournal
-from services.journal_view import Step
+from services.journal_view import JournalStep
 from services.model import TopicPartition
 from services.recovery.timeline.account import Account, Brief
 from services.recovery.timeline.ending import Ending, result_of
@@ -98,7 +98,7 @@ def _ending(one: Ending) -> dict[str, Any]:
     }
 
 
-def _step(one: Step) -> dict[str, Any]:
+def _step(one: JournalStep) -> dict[str, Any]:
     outcomes = {partition: result_of(one, partition) for partition in one.items}
     return {
         "step": one.name,

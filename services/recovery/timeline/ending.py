@@ -8,14 +8,14 @@ from pathlib import PurePath
 from typing import Any, TypedDict
 
 from services.checkpoint.guarded.steps import DELETE, TAKE
-from services.journal_view import UNKNOWN, Details, JournalView, Outcome, Step
+from services.journal_view import UNKNOWN, Details, JournalStep, JournalView, StepOutcome
 from services.metastore.restore.steps import COMMAND_TOPIC
 from services.model import TopicPartition
 from services.pipeline.restore.steps import RECORDS
 from services.recovery.execution.preferred import STEP as PREFERRED
 from services.recovery.execution.restore_order import RESTORE
 from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.execution.undo_order import UNDO
 from services.recovery.group_reset import RESTORE_STEP as GROUPS_OF_RESTORE
 from services.recovery.group_reset import STEP as COMMIT
@@ -25,7 +25,7 @@ from services.recovery.timeline.stake import agreed_stake
 
 NOTHING_SENT = "nothing sent"
 """In the plan, and no step of it was announced: refused, left out, or not come to."""
-NOT_ELECTED = str(Result.REORDERED)
+NOT_ELECTED = str(RecoveryResult.REORDERED)
 ACCEPTED = "accepted"
 RESTORED = "restored"
 
@@ -43,14 +43,14 @@ _DECIDING = (
 )
 _WORDS = {
     (REORDER, ACCEPTED): NOT_ELECTED,
-    (UNDO, ACCEPTED): str(Result.UNDONE),
+    (UNDO, ACCEPTED): str(RecoveryResult.UNDONE),
     (COMMAND_TOPIC, "succeeded"): RESTORED,
 }
 """What the journal's word for a step means for its partition, where that differs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rescued:
+class RescuedReplica:
     """Records of one replica that were saved."""
 
     partition: TopicPartition
@@ -73,7 +73,7 @@ class Ending:
     rung: str = ""
     price: str = ""
     """What was agreed to be lost, as the journal has it."""
-    rescued: tuple[Rescued, ...] = ()
+    rescued: tuple[RescuedReplica, ...] = ()
     order_kept: bool = False
     """Its assignment was written in another order, and that was not seen to be put back."""
     abandons: tuple[int, ...] = ()
@@ -92,19 +92,19 @@ class Ending:
 def endings_of(view: JournalView) -> tuple[Ending, ...]:
     """How it ended for each partition of *view*, in the order of its plan or requests."""
     planned = view.plan.items if view.plan is not None else {}
-    steps: dict[TopicPartition, list[Step]] = {one: [] for one in planned}
+    steps: dict[TopicPartition, list[JournalStep]] = {one: [] for one in planned}
     for step in view.steps:
         for partition in step.items:
             steps.setdefault(partition, []).append(step)
     return tuple(_ending(one, planned.get(one, {}), held) for one, held in steps.items())
 
 
-def result_of(step: Step, partition: TopicPartition) -> Outcome:
+def result_of(step: JournalStep, partition: TopicPartition) -> StepOutcome:
     """What became of *step* for *partition*; `UNKNOWN` as long as nobody knows."""
-    return step.outcomes.get(partition) or Outcome(UNKNOWN, {"reason": "no answer was noted"})
+    return step.outcomes.get(partition) or StepOutcome(UNKNOWN, {"reason": "no answer was noted"})
 
 
-def _ending(partition: TopicPartition, planned: Details, steps: Sequence[Step]) -> Ending:
+def _ending(partition: TopicPartition, planned: Details, steps: Sequence[JournalStep]) -> Ending:
     price, rescued = str(planned.get("price", "")), _rescued(partition, steps)
     deciding = [one for one in steps if _decides(one, partition)]
     if not deciding:
@@ -148,22 +148,22 @@ def _unread(planned: Details) -> _Unread:
     }
 
 
-def _decides(step: Step, partition: TopicPartition) -> bool:
+def _decides(step: JournalStep, partition: TopicPartition) -> bool:
     """Whether it says how it ended: of a restore its records, unless a group stays behind."""
     if step.name == GROUPS_OF_RESTORE:
         return result_of(step, partition).result != MoveResult.MOVED
     return step.name in _DECIDING
 
 
-def _why_not(partition: TopicPartition, steps: Sequence[Step]) -> str:
+def _why_not(partition: TopicPartition, steps: Sequence[JournalStep]) -> str:
     """Why nothing was sent, as far as the journal tells: its rescue failed."""
     rescues = [result_of(one, partition) for one in steps if one.name == RESCUE]
     return str(rescues[-1].details.get("reason") or "") if rescues else ""
 
 
-def _rescued(partition: TopicPartition, steps: Sequence[Step]) -> tuple[Rescued, ...]:
+def _rescued(partition: TopicPartition, steps: Sequence[JournalStep]) -> tuple[RescuedReplica, ...]:
     """What the journal says was saved; malformed entries of a foreign hand are left out."""
-    places: list[Rescued | None] = []
+    places: list[RescuedReplica | None] = []
     for step in steps:
         if step.name == RESCUE and partition in step.outcomes:
             saved = step.outcomes[partition].details.get("saved")
@@ -172,15 +172,15 @@ def _rescued(partition: TopicPartition, steps: Sequence[Step]) -> tuple[Rescued,
     return tuple(one for one in places if one is not None)
 
 
-def _place(partition: TopicPartition, saved: Any) -> Rescued | None:
+def _place(partition: TopicPartition, saved: Any) -> RescuedReplica | None:
     try:
         broker, records = int(saved["broker"]), int(saved["records"])
-        return Rescued(partition, broker, records, PurePath(str(saved["path"])))
+        return RescuedReplica(partition, broker, records, PurePath(str(saved["path"])))
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _order_kept(partition: TopicPartition, steps: Sequence[Step]) -> bool:
+def _order_kept(partition: TopicPartition, steps: Sequence[JournalStep]) -> bool:
     """Whether another order may still stand."""
     kept = False
     for step in steps:

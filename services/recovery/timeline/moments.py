@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from services.journal_view import UNKNOWN, Entry, Items, JournalView, Kind
+from services.journal_view import UNKNOWN, EntryKind, Items, JournalEntry, JournalView
 from services.recovery.plan.digest import spoken
 
 SHOWN_REQUESTS = 30
@@ -25,15 +25,15 @@ class Moment:
 
 def moments_of(view: JournalView) -> tuple[Moment, ...]:
     """The moments of *view*, in order; many requests of a kind become one line each."""
-    requests = [one for one in view.entries if one.kind is Kind.REQUEST]
+    requests = [one for one in view.entries if one.kind is EntryKind.REQUEST]
     if len(requests) <= SHOWN_REQUESTS:
         return tuple(_told(view, view.entries))
-    steps = (Kind.REQUEST, Kind.OUTCOME)
+    steps = (EntryKind.REQUEST, EntryKind.OUTCOME)
     rest = _told(view, [one for one in view.entries if one.kind not in steps])
     return tuple(sorted([*rest, *_by_kind(view, requests)], key=lambda one: one.at_ms))
 
 
-def _told(view: JournalView, entries: Sequence[Entry]) -> Iterator[Moment]:
+def _told(view: JournalView, entries: Sequence[JournalEntry]) -> Iterator[Moment]:
     names = {one.request.seq: one.name for one in view.steps}
     for entry in entries:
         yield Moment(entry.at_ms, _says(entry, names.get(entry.payload.get("request", 0), "")))
@@ -41,30 +41,30 @@ def _told(view: JournalView, entries: Sequence[Entry]) -> Iterator[Moment]:
         yield Moment(entries[-1].at_ms, "the last line was cut off: what it announced was not sent")
 
 
-def _says(entry: Entry, step: str) -> str:
+def _says(entry: JournalEntry, step: str) -> str:
     said = entry.payload
     match entry.kind:
-        case Kind.OPENED:
+        case EntryKind.OPENED:
             return f"begun by {said['who']}"
-        case Kind.RESUMED:
+        case EntryKind.RESUMED:
             return f"taken up again by {said['who']}"
-        case Kind.PLAN:
+        case EntryKind.PLAN:
             digest = f", digest {digest_text(str(said['digest']))}" if said["digest"] else ""
             return f"plan of {_sized(entry.items)}{digest}"
-        case Kind.CONSENT:
+        case EntryKind.CONSENT:
             return f"{said['who']} agreed: {said['phrase']}"
-        case Kind.REQUEST:
+        case EntryKind.REQUEST:
             group = f" of group {said['group']}" if "group" in said else ""
             return f"{said['step']}{group}: {_sized(entry.items)}"
-        case Kind.OUTCOME:
+        case EntryKind.OUTCOME:
             return f"{step}: {_results(entry.items)}"
-        case Kind.NOTE:
+        case EntryKind.NOTE:
             return f"note: {said['text']}"
-        case Kind.CLOSED:
+        case EntryKind.CLOSED:
             return f"ended: {said['result']}"
 
 
-def _by_kind(view: JournalView, requests: Sequence[Entry]) -> Iterator[Moment]:
+def _by_kind(view: JournalView, requests: Sequence[JournalEntry]) -> Iterator[Moment]:
     """One line for each kind of step, where its first request stood."""
     for name in dict.fromkeys(str(one.payload["step"]) for one in requests):
         steps = [one for one in view.steps if one.name == name]

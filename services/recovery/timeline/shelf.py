@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from services.cluster_lock import file_name
 from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
 from services.journal import UnreadableJournal, read
-from services.recovery.timeline.account import Account, Brief, State
+from services.recovery.timeline.account import Account, Brief, ExecutionState
 from services.state_folder import state_folder
 
 PREFIX = file_name("")
@@ -88,7 +88,7 @@ def account_of(path: Path) -> Account:
     Raises: StorageError, MalformedInput, UnsupportedSchema.
     """
     view = read(path)
-    return Account(view, _state(path) if view.result is None else State.ENDED)
+    return Account(view, _state(path) if view.result is None else ExecutionState.ENDED)
 
 
 def being_written(path: Path) -> bool:
@@ -115,5 +115,5 @@ def _told(path: Path) -> Brief | UnreadableJournal:
         return UnreadableJournal(path, str(error))
 
 
-def _state(path: Path) -> State:
-    return State.RUNNING if being_written(path) else State.INTERRUPTED
+def _state(path: Path) -> ExecutionState:
+    return ExecutionState.RUNNING if being_written(path) else ExecutionState.INTERRUPTED

@@ -11,7 +11,7 @@ _PRICE = re.compile(r"(?P<about>~?)(?P<records>\d[\d,]{0,30})")
 
 
 @dataclass(frozen=True, slots=True)
-class Stake:
+class TotalPrice:
     """The price of some partitions together."""
 
     records: int = 0
@@ -67,7 +67,7 @@ class Agreed(Protocol):
     def unread_at_least(self) -> int | None: ...
 
 
-def agreed_stake(agreed: Iterable[Agreed]) -> Stake:
+def agreed_stake(agreed: Iterable[Agreed]) -> TotalPrice:
     """All that was *agreed* to, together."""
     found = tuple(agreed)
     bounds = [one.unread_at_least for one in found]
@@ -79,7 +79,7 @@ def agreed_stake(agreed: Iterable[Agreed]) -> Stake:
     )
 
 
-def stake_of(prices: Iterable[object]) -> Stake:
+def stake_of(prices: Iterable[object]) -> TotalPrice:
     """The sum of *prices* as journals write them: ``50``, ``~1,874``, ``unknown``."""
     records = unknown = said = 0
     approximate = False
@@ -91,4 +91,4 @@ def stake_of(prices: Iterable[object]) -> Stake:
         elif price:
             unknown += 1
         said += bool(price)
-    return Stake(records, approximate, unknown, said)
+    return TotalPrice(records, approximate, unknown, said)

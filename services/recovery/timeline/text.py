@@ -10,7 +10,7 @@ from services.recovery.guarded.given_up import do_not_start
 from services.recovery.timeline.account import Account, TopicAccount, words_of
 from services.recovery.timeline.ending import NOT_ELECTED, Ending
 from services.recovery.timeline.moments import moments_of, partition_numbers
-from services.recovery.timeline.stake import Stake, agreed_stake
+from services.recovery.timeline.stake import TotalPrice, agreed_stake
 from services.words.figures import partitions_text
 from services.words.inert import bounded
 from services.words.moments import time_text
@@ -58,7 +58,7 @@ def _unbounded(account: Account) -> Iterator[str]:
     yield from _rescued(account.endings)
 
 
-def _loses(stake: Stake) -> str:
+def _loses(stake: TotalPrice) -> str:
     """The price in records, then what it does not count."""
     counted, comma, rest = str(stake).partition(", abandons" if stake.abandons else ", unread")
     return f"{counted} records{comma}{rest}"

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from services.topic_backup.folder import Folder, storage_errors
 from services.topic_backup.layout import segment_index_name
-from services.topic_backup.segment_index import ENTRY, Entry
+from services.topic_backup.segment_index import ENTRY, IndexedRecord
 from services.topic_backup.segment_reader import FIRST_POSITION
 
 SMALLEST_RECORD = 24
@@ -29,7 +29,7 @@ MOST_CUT = 1024 * 1024 * 1024
 """Bytes behind the records' end that entries may name: records that are not there any more."""
 
 
-def read_entries(folder: Folder, prefix: str, size: int, first: int = 0) -> Iterator[Entry]:
+def read_entries(folder: Folder, prefix: str, size: int, first: int = 0) -> Iterator[IndexedRecord]:
     """The entries of a segment's index from number *first* on; none where there is no index.
 
     *size* is that of the records file, or what it should be.
@@ -54,7 +54,7 @@ class _Entries:
         """Where the record of the last entry ends; None: not known."""
         self._last = -1
 
-    def found(self) -> Iterator[Entry]:
+    def found(self) -> Iterator[IndexedRecord]:
         while (entry := self._entry(self._at)) is not None:
             if not self._follows(entry):
                 place = self._next_place()
@@ -76,7 +76,7 @@ class _Entries:
                 return at
         return None
 
-    def _fits(self, at: int, entry: Entry) -> bool:
+    def _fits(self, at: int, entry: IndexedRecord) -> bool:
         """Whether the entry at *at* continues the last one, or another one follows it."""
         if self._end is None or entry.position == self._end:
             return True
@@ -89,20 +89,20 @@ class _Entries:
         contradicted = self._possible(behind) and behind.offset <= entry.offset
         return close and at == self._at and not contradicted
 
-    def _follows(self, entry: Entry) -> bool:
+    def _follows(self, entry: IndexedRecord) -> bool:
         return self._possible(entry) and self._end in (None, entry.position)
 
-    def _within(self, entry: Entry) -> bool:
+    def _within(self, entry: IndexedRecord) -> bool:
         return entry.length >= SMALLEST_RECORD and entry.end <= self._limit
 
-    def _possible(self, entry: Entry) -> bool:
+    def _possible(self, entry: IndexedRecord) -> bool:
         return (
             self._last < entry.offset
             and entry.position >= (self._end or FIRST_POSITION)
             and self._within(entry)
         )
 
-    def _entry(self, at: int) -> Entry | None:
+    def _entry(self, at: int) -> IndexedRecord | None:
         if at + ENTRY.size > self._size:
             return None
         if not self._start <= at <= at + ENTRY.size <= self._start + len(self._chunk):
@@ -111,17 +111,17 @@ class _Entries:
                 self._chunk, self._start = self._file.read(CHUNK_ENTRIES * ENTRY.size), at
         if at + ENTRY.size > self._start + len(self._chunk):
             return None
-        return Entry(*ENTRY.unpack_from(self._chunk, at - self._start))
+        return IndexedRecord(*ENTRY.unpack_from(self._chunk, at - self._start))
 
 
 class Ahead:
     """Entries that can be looked at before they are taken."""
 
-    def __init__(self, entries: Iterator[Entry]) -> None:
+    def __init__(self, entries: Iterator[IndexedRecord]) -> None:
         self._entries = entries
-        self._held: deque[Entry] = deque()
+        self._held: deque[IndexedRecord] = deque()
 
-    def peek(self, number: int = 0) -> Entry | None:
+    def peek(self, number: int = 0) -> IndexedRecord | None:
         """The entry that many places ahead."""
         while len(self._held) <= number:
             entry = next(self._entries, None)
@@ -137,7 +137,7 @@ class Ahead:
             if self._held:
                 self._held.popleft()
 
-    def last(self) -> Entry | None:
+    def last(self) -> IndexedRecord | None:
         """The last of all that are left, which are taken."""
         last = self._held[-1] if self._held else None
         self._held.clear()

@@ -20,14 +20,14 @@ class Proof(StrEnum):
     WALKED = "each record ends where the next begins"
 
 
-class Found(NamedTuple):
+class FoundRecord(NamedTuple):
     """A record, and why it is believed."""
 
     placed: Placed
     proof: Proof
 
 
-class Cause(StrEnum):
+class UnreadCause(StrEnum):
     """What bytes without a record are."""
 
     DOUBLE = "the record before it once more"
@@ -38,12 +38,12 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadBytes:
     """Bytes of a segment that are not read as a record."""
 
     position: int
     end: int
-    cause: Cause
+    cause: UnreadCause
     start_offset: int
     """The first offset that they may have held."""
     end_offset: int | None
@@ -59,14 +59,14 @@ class Unread:
     @property
     def loses(self) -> bool:
         """Whether a record may be missing for it."""
-        return self.cause in (Cause.DAMAGE, Cause.CUT)
+        return self.cause in (UnreadCause.DAMAGE, UnreadCause.CUT)
 
 
-Piece: TypeAlias = Found | Unread
+Piece: TypeAlias = FoundRecord | UnreadBytes
 
 
 @dataclass(slots=True)
-class Stretch:
+class ProvenStretch:
     """Records that follow each other with the same proof."""
 
     proof: Proof

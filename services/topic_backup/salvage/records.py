@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from services.topic_backup.folder import storage_errors
-from services.topic_backup.record import MAX_RECORD_BYTES, NeedMore, Unreadable, decode
+from services.topic_backup.record import MAX_RECORD_BYTES, NeedMore, UnreadableRecord, decode
 from services.topic_backup.segment_reader import CHUNK_BYTES, Placed
 
 OFFSET_BYTES = 8
 
 
-class Records:
+class RecordsFile:
     """One open records file, read as far as *end*."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Records:
         """Whether the bytes from *position* on are a record that ends behind the file's end."""
         try:
             self._decode(position)
-        except Unreadable as error:
+        except UnreadableRecord as error:
             return error.torn and self.end - position >= OFFSET_BYTES
         return False
 
@@ -71,7 +71,7 @@ class Records:
             return None
         try:
             return self._decode(position)
-        except Unreadable:
+        except UnreadableRecord:
             return None
 
     def _decode(self, position: int) -> Placed:

@@ -8,8 +8,8 @@ from services.topic_backup.folder import Folder, storage_errors
 from services.topic_backup.layout import records_name, segment_index_name
 from services.topic_backup.record import MAX_RECORD_BYTES
 from services.topic_backup.salvage.entries import Ahead, read_entries
-from services.topic_backup.salvage.finding import Cause, Piece, Unread
-from services.topic_backup.salvage.records import Records
+from services.topic_backup.salvage.finding import Piece, UnreadBytes, UnreadCause
+from services.topic_backup.salvage.records import RecordsFile
 from services.topic_backup.salvage.segment import SegmentSalvage
 from services.topic_backup.segment_index import open_index
 from services.topic_backup.segment_reader import FIRST_POSITION, check_magic
@@ -46,7 +46,9 @@ def salvaged(
             return
         if not committed:
             check_magic(file, where)
-        records = Records(file, where, size if end is None else min(end, size), max_record_bytes)
+        records = RecordsFile(
+            file, where, size if end is None else min(end, size), max_record_bytes
+        )
         if _names_nothing(folder, prefix):
             yield from _unindexed(records, start_offset, next_offset)
             return
@@ -67,7 +69,7 @@ def salvaged(
 def _emptied(entries: Ahead, start_offset: int) -> Iterator[Piece]:
     last = entries.last()
     if last is not None:
-        yield Unread(0, 0, Cause.CUT, start_offset, last.offset + 1)
+        yield UnreadBytes(0, 0, UnreadCause.CUT, start_offset, last.offset + 1)
 
 
 def _names_nothing(folder: Folder, prefix: str) -> bool:
@@ -79,17 +81,17 @@ def _names_nothing(folder: Folder, prefix: str) -> bool:
         return folder.size(segment_index_name(prefix)) == FIRST_POSITION
 
 
-def _unindexed(records: Records, start_offset: int, next_offset: int | None) -> Iterator[Piece]:
+def _unindexed(records: RecordsFile, start_offset: int, next_offset: int | None) -> Iterator[Piece]:
     if records.end > FIRST_POSITION:
         placed = records.at(FIRST_POSITION)
         offset = -1 if placed is None else placed.record.offset
         whole = placed is not None and start_offset <= offset
         first = max(start_offset, offset)
-        yield Unread(FIRST_POSITION, records.end, Cause.TAIL, first, next_offset, whole)
+        yield UnreadBytes(FIRST_POSITION, records.end, UnreadCause.TAIL, first, next_offset, whole)
 
 
 def _place(
-    folder: Folder, prefix: str, records: Records, start: int
+    folder: Folder, prefix: str, records: RecordsFile, start: int
 ) -> tuple[int, int, int | None]:
     """A place to begin at: number of the entry, byte, and the offset before it.
 

@@ -14,10 +14,16 @@ from collections.abc import Generator, Iterator
 from services.topic_backup.layout import MAX_INT64
 from services.topic_backup.record import encode
 from services.topic_backup.salvage.entries import Ahead
-from services.topic_backup.salvage.finding import Cause, Found, Piece, Proof, Unread
-from services.topic_backup.salvage.records import OFFSET_BYTES, Records
+from services.topic_backup.salvage.finding import (
+    FoundRecord,
+    Piece,
+    Proof,
+    UnreadBytes,
+    UnreadCause,
+)
+from services.topic_backup.salvage.records import OFFSET_BYTES, RecordsFile
 from services.topic_backup.salvage.walking import MOST_STEP, Walk
-from services.topic_backup.segment_index import Entry
+from services.topic_backup.segment_index import IndexedRecord
 from services.topic_backup.segment_reader import Placed
 
 CHAIN = 3
@@ -35,7 +41,7 @@ class SegmentSalvage:
 
     def __init__(
         self,
-        records: Records,
+        records: RecordsFile,
         entries: Ahead,
         *,
         start_offset: int,
@@ -86,7 +92,7 @@ class SegmentSalvage:
         self._at, self._last = placed.end, placed.record.offset
         self._before_it = placed
         self._proved += 1
-        yield Found(placed, proof)
+        yield FoundRecord(placed, proof)
 
     def _before(self, placed: Placed) -> Iterator[Piece]:
         """Bytes that a killed writer left: pieces of the very record, or it once more, whole."""
@@ -94,14 +100,14 @@ class SegmentSalvage:
         held = self._records.held(self._at, placed.position)
         offset = placed.record.offset
         if held == whole or (self._before_it and held == encode(self._before_it.record)):
-            cause = Cause.DOUBLE
+            cause = UnreadCause.DOUBLE
         elif _prefixes(held, whole):
-            cause = Cause.STRAY
+            cause = UnreadCause.STRAY
         else:
-            cause = Cause.DAMAGE
-        yield Unread(self._at, placed.position, cause, self._last + 1, offset)
+            cause = UnreadCause.DAMAGE
+        yield UnreadBytes(self._at, placed.position, cause, self._last + 1, offset)
 
-    def _fit(self, entry: Entry, shift: int) -> Placed | None:
+    def _fit(self, entry: IndexedRecord, shift: int) -> Placed | None:
         """The record that *entry* stands for, *shift* bytes behind where it says."""
         if not self._last < entry.offset < self._limit:
             return None
@@ -127,7 +133,7 @@ class SegmentSalvage:
         held = self._records.held(begin, placed.position)
         return _prefixes(held, encode(placed.record))
 
-    def _anchored(self, entry: Entry, ahead: int, shift: int | None = None) -> bool:
+    def _anchored(self, entry: IndexedRecord, ahead: int, shift: int | None = None) -> bool:
         """Whether what follows the record of *entry* begins where that one ends.
 
         *ahead* is the place of the entry that follows it.
@@ -143,7 +149,7 @@ class SegmentSalvage:
             return between or self._fit(behind, shift) is not None
         return self._fit(behind, shift) is not None or self._begins(behind, end)
 
-    def _begins(self, entry: Entry, place: int) -> bool:
+    def _begins(self, entry: IndexedRecord, place: int) -> bool:
         """Whether the offset of *entry* stands at *place*, or as much of it as there is."""
         held = self._records.held(place, place + OFFSET_BYTES)
         return entry.offset.to_bytes(OFFSET_BYTES)[: len(held)] == held
@@ -171,7 +177,7 @@ class SegmentSalvage:
                     return True
         return False
 
-    def _up_to(self, entry: Entry, passed_over: int) -> Iterator[Piece]:
+    def _up_to(self, entry: IndexedRecord, passed_over: int) -> Iterator[Piece]:
         """What lies before the record of *entry*, which so many entries were passed over for."""
         place = entry.position + self._shift
         if not passed_over:
@@ -179,7 +185,7 @@ class SegmentSalvage:
         if self._at < place or passed_over:
             yield self._damage(place, entry.offset)
 
-    def _shifts(self, entry: Entry) -> Iterator[int]:
+    def _shifts(self, entry: IndexedRecord) -> Iterator[int]:
         """How far the record of *entry* may lie from where it says, the present shift first."""
         if entry.position + self._shift >= self._at:
             yield self._shift
@@ -211,10 +217,10 @@ class SegmentSalvage:
         walk = Walk(self._records, self._last, min(before, self._limit))
         for placed in walk.filling(self._at, end):
             self._at, self._last = placed.end, placed.record.offset
-            yield Found(placed, Proof.BETWEEN)
+            yield FoundRecord(placed, Proof.BETWEEN)
 
-    def _damage(self, end: int, before: int | None) -> Unread:
-        unread = Unread(self._at, end, Cause.DAMAGE, self._last + 1, before)
+    def _damage(self, end: int, before: int | None) -> UnreadBytes:
+        unread = UnreadBytes(self._at, end, UnreadCause.DAMAGE, self._last + 1, before)
         self._at = end
         return unread
 
@@ -232,7 +238,7 @@ class SegmentSalvage:
                 yield from self._cut(named)
                 return
         for piece in walk.open_end(self._at):
-            if isinstance(piece, Found):
+            if isinstance(piece, FoundRecord):
                 self._last = piece.placed.record.offset
             yield piece
         self._at = self._records.end
@@ -242,13 +248,15 @@ class SegmentSalvage:
     def _cut(self, named: int) -> Iterator[Piece]:
         """What the index still names, and is not there."""
         end = self._records.end
-        yield Unread(self._at, end, Cause.CUT, self._last + 1, named)
+        yield UnreadBytes(self._at, end, UnreadCause.CUT, self._last + 1, named)
 
     def _tail(self) -> Iterator[Piece]:
         end = self._records.end
         if self._at < end:
             whole = self._records.at(self._at) is not None
-            yield Unread(self._at, end, Cause.TAIL, self._last + 1, self._next_offset, whole)
+            yield UnreadBytes(
+                self._at, end, UnreadCause.TAIL, self._last + 1, self._next_offset, whole
+            )
 
 
 def _prefixes(held: bytes, whole: bytes) -> bool:

@@ -10,8 +10,14 @@ import re
 from collections.abc import Iterator
 
 from services.topic_backup.record import encode
-from services.topic_backup.salvage.finding import Cause, Found, Piece, Proof, Unread
-from services.topic_backup.salvage.records import OFFSET_BYTES, Records
+from services.topic_backup.salvage.finding import (
+    FoundRecord,
+    Piece,
+    Proof,
+    UnreadBytes,
+    UnreadCause,
+)
+from services.topic_backup.salvage.records import OFFSET_BYTES, RecordsFile
 from services.topic_backup.segment_reader import CHUNK_BYTES, Placed
 
 CHAIN = 3
@@ -32,7 +38,7 @@ MOST_STEP = 1_000
 class Walk:
     """Records with offsets behind *last*, and below *limit*."""
 
-    def __init__(self, records: Records, last: int, limit: int) -> None:
+    def __init__(self, records: RecordsFile, last: int, limit: int) -> None:
         self._records = records
         self._last = last
         self._limit = limit
@@ -58,20 +64,22 @@ class Walk:
         while at < end:
             placed = self._fitting(at, self._last)
             if placed is not None and self._proved(placed):
-                yield Found(placed, Proof.WALKED)
+                yield FoundRecord(placed, Proof.WALKED)
                 before, at, self._last = placed, placed.end, placed.record.offset
                 continue
             if before is not None and self._doubles(before, at):
-                yield Unread(at, at + before.length, Cause.DOUBLE, self._last + 1, self._last + 1)
+                yield UnreadBytes(
+                    at, at + before.length, UnreadCause.DOUBLE, self._last + 1, self._last + 1
+                )
                 at += before.length
                 continue
             found = self._behind(at + 1)
             if found is None and placed is None and self._torn(at, self._last):
-                yield Unread(at, end, Cause.TAIL, self._last + 1, None)
+                yield UnreadBytes(at, end, UnreadCause.TAIL, self._last + 1, None)
                 return
             offset = None if found is None else found.record.offset
             upto = end if found is None else found.position
-            yield Unread(at, upto, Cause.DAMAGE, self._last + 1, offset)
+            yield UnreadBytes(at, upto, UnreadCause.DAMAGE, self._last + 1, offset)
             if found is None:
                 return
             at, before = found.position, None

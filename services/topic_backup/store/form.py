@@ -25,7 +25,7 @@ _IN_RUN = re.compile(r"run-[^/]*/[^/]*_(?:records|index)(\.zst)?(\.aes)?", re.AS
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StoredForm:
     """A form."""
 
     compressed: bool = False
@@ -41,16 +41,16 @@ class Form:
         return not (self.compressed or self.encrypted)
 
 
-def form_of(names: Iterable[str]) -> Form | None:
+def form_of(names: Iterable[str]) -> StoredForm | None:
     """The form of the backup whose files have these *names*; None where they are none."""
     found = None
     for name in names:
         if match := _MANIFEST.fullmatch(name):
-            return Form(bool(match[1]), bool(match[2]))
+            return StoredForm(bool(match[1]), bool(match[2]))
         if found is None and (match := _IN_RUN.fullmatch(name)):
-            found = Form(bool(match[1]), bool(match[2]))
+            found = StoredForm(bool(match[1]), bool(match[2]))
         if found is None and segment_of(name) is not None:
-            found = Form()
+            found = StoredForm()
     return found
 
 
@@ -59,7 +59,7 @@ def has_manifest(names: Iterable[str]) -> bool:
     return any(_MANIFEST.fullmatch(one) for one in names)
 
 
-def in_form(blobs: Blobs, form: Form, key: Key | None, folder: str) -> Blobs:
+def in_form(blobs: Blobs, form: StoredForm, key: Key | None, folder: str) -> Blobs:
     """The plain content of *blobs*, which lie in *form* in the folder of that name.
 
     Raises:

@@ -12,7 +12,7 @@ from services.errors import UsageError
 from services.topic_backup.folder import Folder, LocalFolder, storage_errors
 from services.topic_backup.layout import require_folder_name
 from services.topic_backup.store.blobs import Blobs
-from services.topic_backup.store.form import Form, form_of, in_form
+from services.topic_backup.store.form import StoredForm, form_of, in_form
 from services.topic_backup.store.fsspec_blobs import FsspecBlobs
 from services.topic_backup.store.key import Key
 from services.topic_backup.store.local_blobs import LocalBlobs
@@ -33,7 +33,7 @@ class Store(Protocol):
     def names(self, name: str) -> list[str]:
         """The files in one folder, by the names they have there; none where there is no folder."""
 
-    def folder(self, name: str, wanted: Form | None = None) -> Folder:
+    def folder(self, name: str, wanted: StoredForm | None = None) -> Folder:
         """One folder in the form it has; in that which is *wanted* where it has none yet.
 
         Raises:
@@ -62,9 +62,9 @@ class LocalStore:
         if not path.is_dir():
             return []
         flat = LocalFolder(path).names()
-        return flat if form_of(flat) == Form() else LocalBlobs(path).names()
+        return flat if form_of(flat) == StoredForm() else LocalBlobs(path).names()
 
-    def folder(self, name: str, wanted: Form | None = None) -> Folder:
+    def folder(self, name: str, wanted: StoredForm | None = None) -> Folder:
         path = self.path / require_folder_name(name)
         form = _agreed(self.where(name), form_of(self.names(name)), wanted)
         if form.plain:
@@ -88,7 +88,7 @@ class ObjectStore:
     def names(self, name: str) -> list[str]:
         return self._blobs(name).names()
 
-    def folder(self, name: str, wanted: Form | None = None) -> Folder:
+    def folder(self, name: str, wanted: StoredForm | None = None) -> Folder:
         form = _agreed(self.where(name), form_of(self.names(name)), wanted)
         return RunsFolder(in_form(self._blobs(name), form, self.key, name))
 
@@ -138,11 +138,11 @@ def local_path(address: str) -> Path | None:
     return Path(unquote(url.path))
 
 
-def _agreed(where: str, found: Form | None, wanted: Form | None) -> Form:
+def _agreed(where: str, found: StoredForm | None, wanted: StoredForm | None) -> StoredForm:
     """The form to work in."""
     if found is not None and wanted is not None and found != wanted:
         raise UsageError(
             f"{where} is {found}, this would be {wanted}: give the same --compress and "
             "--encrypt-key as before, or back up to another place."
         )
-    return found or wanted or Form()
+    return found or wanted or StoredForm()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.checkpoint.kafka.stamps import Cause, Place, Stamp, stamp_of, stamped
+from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, Stamp, stamp_of, stamped
 from services.checkpoint.participant.application import Application, Input
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
@@ -101,7 +101,7 @@ def work(
 ) -> None:
     """Have *application* work on them until nothing is under way."""
     topic_id = _topic_id([*prefixes.values(), *channels.values()])
-    seen: dict[int, set[Cause]] = {number: set() for number in prefixes}
+    seen: dict[int, set[RecordOrigin]] = {number: set() for number in prefixes}
     waiting: deque[Input] = deque()
     written = 0
 
@@ -132,8 +132,8 @@ def work(
         if not new(given):
             continue
         for index, output in enumerate(application.process(given)):
-            place = Place(topic_id, given.partition.partition, given.offset)
-            cause = Cause(place, index, group)
+            place = RecordAddress(topic_id, given.partition.partition, given.offset)
+            cause = RecordOrigin(place, index, group)
             assert output.partition is not None
             written += 1
             to = TopicPartition(topic, output.partition)

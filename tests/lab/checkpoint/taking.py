@@ -10,18 +10,18 @@ from pathlib import Path
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher
 from services.checkpoint.kafka.deciding import Decider
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.spark.restore import restore
-from services.checkpoint.spark.restoring import Options, make_plan
+from services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
 from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument, Level, Policy
+from services.checkpoint.store.documents import CutDocument, GroupPolicy, Level
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.restore.restore import RestoreRun
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.session import Power
 from services.topic_backup.store.store import open_store
@@ -52,22 +52,22 @@ class Taking:
     def cluster_id(self) -> str:
         return self.client.describe(Deadline.after(SECONDS)).cluster_id
 
-    def run(self, bank: Branch) -> Run:
+    def run(self, bank: Branch) -> BackupRun:
         settings = BackupSettings(open_store(self.store.address))
         access = access_to(bank.connection["bootstrap.servers"])
-        return Run(self.client, self.spark, access, settings, Meter(unheard))
+        return BackupRun(self.client, self.spark, access, settings, Meter(unheard))
 
     @contextmanager
     def parts(
         self,
         bank: Branch,
         level: Level = Level.COORDINATED,
-        groups: Mapping[str, Policy] | None = None,
+        groups: Mapping[str, GroupPolicy] | None = None,
         node: int = 0,
     ) -> Iterator[tuple[Coordinator, Finisher]]:
         """What takes and what finishes checkpoints of *bank*, as the worker of node *node*."""
-        policies = {bank.group: Policy(bank.guarantee.value)} if groups is None else groups
-        wanted = Wanted(level, (bank.topic,), policies, bank.control)
+        policies = {bank.group: GroupPolicy(bank.guarantee.value)} if groups is None else groups
+        wanted = WantedCheckpoint(level, (bank.topic,), policies, bank.control)
         with self.power.markers(self.cluster_id) as markers:
             topics = KafkaTopics(self.client, markers, wanted)
             sources = KafkaSources(self.run(bank), bank.control)
@@ -86,7 +86,7 @@ class Taking:
 
     def restore(self, bank: Branch, id: int, topic: str, state: Path) -> Branch:
         """Restore a checkpoint of *bank* into a new topic; the bank there."""
-        options = Options({bank.topic: topic})
+        options = CheckpointRestoreOptions({bank.topic: topic})
         plan = make_plan(self.client, self.store, id, options, state)
         with (
             Journal.open(self.cluster_id, state) as journal,

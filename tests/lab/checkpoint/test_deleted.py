@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.copying import Source
+from services.checkpoint.copying import PartitionCopier
 from services.checkpoint.finishing import Sources
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.store.backup_store import BackupStore
@@ -34,7 +34,7 @@ def bank(broker: Cluster) -> Branch:
 class Overtaken:
     """A partition whose checkpoint is deleted before anything of it is written."""
 
-    source: Source
+    source: PartitionCopier
     store: BackupStore
 
     def copy(self, where: str) -> ManifestDocument:
@@ -51,7 +51,7 @@ class AllOvertaken:
     sources: Sources
     store: BackupStore
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
         opened = self.sources.open(take, cut)
         return {number: Overtaken(one, self.store) for number, one in opened.items()}
 

@@ -11,14 +11,14 @@ from threading import Event
 import pytest
 
 from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.copying import Source
+from services.checkpoint.copying import PartitionCopier
 from services.checkpoint.finishing import Finisher, Sources
 from services.checkpoint.kafka.deciding import Decider
 from services.checkpoint.kafka.epochs import read_histories
 from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.spark.restoring import Options, make_plan
+from services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
 from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import CutDocument, Level, TakeDocument
@@ -31,8 +31,8 @@ from services.lab.cluster import Cluster
 from services.lab.produce import Pattern, produce
 from services.lab.topics import create_topic, elect_unclean
 from services.model import EpochHistory, TopicPartition
-from services.pipeline.report import Progress
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.report import CopyProgress
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.session import ReadAccess
 from services.topic_backup.store.store import LocalStore
@@ -84,10 +84,10 @@ class Worker:
 
     client: ReadClient
     store: BackupStore
-    run: Run
+    run: BackupRun
 
     def take(self, topic: str) -> int:
-        topics = KafkaTopics(self.client, None, Wanted(Level.VECTOR, (topic,)))
+        topics = KafkaTopics(self.client, None, WantedCheckpoint(Level.VECTOR, (topic,)))
         id = Coordinator(self.store, topics).take()
         assert isinstance(id, int)
         return id
@@ -99,7 +99,7 @@ class Worker:
         return self.store.decide(id, Decider(self.client).decide(found.take, found.started))
 
     def finish(
-        self, id: int, tell: Callable[[Progress], None] = lambda _: None
+        self, id: int, tell: Callable[[CopyProgress], None] = lambda _: None
     ) -> StoredCheckpoint:
         """*tell* is called when its partition is written, and before it counts."""
         run = replace(self.run, meter=Meter(tell))
@@ -124,7 +124,7 @@ class Unaware:
 
     sources: KafkaSources
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
         return self.sources.open(take, replace(cut, epochs={}))
 
 
@@ -133,7 +133,7 @@ def worker(client: ReadClient, spark: Spark, cluster: Cluster, folder: Path) -> 
         BackupSettings(LocalStore(folder / "unused")),
         access_to(cluster.bootstrap_servers),
     )
-    run = Run(client, spark, access, settings, Meter(unheard))
+    run = BackupRun(client, spark, access, settings, Meter(unheard))
     return Worker(client, BackupStore(str(folder / "store")), run)
 
 
@@ -144,7 +144,7 @@ def finished_while(work: Worker, id: int, do: Callable[[], None]) -> StoredCheck
     """
     written, over = Event(), Event()
 
-    def hold(_: Progress) -> None:
+    def hold(_: CopyProgress) -> None:
         written.set()
         assert over.wait(SECONDS)
 
@@ -188,7 +188,13 @@ def test_h10_a_log_that_is_rewritten_to_the_same_length_fails_its_checkpoint(
             assert f"is of epoch {now.last_written} now" in reason
             assert f"cut the log at {EACH}" in reason
             with pytest.raises(Refused, match="only a completed one can be restored"):
-                make_plan(client, work.store, found.id, Options({topic: "x"}), tmp_path / "state")
+                make_plan(
+                    client,
+                    work.store,
+                    found.id,
+                    CheckpointRestoreOptions({topic: "x"}),
+                    tmp_path / "state",
+                )
 
 
 def test_h10_a_copy_of_another_log_than_the_cut_is_not_restored(
@@ -210,8 +216,12 @@ def test_h10_a_copy_of_another_log_than_the_cut_is_not_restored(
         work.store.decide(id, replace(cut, epochs={1: 99}))
         assert work.finish_unawares(id).status is Status.COMPLETED
         with pytest.raises(StorageError, match="of epoch 99 when the checkpoint was cut"):
-            make_plan(client, work.store, id, Options({topic: "x"}), tmp_path / "state")
+            make_plan(
+                client, work.store, id, CheckpointRestoreOptions({topic: "x"}), tmp_path / "state"
+            )
         again = work.take(topic)
         assert work.finish(again).status is Status.COMPLETED
-        plan = make_plan(client, work.store, again, Options({topic: "x"}), tmp_path / "state")
+        plan = make_plan(
+            client, work.store, again, CheckpointRestoreOptions({topic: "x"}), tmp_path / "state"
+        )
         assert plan.plan.records == EACH

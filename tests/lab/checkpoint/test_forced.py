@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.kafka.control_log import ensure_control, read_control
 from services.checkpoint.kafka.log_ends import read_logs
-from services.checkpoint.kafka.scanning import Seen, scan_all
-from services.checkpoint.kafka.stamps import Cause, Place, stamped
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.scanning import StampedRecord, scan_all
+from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.documents import Level, Policy, Subject
+from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition
 from services.kafka.marker_client import MarkerClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
@@ -28,12 +28,12 @@ class SlowMarkers(KafkaTopics):
     """Marks the first partition, and the others once a message has forced the checkpoint there."""
 
     def __init__(self, bank: Branch, taking: Taking, markers: MarkerClient) -> None:
-        policies = {bank.group: Policy(bank.guarantee.value)}
-        wanted = Wanted(Level.COORDINATED, (bank.topic,), policies, bank.control)
+        policies = {bank.group: GroupPolicy(bank.guarantee.value)}
+        wanted = WantedCheckpoint(Level.COORDINATED, (bank.topic,), policies, bank.control)
         super().__init__(taking.client, markers, wanted)
         self._bank, self._taking = bank, taking
 
-    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+    def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
         first, *others = partitions
         answers = super().start(id, [first])
         numbers = {one.partition for one in others}
@@ -75,7 +75,7 @@ def test_h03_a_member_comes_to_a_checkpoint_before_it_processes_what_forces_it(
     tellers = Tellers(bank.partitions)
     with bank.at_work(tellers):
         wait_until(lambda: len(tellers.accounts) == bank.partitions, "accounts", SECONDS)
-        others = Cause(Place("ab" * 16, 0, 0), 0, "others")
+        others = RecordOrigin(RecordAddress("ab" * 16, 0, 0), 0, "others")
         bank.put([(0, order("forcing", 5, 0))], stamped(FORCED, others))
         wait_until(lambda: len(_caused(bank, taking)) > 0, "what the message leads to", SECONDS)
         wait_until(lambda: len(tellers.saved) == 2, "the account that it leads to", SECONDS)
@@ -90,13 +90,13 @@ def test_h03_a_member_comes_to_a_checkpoint_before_it_processes_what_forces_it(
     assert came[caused.partition.partition].position <= caused.offset
 
 
-def _seen(bank: Branch, taking: Taking) -> list[Seen]:
+def _seen(bank: Branch, taking: Taking) -> list[StampedRecord]:
     soon = Deadline.after(SECONDS)
     logs = read_logs(taking.client, (bank.topic,), soon)
     return list(scan_all(logs, logs.starts(soon), logs.stable_ends(soon)))
 
 
-def _caused(bank: Branch, taking: Taking) -> list[Seen]:
+def _caused(bank: Branch, taking: Taking) -> list[StampedRecord]:
     """What the bank has written because of the message."""
     seen = _seen(bank, taking)
     return [one for one in seen if one.stamp.cause and one.stamp.cause.group == bank.group]

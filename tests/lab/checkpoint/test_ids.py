@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level, Subject
+from services.checkpoint.store.documents import Level, NumberedPartition
 from services.kafka.marker_client import MarkerClient
 from services.lab.cluster import Cluster
 from tests.lab.checkpoint.branch import Branch
@@ -30,8 +30,8 @@ def bank(broker: Cluster) -> Branch:
     return opened(broker)
 
 
-def wanted(bank: Branch, control: str) -> Wanted:
-    return Wanted(Level.COORDINATED, (bank.topic,), {}, control)
+def wanted(bank: Branch, control: str) -> WantedCheckpoint:
+    return WantedCheckpoint(Level.COORDINATED, (bank.topic,), {}, control)
 
 
 def test_h04_an_id_is_above_those_in_the_logs_whatever_the_control_topic_knows(
@@ -58,7 +58,7 @@ class Overtaken(KafkaTopics):
         # With a store of its own, else one would see the other there.
         self._other = Coordinator(BackupStore(f"{taking.store.address}-of-the-other"), topics)
 
-    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+    def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
         assert self._other.take(5, "other's") == 5
         return super().start(id, partitions)
 

@@ -7,7 +7,7 @@ import pytest
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level, Subject, TakeDocument
+from services.checkpoint.store.documents import Level, NumberedPartition, TakeDocument
 from services.errors import Refused
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
@@ -71,7 +71,7 @@ def status(store: BackupStore) -> Status:
 def test_i09_a_take_that_died_before_its_acknowledgement_fails_when_it_is_finished(
     bank: Branch, program: Program, of_bank: OfBank, store: BackupStore
 ) -> None:
-    subjects = tuple(Subject(one + 1, bank.topic, one) for one in range(3))
+    subjects = tuple(NumberedPartition(one + 1, bank.topic, one) for one in range(3))
     assert store.reserve(TakeDocument(1, Level.COORDINATED, subjects, "nightly", 0)) is None
     ended = program("finish", "1", "--control-topic", bank.control)
     assert ended.code == 3

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.checkpoint.kafka.topics import KafkaTopics, Wanted
+from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
 from services.checkpoint.store.documents import Level
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.kafka.wire.deadline import Deadline
@@ -48,7 +48,7 @@ def started(cluster: Cluster, brokers: list[int]) -> tuple[str, int]:
     with access.reading() as client:
         cluster_id = client.describe(Deadline.after(SECONDS)).cluster_id
         with Power(access).markers(cluster_id) as markers:
-            wanted = Wanted(Level.COORDINATED, (topic,), {}, f"control-{topic}")
+            wanted = WantedCheckpoint(Level.COORDINATED, (topic,), {}, f"control-{topic}")
             topics = KafkaTopics(client, markers, wanted)
             return topic, len(topics.start(1, topics.scope().partitions))
 

@@ -12,7 +12,7 @@ import pytest
 from services.checkpoint.kafka.control import Created
 from services.checkpoint.kafka.control_log import write_control
 from services.checkpoint.kafka.log_ends import read_logs, settled
-from services.checkpoint.kafka.stamps import OUTSIDE, Cause, Place, stamped
+from services.checkpoint.kafka.stamps import OUTSIDE, RecordAddress, RecordOrigin, stamped
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.documents import Level
@@ -190,7 +190,7 @@ def test_h10_a_group_that_writes_into_the_topics_and_reads_others_is_refused(
     with taking.parts(bank, groups={}) as (coordinator, finisher):
         assert coordinator.take() == 1
         (state, *_) = taking.client.partitions((bank.topic,), _soon())
-        others = Cause(Place(state.topic_id.hex, 0, 0), 0, "others")
+        others = RecordOrigin(RecordAddress(state.topic_id.hex, 0, 0), 0, "others")
         bank.put([(1, nothing())], stamped(1, others))
         with pytest.raises(Refused, match="not in the checkpoint: name it with --group"):
             finisher.finish(1)

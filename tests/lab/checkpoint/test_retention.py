@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.kafka.holding import HELD, Holder
+from services.checkpoint.kafka.holding import HELD, RetentionHolder
 from services.checkpoint.kafka.log_ends import read_logs
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.promise import promise
@@ -119,7 +119,7 @@ def test_two_holders_keep_a_topic_held_until_both_have_let_it_go(
     bank: Branch, power: Power, client: ReadClient
 ) -> None:
     with power.markers(client.describe(soon()).cluster_id, holding=True) as markers:
-        first, second = (Holder(client, markers, bank.control, one) for one in ("a", "b"))
+        first, second = (RetentionHolder(client, markers, bank.control, one) for one in ("a", "b"))
         first.hold([bank.topic])
         second.hold([bank.topic])
         assert first.release() == ()
@@ -151,7 +151,7 @@ def test_i10_while_it_is_held_retention_removes_nothing_and_afterwards_it_does(
         for one in (held, other):
             set_up(power, client, one.topic, {"segment.ms": "100", "retention.ms": "100"})
         with power.markers(client.describe(soon()).cluster_id, holding=True) as markers:
-            holder = Holder(client, markers, "control", "a")
+            holder = RetentionHolder(client, markers, "control", "a")
             holder.hold([held.topic])
             before = starts(client, held)
             sweep(client, other, held)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.kafka.stamps import Cause, Place, stamped
+from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, stamped
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.spark.sources import KafkaSources
-from services.checkpoint.store.documents import Level, Policy
+from services.checkpoint.store.documents import GroupPolicy, Level
 from services.errors import EvidenceChanged, Refused
 from services.lab.cluster import Cluster
 from tests.lab.checkpoint.bank import Bank, Books, books, deposit
@@ -20,7 +20,7 @@ from tests.lab.checkpoint.taking import Taking, decided
 
 pytestmark = pytest.mark.slow
 
-OTHERS = Cause(Place("ab" * 16, 0, 7), 0, "others")
+OTHERS = RecordOrigin(RecordAddress("ab" * 16, 0, 7), 0, "others")
 """A record of another group's input, which it may process twice."""
 
 
@@ -31,7 +31,7 @@ def bank(broker: Cluster, guarantee: Guarantee, tmp_path: Path) -> Branch:
     return Branch(broker, name, guarantee, 3, f"control-{name}").open()
 
 
-def write(bank: Branch, value: bytes, cause: Cause) -> None:
+def write(bank: Branch, value: bytes, cause: RecordOrigin) -> None:
     """Write into the first account as the output of *cause*."""
     from confluent_kafka import Producer
 
@@ -85,7 +85,7 @@ def test_h02_after_a_restore_a_state_and_its_records_are_taken_once(
     bank: Branch, taking: Taking, tmp_path: Path
 ) -> None:
     """With either guarantee, where what is in transit is restored behind the cut."""
-    groups = {bank.group: Policy.EXACTLY_ONCE}
+    groups = {bank.group: GroupPolicy.EXACTLY_ONCE}
     with bank.at_work(Bank(3, saves=True)):
         write(bank, deposit("others", 5), OTHERS)
         bank.order(60, hops=10)
@@ -107,7 +107,7 @@ def test_h02_another_checkpoint_meanwhile_takes_no_state_away(
     bank: Branch, taking: Taking, tmp_path: Path, killed: str
 ) -> None:
     """Its worker is killed, the next one is taken, and then it is gone on with."""
-    groups = {bank.group: Policy.EXACTLY_ONCE}
+    groups = {bank.group: GroupPolicy.EXACTLY_ONCE}
     with bank.at_work(Bank(3, saves=True)):
         bank.order(60, hops=10)
         assert taking.take(bank).status is Status.COMPLETED

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from services.contents_effort import Effort
-from services.kafka.replicas.reading_allowance import PARTITION_BYTES, Allowance, Limits
-from services.model import Contents, PartitionEvidence, Unknown
+from services.kafka.replicas.reading_allowance import PARTITION_BYTES, Allowance, ReadingLimits
+from services.model import LogContents, PartitionEvidence, Unknown
 from services.recovery.evidence.contents import ContentsReading
 from services.recovery.judgement.assessment import Verdict
 from services.recovery.judgement.ranking import rank
@@ -58,7 +58,7 @@ def replica(told: dict[str, Any], broker: int) -> dict[str, Any]:
     return next(one for one in told["replicas"] if one["broker"] == broker)
 
 
-def contents(lab: Lab, topic: str, broker: int, limits: Limits | None = None) -> Contents:
+def contents(lab: Lab, topic: str, broker: int, limits: ReadingLimits | None = None) -> LogContents:
     """What is read of one replica, whole by default."""
     found = lab.judged(topic)
     reading = ContentsReading(
@@ -71,7 +71,7 @@ def contents(lab: Lab, topic: str, broker: int, limits: Limits | None = None) ->
     (evidence,) = reading.read(unread)
     told = evidence.replica(broker)
     assert told is not None
-    assert isinstance(told.contents, Contents), told.contents
+    assert isinstance(told.contents, LogContents), told.contents
     return told.contents
 
 
@@ -144,7 +144,7 @@ def test_several_segments_are_read_to_the_first(lab: Lab) -> None:
 
 
 def test_a_budget_that_ends_is_told_and_no_older_batch_is_vouched_for(lab: Lab) -> None:
-    told = contents(lab, ROLLED, 2, Limits(30.0, 2**40, PARTITION_BYTES))
+    told = contents(lab, ROLLED, 2, ReadingLimits(30.0, 2**40, PARTITION_BYTES))
     assert told.corrupt_at is None
     assert CORRUPT + PER_BATCH <= told.verified_from < told.verified_to == END
     assert told.stopped
@@ -158,7 +158,7 @@ def test_a_budget_that_ends_is_told_and_no_older_batch_is_vouched_for(lab: Lab) 
 
 def test_a_spent_budget_leaves_contents_unknown(lab: Lab) -> None:
     found = lab.judged(WHOLE)
-    allowance = Allowance(Limits(0.0, 0, PARTITION_BYTES))
+    allowance = Allowance(ReadingLimits(0.0, 0, PARTITION_BYTES))
     reading = ContentsReading(lab.client, Effort.BUDGET, allowance=allowance)
     (evidence,) = reading.read([_unread(one) for one in found.evidence.partitions])
     winner = rank(evidence).winner

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable
 from itertools import pairwise
 
-from services.divergence.entry import Entry, Unreadable
+from services.divergence.entry import RecordEntry, UnreadableRange
 from services.divergence.replica_source import ReplicaSource
 from services.divergence.source import Extent, Reading
 from services.kafka.wire.deadline import Deadline
@@ -71,8 +71,8 @@ def test_whatever_is_damaged_in_a_batch_all_others_are_read(fresh_cluster: Fresh
 
         def told(chunk_bytes: int) -> tuple[set[int], list[tuple[int, int]]]:
             items = list(source.read(0, RECORDS, Reading(chunk_bytes=chunk_bytes)))
-            damage = [(one.start, one.end) for one in items if isinstance(one, Unreadable)]
-            return {one.offset for one in items if isinstance(one, Entry)}, damage
+            damage = [(one.start, one.end) for one in items if isinstance(one, UnreadableRange)]
+            return {one.offset for one in items if isinstance(one, RecordEntry)}, damage
 
         every = set(range(RECORDS))
         for name, damage in DAMAGES.items():

@@ -12,10 +12,10 @@ from confluent_kafka import Producer
 
 from services.checkpoint.protocol.values import CopyId
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Subject
-from services.divergence.address import Kind, parse_address
+from services.checkpoint.store.documents import NumberedPartition
+from services.divergence.address import SourceKind, parse_address
 from services.divergence.content import Content, Keep
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.divergence.opening import Opener
 from services.divergence.source import Reading
 from services.kafka.replicas.replica_records import ReplicaRecords
@@ -120,10 +120,10 @@ def _committed(cluster: Cluster) -> tuple[Record, ...]:
                 break
             assert not deadline.passed, f"it ends at {source.extent.end}"
         entries = list(source.read(0, source.extent.end, whole))
-    return tuple(_record(one) for one in entries if isinstance(one, Entry))
+    return tuple(_record(one) for one in entries if isinstance(one, RecordEntry))
 
 
-def _record(entry: Entry) -> Record:
+def _record(entry: RecordEntry) -> Record:
     headers = tuple((key.kept, _bytes(value)) for key, value in entry.headers.kept)
     key, value = _bytes(entry.key), _bytes(entry.value)
     return Record(entry.offset, entry.timestamp_type, entry.timestamp, key, value, headers)
@@ -156,15 +156,15 @@ def _rescue(cluster: Cluster, root: Path) -> None:
 def _checkpoint(root: Path, records: tuple[Record, ...]) -> None:
     """Checkpoint 7, completed by node 1."""
     store, id = BackupStore(str(root)), CopyId(7, 1, 1)
-    subjects = (Subject(1, TOPIC, 0),)
+    subjects = (NumberedPartition(1, TOPIC, 0),)
     assert store.reserve(take(7, subjects=subjects)) is None
     store.copies.begin(id, 10_000)
     _back_up(root / "contents/7/1/1/segments", records)
     store.copies.complete(id, manifest(position=10_000))
 
 
-KINDS = tuple(map(str, Kind))
-WITH_OFFSETS = tuple(one for one in KINDS if one != Kind.METASTORE)
+KINDS = tuple(map(str, SourceKind))
+WITH_OFFSETS = tuple(one for one in KINDS if one != SourceKind.METASTORE)
 
 
 @pytest.mark.parametrize(("left", "right"), [*combinations_with_replacement(KINDS, 2)])

@@ -15,7 +15,7 @@ from services.connection.sources import ConnectionOptions, connection_settings
 from services.errors import BreakglassError
 from services.health.monitor import Monitor
 from services.incident.incident import Incident
-from services.incident.watch import Watch
+from services.incident.watch import IncidentWatch
 from services.model import Unknown
 from services.session import ReadAccess
 from tests.lab.following.cells import CONSOLE, Report, cells
@@ -32,7 +32,7 @@ class Watching:
 
     def __init__(self, lab: Lab, disk: Path) -> None:
         options = ConnectionOptions(bootstrap_server=lab.cluster.bootstrap_servers)
-        self._watch = Watch(ReadAccess(connection_settings(options)), duration=DURATION)
+        self._watch = IncidentWatch(ReadAccess(connection_settings(options)), duration=DURATION)
         self.monitor = Monitor()
         self.backups = BackupWatch([str(disk)])
         self.incident: Incident | None = None

@@ -18,7 +18,7 @@ import services.metastore.restore.execution as execution
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.journal import Journal
 from services.kafka.command_topic_client import CommandTopicClient
-from services.metastore.restore.execution import Restored, RestoreWork, restore
+from services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
 from services.metastore.restore.plan import make_plan
 from services.metastore.restore.source import Skips, read_source
 from services.metastore.settings import MetastoreSettings
@@ -59,7 +59,7 @@ class Countdown:
         return counted
 
 
-def restore_here(bootstrap: str, service: str, file: Path, folder: Path) -> Restored:
+def restore_here(bootstrap: str, service: str, file: Path, folder: Path) -> RestoredMetastore:
     """What `metastore restore` does once it was agreed to."""
     access = ReadAccess(connection_settings(ConnectionOptions(bootstrap_server=bootstrap), {}))
     clients = {"bootstrap.servers": bootstrap}

@@ -18,7 +18,7 @@ from typing import Any
 
 from services.lab.cluster import Cluster
 from services.metastore.command import VERSION, quoted, unquoted
-from services.metastore.command_id import Action, CommandId, EntityType
+from services.metastore.command_id import CommandAction, CommandId, EntityType
 from services.metastore.records import CommandRecord
 from tests.lab.metastore.round_trip import round_trip
 from tests.lab.metastore.topics import CommandTopic
@@ -26,12 +26,12 @@ from tests.lab.metastore.topics import CommandTopic
 PLANS = "ksqldb-functional-tests/src/test/resources/historical_plans"
 START_MS = 1_593_540_976_000
 KINDS = {
-    "createStreamV1": (EntityType.STREAM, Action.CREATE),
-    "createTableV1": (EntityType.TABLE, Action.CREATE),
-    "registerTypeV1": (EntityType.TYPE, Action.CREATE),
-    "dropSourceV1": (EntityType.STREAM, Action.DROP),
-    "dropTypeV1": (EntityType.TYPE, Action.DROP),
-    "alterSourceV1": (EntityType.STREAM, Action.ALTER),
+    "createStreamV1": (EntityType.STREAM, CommandAction.CREATE),
+    "createTableV1": (EntityType.TABLE, CommandAction.CREATE),
+    "registerTypeV1": (EntityType.TYPE, CommandAction.CREATE),
+    "dropSourceV1": (EntityType.STREAM, CommandAction.DROP),
+    "dropTypeV1": (EntityType.TYPE, CommandAction.DROP),
+    "alterSourceV1": (EntityType.STREAM, CommandAction.ALTER),
 }
 
 
@@ -58,10 +58,10 @@ def key_of(plan: dict[str, Any]) -> CommandId:
     """Names are quoted where they are made."""
     ddl = plan.get("ddlCommand")
     if ddl is None:
-        return CommandId(EntityType.STREAM, quoted(plan["queryPlan"]["sink"]), Action.CREATE)
+        return CommandId(EntityType.STREAM, quoted(plan["queryPlan"]["sink"]), CommandAction.CREATE)
     kind, action = KINDS[ddl["@type"]]
     name = unquoted(ddl.get("sourceName") or ddl.get("typeName"))
-    return CommandId(kind, quoted(name) if action is Action.CREATE else name, action)
+    return CommandId(kind, quoted(name) if action is CommandAction.CREATE else name, action)
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.metastore.looking import Held, ServiceWatch
+from services.metastore.looking import NewestBackup, ServiceWatch
 from services.metastore.metastore import Metastore
 from services.model import Unknown
 from tests.lab.metastore.commands import access_to, backed_up
@@ -29,7 +29,7 @@ def test_a_service_is_followed_with_its_backup_beside_it(topic: CommandTopic, fo
         backed_up(topic, folder)
         topic.produce(records[6:])
         second = watch.look(client)
-        assert isinstance(second.backup, Held)
+        assert isinstance(second.backup, NewestBackup)
         assert (second.backup.counts.same, second.backup.counts.only_topic) == (6, 3)
         assert len(second.entries) == 9
         topic.configure(retention_ms="0")
@@ -38,6 +38,6 @@ def test_a_service_is_followed_with_its_backup_beside_it(topic: CommandTopic, fo
         topic.create()
         anew = watch.look(client)
         assert anew.metastore == Metastore()
-        assert isinstance(anew.backup, Held)
+        assert isinstance(anew.backup, NewestBackup)
         assert anew.backup.counts.only_backup == 6
     watch.close()

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
 from services.incident.incident import Incident
-from services.incident.watch import Watch
+from services.incident.watch import IncidentWatch
 from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.proxy import Proxy
-from services.lab.proxy.frames import Seen
+from services.lab.proxy.frames import SeenRequest
 from services.model import TopicPartition
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.routes import RouteChoice, stock_route
-from services.recovery.execution.target import Outcome, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.recover import Recovery
 from services.recovery.triage import Triage, triage
@@ -58,7 +58,7 @@ def judgement(found: Triage, partition: TopicPartition) -> Assessment:
     return assessment
 
 
-def targets(found: Triage, designees: Mapping[TopicPartition, int]) -> list[Target]:
+def targets(found: Triage, designees: Mapping[TopicPartition, int]) -> list[ElectionTarget]:
     """Elections of *designees*, whatever the judgement says of them."""
     return [
         target_of(judgement(found, partition).evidence, designee)
@@ -66,7 +66,7 @@ def targets(found: Triage, designees: Mapping[TopicPartition, int]) -> list[Targ
     ]
 
 
-def recommendations(found: Triage) -> list[Target]:
+def recommendations(found: Triage) -> list[ElectionTarget]:
     """Elections of all that triage recommends, as an operator decides who reads the barriers.
 
     Automation may leave one: where a high watermark was lost in a crash, say (R9).
@@ -82,7 +82,7 @@ class Watched(NamedTuple):
     proxies: Mapping[int, Proxy]
 
     @property
-    def sent(self) -> list[Seen]:
+    def sent(self) -> list[SeenRequest]:
         """Every request so far, in the order in which they came."""
         requests = (one for proxy in self.proxies.values() for one in proxy.seen)
         return sorted(requests, key=lambda one: one.at)
@@ -99,10 +99,10 @@ class Watched(NamedTuple):
     def recover(
         self,
         client: ReadClient,
-        wanted: Iterable[Target],
+        wanted: Iterable[ElectionTarget],
         folder: Path,
         route: RouteChoice = stock_route,
-    ) -> list[Outcome]:
+    ) -> list[PartitionOutcome]:
         """Hold the elections of *wanted*, rescuing nothing; the journal goes into *folder*."""
         cluster_id = client.describe(Deadline.after(ANSWER_SECONDS)).cluster_id
         with (
@@ -129,7 +129,7 @@ def watched(cluster: Cluster) -> Iterator[Watched]:
             proxy.assert_clean()
 
 
-def read_again(watch: Watch, before: Incident) -> Incident:
+def read_again(watch: IncidentWatch, before: Incident) -> Incident:
     """The last of the next reading: after each, a watch leaves the brokers in peace for a while."""
     found: list[Incident] = []
 

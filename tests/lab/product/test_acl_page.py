@@ -19,7 +19,7 @@ from confluent_kafka import TopicPartition as Position
 
 from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
-from services.incident.watch import Watch
+from services.incident.watch import IncidentWatch
 from services.journal import Journal, list_journals, read
 from services.lab.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
 from services.lab.scenarios import find_scenarios
@@ -173,7 +173,7 @@ def leader_election(guarded: Guarded, partition: TopicPartition) -> Ended:
 def console(guarded: Guarded, _: TopicPartition) -> Ended:
     """What its screens are told; `serve` shows the same ones."""
     options = ConnectionOptions(guarded.lab.cluster.bootstrap_servers, str(guarded.config))
-    with closing(Watch(Connection(options).access())) as watch:
+    with closing(IncidentWatch(Connection(options).access())) as watch:
         incident = list(watch.read())[-1]
     return Ended(0, "", "\n".join(f"missing ACL: {one}" for one in incident.missing_acls))
 

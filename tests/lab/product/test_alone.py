@@ -10,9 +10,9 @@ import pytest
 
 from services.model import EpochHistory, TopicPartition, Unknown, known
 from services.recovery.choice import recommended
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.judgement.assessment import Action, Verb, Verdict
-from services.recovery.judgement.eligibility import Standing, eligibility
+from services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from services.recovery.judgement.summary import summarize
 from services.recovery.plan.elections_file import write_elections
 from services.recovery.plan.partition_file import Election
@@ -97,7 +97,7 @@ class TestFencedDesignee(Alone):
         assert fenced is not None
         assert (fenced.log_end, fenced.reachable, fenced.fenced) == (135, True, True)
         standing = eligibility(evidence, 3)
-        assert (standing.standing, standing.reason) == (Standing.BARRED, "b3 is fenced")
+        assert (standing.standing, standing.reason) == (ReplicaStanding.BARRED, "b3 is fenced")
 
     def test_r09_what_it_holds_committed_bars_the_election_of_another(self, found: Found) -> None:
         said = found.said(self.PAYMENTS)
@@ -137,7 +137,7 @@ class TestHungDesignee(Alone):
     def test_r16_it_is_never_recommended_and_may_be_set_by_hand(self, found: Found) -> None:
         said = found.said(self.PAYMENTS)
         assert (said.designee, said.ranking.recommendable) == (2, (2,))
-        assert eligibility(said.evidence, 1).standing is Standing.BY_HAND
+        assert eligibility(said.evidence, 1).standing is ReplicaStanding.BY_HAND
         assert isinstance(said.loss_of(1).total, Unknown)
 
 
@@ -159,7 +159,7 @@ class TestUnregisteredBroker(Alone):
     ) -> None:
         wanted = targets(found.last, {self.ARCHIVE: 1})
         (outcome,) = found.behind.recover(found.client, wanted, tmp_path)
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert outcome.reason.startswith(
             "the controller rejects a reorder while b3 is not registered"
         )
@@ -176,7 +176,7 @@ class TestFailedLogdir(Alone):
         assert broken is not None
         assert (broken.fenced, broken.log_dir_online) == (False, False)
         standing = eligibility(evidence, 1)
-        assert standing.standing is Standing.BARRED
+        assert standing.standing is ReplicaStanding.BARRED
         assert standing.reason == "the log directory of b1 is offline"
 
     def test_r01_a_member_on_an_offline_directory_is_no_hazard(self, found: Found) -> None:
@@ -228,7 +228,7 @@ class TestControllerDown(Alone):
         wanted = targets(found.last, {self.ORDERS: 1})
         (outcome,) = found.behind.recover(found.client, wanted, tmp_path)
         assert time.monotonic() - began < 2 * AT_ONCE
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert outcome.reason == (
             "the controller quorum does not answer: bring controllers back first"
         )

@@ -34,7 +34,7 @@ from services.lab.topics import configure_topic
 from services.lab.truth import Expectation
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.routes import Replies, Route, stock_route
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.judgement.succession import UNCLEAN_ELECTION
 from services.recovery.triage import Triage
 from tests.lab.asking import commit
@@ -153,7 +153,7 @@ def test_r17_internal_topics_are_elected_first_and_each_partition_alone(
     wanted = targets(found, dict.fromkeys((*ORDERS, *OFFSETS), 1))
     outcomes = behind.recover(client, wanted, tmp_path)
 
-    assert {one.result for one in outcomes} == {Result.ELECTED}
+    assert {one.result for one in outcomes} == {RecoveryResult.ELECTED}
     assert elected(behind) == [[one] for one in OFFSETS] + [[ORDERS[0]], list(ORDERS[1:])]
     told = judgement(judged(client, "stock"), STOCK[0]).evidence.group_offsets
     assert told == {GROUP: READ_TO}
@@ -192,15 +192,19 @@ def test_r04_a_designee_that_is_fenced_meanwhile_loses_to_the_next_and_the_run_s
     finally:
         bring_back(lab, 1)
 
-    assert (first.partition, first.result, first.leader) == (STOCK[0], Result.ELECTED_ANOTHER, 2)
+    assert (first.partition, first.result, first.leader) == (
+        STOCK[0],
+        RecoveryResult.ELECTED_ANOTHER,
+        2,
+    )
     assert first.target.order == (1, 2, 3)
-    assert {one.result for one in others} == {Result.NOT_ATTEMPTED}
+    assert {one.result for one in others} == {RecoveryResult.NOT_ATTEMPTED}
     assert {one.reason for one in others} == {why_stopped(first)}
     assert elected(behind) == [[STOCK[0]]]
     assert leaders(lab, "stock") == [2, None, None, None, None]
 
 
-def why_stopped(first: Outcome) -> str:
+def why_stopped(first: PartitionOutcome) -> str:
     return (
         f"stopped because {first.partition} elected b2, not b1: keep broker 1 down, for what it "
         "holds beyond b2 would be cut off, then plan again"
@@ -211,7 +215,7 @@ def fencing_between(lab: Cluster, broker: int, route: Route) -> Route:
     """*route*, with *broker* lost after the reorder, before the election."""
     reorder, elect = route.steps
 
-    def send(batch: Sequence[Target], deadline: Deadline) -> Replies:
+    def send(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
         if lab.broker(broker).running:
             lab.broker(broker).kill()
             lab.wait_fenced(broker)

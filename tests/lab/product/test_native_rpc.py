@@ -19,7 +19,7 @@ import pytest
 from services.kafka.wire.api_keys import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS, LIST_OFFSETS
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.kafka.wire.messages.native import DEFAULT_API_KEY
-from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
+from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
 from services.lab.proxy import Native, Proxy
 from services.lab.proxy.rewriting import Offers
 from services.model import TopicPartition
@@ -34,7 +34,7 @@ LIMIT = 1_000
 OTHER_KEY = 120
 NATIVE, STOCK = "GetReplicaLogInfo", "ListOffsets/-2 + Fetch/-3"
 CLUSTER_DENIED, LOG_DIR_OFFLINE, NOT_ELIGIBLE = 31, 56, 83
-FORMS = pytest.mark.parametrize("form", [Form.KIP, Form.MERGED])
+FORMS = pytest.mark.parametrize("form", [LogInfoSchema.KIP, LogInfoSchema.MERGED])
 LAST = TopicPartition(TOPIC, PARTITIONS - 1)
 """Elected by nobody."""
 
@@ -97,7 +97,7 @@ class Behind:
             if one.api_key == api_key
         ]
 
-    def sizes(self, broker: int, form: Form) -> list[int]:
+    def sizes(self, broker: int, form: LogInfoSchema) -> list[int]:
         """How many partitions each GetReplicaLogInfo request to *broker* named."""
         request_class = replica_log_info(form).request_class
         requests = [
@@ -112,7 +112,7 @@ class Behind:
 def behind(
     lab: Damaged,
     folder: Path,
-    form: Form = Form.KIP,
+    form: LogInfoSchema = LogInfoSchema.KIP,
     offers: Offers | None = None,
     clean: bool = True,
     **native: Any,
@@ -161,7 +161,7 @@ def readable(lab: Damaged) -> dict[tuple[TopicPartition, int], tuple[int, int]]:
 
 @FORMS
 def test_more_than_a_thousand_partitions_are_read_and_say_by_what(
-    lab: Damaged, tmp_path: Path, form: Form
+    lab: Damaged, tmp_path: Path, form: LogInfoSchema
 ) -> None:
     with behind(lab, tmp_path, form) as brokers:
         document = brokers.triage()
@@ -179,7 +179,7 @@ def test_more_than_a_thousand_partitions_are_read_and_say_by_what(
 
 def test_kip_966s_own_form_is_found_after_the_others(lab: Damaged, tmp_path: Path) -> None:
     """Which the broker cannot parse: it hangs up on them."""
-    with behind(lab, tmp_path, Form.KIP966, clean=False) as brokers:
+    with behind(lab, tmp_path, LogInfoSchema.KIP966, clean=False) as brokers:
         document = brokers.triage()
     assert document["native_rpc"] == "GetReplicaLogInfo (kip966) answers"
     assert {where: one["log_end"] for where, one in replicas(document).items()} == {
@@ -193,7 +193,7 @@ def test_what_a_broker_has_no_room_for_is_asked_again(lab: Damaged, tmp_path: Pa
         assert {where: one["log_end"] for where, one in replicas(brokers.triage()).items()} == {
             where: end for where, (end, _) in readable(lab).items()
         }
-        assert brokers.sizes(1, Form.KIP)[-1] <= 400
+        assert brokers.sizes(1, LogInfoSchema.KIP)[-1] <= 400
 
 
 def test_what_an_answer_leaves_out_is_asked_again(lab: Damaged, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_what_an_answer_leaves_out_is_asked_again(lab: Damaged, tmp_path: Path) 
 
 @FORMS
 def test_designated_leaders_are_elected_without_a_reorder(
-    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path, form: Form
+    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path, form: LogInfoSchema
 ) -> None:
     """Every other one stands last in the assignment."""
     some = list(islice(unused, 14))
@@ -273,7 +273,7 @@ def test_an_election_that_is_refused_says_why_and_holds_up_no_other(
 
 @FORMS
 def test_r22_where_it_is_not_allowed_the_stock_requests_do_it_and_the_acl_is_named(
-    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path, form: Form
+    lab: Damaged, unused: Iterator[TopicPartition], tmp_path: Path, form: LogInfoSchema
 ) -> None:
     some = list(islice(unused, 2))
     with behind(lab, tmp_path, form, deny_cluster_action=True) as brokers:
@@ -315,7 +315,7 @@ def test_switched_off_only_stock_requests_are_sent(
 
 
 def test_under_a_key_of_its_own_it_is_used_when_that_is_given(lab: Damaged, tmp_path: Path) -> None:
-    with behind(lab, tmp_path, Form.MERGED, api_key=OTHER_KEY) as brokers:
+    with behind(lab, tmp_path, LogInfoSchema.MERGED, api_key=OTHER_KEY) as brokers:
         assert brokers.triage()["native_rpc"] == "the brokers do not advertise api key 93"
         assert brokers.asked(OTHER_KEY) == []
         document = brokers.triage("--native-rpc", str(OTHER_KEY))

@@ -10,7 +10,7 @@ import pytest
 from console.demo_check import wrong_leaders
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.judgement.summary import summarize
 from services.recovery.triage import Triage
 from tests.lab.asking import consume
@@ -64,7 +64,7 @@ def test_r01_an_empty_member_of_the_isr_that_is_live_bars_the_reorder(
 ) -> None:
     assert lab.state(CARTS).isr == (4,)
     (outcome,) = behind.recover(client, targets(found, {CARTS: 1}), tmp_path)
-    assert outcome.result is Result.REFUSED
+    assert outcome.result is RecoveryResult.REFUSED
     assert outcome.reason == (
         "b4 would be elected instead of b1: stop broker 4, wait until it is fenced, read again"
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from console.demo_check import wrong_verdicts
-from services.lab.truth import PartitionTruth, ReplicaTruth, Truth, Verdict
+from services.lab.truth import PartitionTruth, ReplicaTruth, TrueVerdict, Truth
 from services.model import EpochHistory, ReplicaLog, TopicPartition, known
 from services.recovery.judgement.assessment import Action, Assessment, Verb
 from services.recovery.triage import Triage
 
-ELECTIONS = (Verdict.SAFE, Verdict.LOSS)
+ELECTIONS = (TrueVerdict.SAFE, TrueVerdict.LOSS)
 
 
 def differences(found: Triage, truth: Truth, partitions: Iterable[PartitionTruth]) -> list[str]:
@@ -36,7 +36,7 @@ def differences_without(found: Triage, partitions: Iterable[PartitionTruth]) -> 
     ]
 
 
-def _last_word(truth: PartitionTruth) -> Verdict | None:
+def _last_word(truth: PartitionTruth) -> TrueVerdict | None:
     return truth.expectation.if_gone or truth.expectation.verdict
 
 

@@ -33,7 +33,7 @@ from services.recovery.execution.routes import (
     RouteChoice,
     stock_route,
 )
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.recover import Recovery
 from tests.lab.console.commands import on
 from tests.lab.product.session import Watched, watched
@@ -58,12 +58,14 @@ SIGNALS = (
 @pytest.fixture
 def wanted(
     unused: Iterator[TopicPartition], evidence: dict[TopicPartition, PartitionEvidence]
-) -> list[Target]:
+) -> list[ElectionTarget]:
     """Offline partitions of `events`; b1 is to lead."""
     return [target_of(evidence[one], DESIGNEE) for one in islice(unused, BATCHES)]
 
 
-def by_partition(outcomes: list[Outcome], wanted: list[Target]) -> list[Outcome]:
+def by_partition(
+    outcomes: list[PartitionOutcome], wanted: list[ElectionTarget]
+) -> list[PartitionOutcome]:
     """In the order of *wanted*."""
     told = {one.partition: one for one in outcomes}
     return [told[one.partition] for one in wanted]
@@ -77,7 +79,7 @@ def before_step(name: str, change: Change, *, at: int) -> RouteChoice:
         route = stock_route(client)
         (step,) = [one for one in route.steps if one.name == name]
 
-        def send(batch: Sequence[Target], deadline: Deadline) -> Replies:
+        def send(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
             sent.append(name)
             if len(sent) == at:
                 change()
@@ -93,27 +95,27 @@ class TestTheBadPartitionComesFirst:
     """KIP-1275: the others are elected all the same."""
 
     def test_refused_by_a_guard_it_keeps_no_other(
-        self, lab: Damaged, wanted: list[Target], tmp_path: Path
+        self, lab: Damaged, wanted: list[ElectionTarget], tmp_path: Path
     ) -> None:
         stale = replace(wanted[0], leader_epoch=wanted[0].leader_epoch - 1)
         with session(lab, tmp_path) as opened:
             first, *others = by_partition(opened.run([stale, *wanted[1:]]), wanted)
-        assert (first.result, first.order_restored) == (Result.REFUSED, None)
-        assert [(one.result, one.leader) for one in others] == [(Result.ELECTED, DESIGNEE)] * (
-            BATCHES - 1
-        )
+        assert (first.result, first.order_restored) == (RecoveryResult.REFUSED, None)
+        assert [(one.result, one.leader) for one in others] == [
+            (RecoveryResult.ELECTED, DESIGNEE)
+        ] * (BATCHES - 1)
         assert lab.state(wanted[0].partition).assignment == wanted[0].assignment
 
     def test_failed_by_the_controller_it_keeps_no_other(
-        self, lab: Damaged, wanted: list[Target], tmp_path: Path
+        self, lab: Damaged, wanted: list[ElectionTarget], tmp_path: Path
     ) -> None:
         """An order with a broker that the cluster does not have."""
         odd = replace(wanted[0], order=(DESIGNEE, 99, OTHER))
         with session(lab, tmp_path) as opened:
             first, *others = by_partition(opened.run([odd, *wanted[1:]]), wanted)
-        assert (first.result, first.order_restored) == (Result.FAILED, None)
+        assert (first.result, first.order_restored) == (RecoveryResult.FAILED, None)
         assert "includes broker 99" in first.reason
-        assert {one.result for one in others} == {Result.ELECTED}
+        assert {one.result for one in others} == {RecoveryResult.ELECTED}
 
 
 class TestTheJournalFillsInTheMiddle:
@@ -132,7 +134,7 @@ class TestTheJournalFillsInTheMiddle:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     def test_what_was_reordered_is_said_to_be_and_resume_elects_it(
-        self, lab: Damaged, wanted: list[Target], tmp_path: Path
+        self, lab: Damaged, wanted: list[ElectionTarget], tmp_path: Path
     ) -> None:
         with session(lab, tmp_path) as opened, self.full(opened.journal) as fill:
             items = {one.partition: described_with_price(one) for one in wanted}
@@ -142,9 +144,9 @@ class TestTheJournalFillsInTheMiddle:
             outcomes = by_partition(opened.run(wanted, route), wanted)
             path = opened.journal.path
         first, *second, last = outcomes
-        assert (first.result, first.order_restored) == (Result.ELECTED, True)
+        assert (first.result, first.order_restored) == (RecoveryResult.ELECTED, True)
         for outcome in second:
-            assert (outcome.result, outcome.order_restored) == (Result.REORDERED, False)
+            assert (outcome.result, outcome.order_restored) == (RecoveryResult.REORDERED, False)
             assert "its assignment order was changed and no election was held" in outcome.reason
             # The controller has the order at once, brokers a moment later.
             lab.cluster.wait_partition(
@@ -155,7 +157,7 @@ class TestTheJournalFillsInTheMiddle:
                 ),
                 "the order that was written, and no leader",
             )
-        assert (last.result, last.order_restored) == (Result.NOT_ATTEMPTED, None)
+        assert (last.result, last.order_restored) == (RecoveryResult.NOT_ATTEMPTED, None)
         assert lab.state(last.partition).assignment == last.target.assignment
         told = on(lab.cluster, "recover", "resume", "--journal", path, "--write")
         assert told.code == 0, told.err
@@ -168,7 +170,7 @@ class TestTheJournalFillsInTheMiddle:
             )
 
     def test_without_room_for_the_journal_nothing_is_sent(
-        self, lab: Damaged, wanted: list[Target], tmp_path: Path
+        self, lab: Damaged, wanted: list[ElectionTarget], tmp_path: Path
     ) -> None:
         before = [lab.state(one.partition) for one in wanted]
         with watched(lab.cluster) as seen, session(lab, tmp_path) as opened:
@@ -182,7 +184,7 @@ class TestTheJournalFillsInTheMiddle:
         assert [lab.state(one.partition) for one in wanted] == before
 
 
-def described_with_price(target: Target) -> dict[str, object]:
+def described_with_price(target: ElectionTarget) -> dict[str, object]:
     """As a plan that was agreed to has it; b3 is dead, and what it holds is not known."""
     return {**described(target), "price": "0", "abandons": (3,), "unread_at_least": None}
 
@@ -193,11 +195,13 @@ class TestTwoOperators:
     @pytest.fixture
     def ours(
         self, unused: Iterator[TopicPartition], evidence: dict[TopicPartition, PartitionEvidence]
-    ) -> Target:
+    ) -> ElectionTarget:
         """b1 is to lead."""
         return target_of(evidence[next(unused)], DESIGNEE)
 
-    def elected_by_another(self, lab: Damaged, target: Target, folder: Path | None) -> Change:
+    def elected_by_another(
+        self, lab: Damaged, target: ElectionTarget, folder: Path | None
+    ) -> Change:
         """A whole recovery by somebody else, who wants the other replica."""
         theirs = replace(target, designee=OTHER, order=(OTHER, DESIGNEE, 3), log_end=None)
         theirs = replace(theirs, live=(DESIGNEE,))
@@ -210,29 +214,29 @@ class TestTwoOperators:
                 Journal.open(lab.truth.cluster_id, folder) as journal,
             ):
                 (batch,) = Recovery(armed, journal, stock_route).run([theirs])
-                assert [one.result for one in batch] == [Result.ELECTED]
+                assert [one.result for one in batch] == [RecoveryResult.ELECTED]
 
         return recover
 
-    def lost(self, lab: Damaged, wanted: Target, folder: Path, change: Change) -> str:
+    def lost(self, lab: Damaged, wanted: ElectionTarget, folder: Path, change: Change) -> str:
         """What the loser reads, whose look came first."""
         with session(lab, folder) as opened:
             (outcome,) = opened.run([wanted], before_step(REORDER, change, at=1))
-        assert (outcome.result, outcome.leader) == (Result.ELECTED_ANOTHER, OTHER)
+        assert (outcome.result, outcome.leader) == (RecoveryResult.ELECTED_ANOTHER, OTHER)
         assert outcome.order_restored is False
         assert "fenced" not in outcome.reason
         assert "came back" not in outcome.reason
         return outcome.reason
 
     def test_it_is_said_that_another_elected_the_other_replica(
-        self, lab: Damaged, ours: Target, tmp_path: Path
+        self, lab: Damaged, ours: ElectionTarget, tmp_path: Path
     ) -> None:
         theirs = self.elected_by_another(lab, ours, tmp_path / "theirs")
         reason = self.lost(lab, ours, tmp_path / "ours", theirs)
         assert reason.startswith("another operator or tool elected b2; b2 led already when this")
 
     def test_who_it_was_is_said_where_a_journal_tells(
-        self, lab: Damaged, ours: Target, tmp_path: Path
+        self, lab: Damaged, ours: ElectionTarget, tmp_path: Path
     ) -> None:
         theirs = self.elected_by_another(lab, ours, None)
         reason = self.lost(lab, ours, tmp_path / "ours", theirs)
@@ -240,13 +244,13 @@ class TestTwoOperators:
         assert ") elected b2" in reason
 
     def test_a_tool_that_writes_another_order_is_told_by_the_order(
-        self, lab: Damaged, ours: Target, tmp_path: Path
+        self, lab: Damaged, ours: ElectionTarget, tmp_path: Path
     ) -> None:
         theirs = (OTHER, 3, DESIGNEE)
         route = around_election(before=lambda: reassign(lab.cluster, {ours.partition: theirs}))
         with session(lab, tmp_path) as opened:
             (outcome,) = opened.run([ours], route)
-        assert (outcome.result, outcome.leader) == (Result.ELECTED_ANOTHER, OTHER)
+        assert (outcome.result, outcome.leader) == (RecoveryResult.ELECTED_ANOTHER, OTHER)
         assert outcome.reason.startswith(
             f"another operator or tool elected b2; the assignment is {list(theirs)}, and not "
             f"{list(ours.order)} as this recovery left it"

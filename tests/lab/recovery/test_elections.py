@@ -25,7 +25,12 @@ from services.recovery.execution.ladder import climb
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.record import described
 from services.recovery.execution.routes import ELECT, Replies, Route, RouteChoice, stock_route
-from services.recovery.execution.target import Outcome, Result, Rung, Target
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    Rung,
+)
 from services.recovery.judgement.assessment import Action, Verb, Verdict
 from services.recovery.recover import Recovery
 from services.recovery.resume import Resume, survey
@@ -49,7 +54,7 @@ def around_election(*, before: Change | None = None, after: Change | None = None
         route = stock_route(client)
         (elect,) = [one for one in route.steps if one.name == ELECT]
 
-        def send(batch: Sequence[Target], deadline: Deadline) -> Replies:
+        def send(batch: Sequence[ElectionTarget], deadline: Deadline) -> Replies:
             if before is not None:
                 before()
             replies = elect.send(batch, deadline)
@@ -75,7 +80,9 @@ class Session:
     def recovery(self, route: RouteChoice = stock_route) -> Recovery:
         return Recovery(self.elect, self.journal, route)
 
-    def run(self, wanted: Sequence[Target], route: RouteChoice = stock_route) -> list[Outcome]:
+    def run(
+        self, wanted: Sequence[ElectionTarget], route: RouteChoice = stock_route
+    ) -> list[PartitionOutcome]:
         return [one for batch in self.recovery(route).run(wanted) for one in batch]
 
     def state(self, partition: TopicPartition) -> PartitionState:
@@ -131,17 +138,17 @@ class TestTheOrder:
         self,
         unused: Iterator[TopicPartition],
         evidence: dict[TopicPartition, PartitionEvidence],
-    ) -> list[Target]:
+    ) -> list[ElectionTarget]:
         """b2 is to lead: neither first in the order nor the one with the most records."""
         return [target_of(evidence[one], 2) for one in islice(unused, 2)]
 
     def test_r13_after_an_election_it_is_what_it_was(
-        self, lab: Damaged, wanted: list[Target], tmp_path: Path
+        self, lab: Damaged, wanted: list[ElectionTarget], tmp_path: Path
     ) -> None:
         with session(lab, tmp_path) as opened:
             outcomes = opened.run(wanted)
         assert [(one.result, one.leader, one.order_restored) for one in outcomes] == [
-            (Result.ELECTED, 2, True)
+            (RecoveryResult.ELECTED, 2, True)
         ] * 2
         for one in wanted:
             state = lab.cluster.wait_partition(
@@ -153,7 +160,7 @@ class TestTheOrder:
             assert state.assignment == one.assignment
 
     def test_r13_what_another_operator_wrote_meanwhile_is_left(
-        self, lab: Damaged, wanted: list[Target], tmp_path: Path
+        self, lab: Damaged, wanted: list[ElectionTarget], tmp_path: Path
     ) -> None:
         (first, _) = wanted
         theirs = (2, 3, 1)
@@ -174,7 +181,7 @@ class TestTheOrder:
         route = around_election(after=write_theirs)
         with session(lab, tmp_path) as opened:
             (outcome,) = opened.run([first], route)
-            assert (outcome.result, outcome.order_restored) == (Result.ELECTED, False)
+            assert (outcome.result, outcome.order_restored) == (RecoveryResult.ELECTED, False)
             assert opened.state(first.partition).assignment == theirs
 
 
@@ -194,7 +201,7 @@ class TestTheDesigneeHangs:
         before = opened.state(PAYMENTS)
         opened.cluster.broker(1).pause()
         (outcome,) = opened.run(wanted)
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert outcome.reason.startswith("b1 no longer tells its log (timed out)")
         assert opened.state(PAYMENTS) == before
 
@@ -206,16 +213,20 @@ class TestTheDesigneeHangs:
         opened.journal.plan("", "", {PAYMENTS: described(wanted)})
         (outcome,) = opened.run([wanted], around_election(before=b1.pause))
         assert opened.state(PAYMENTS).leader == 1
-        assert (outcome.result, outcome.leader, outcome.rung) == (Result.UNKNOWN, 1, Rung.ELECTED)
+        assert (outcome.result, outcome.leader, outcome.rung) == (
+            RecoveryResult.UNKNOWN,
+            1,
+            Rung.ELECTED,
+        )
         assert outcome.reason.startswith("b1 was elected but does not answer (timed out)")
         b1.resume()
         opened.journal.close()
         (outcome,) = resumed(opened, tmp_path / "later")
-        assert (outcome.result, outcome.leader) == (Result.ELECTED, 1)
+        assert (outcome.result, outcome.leader) == (RecoveryResult.ELECTED, 1)
         assert opened.state(PAYMENTS).assignment == wanted.assignment
 
 
-def resumed(opened: Session, folder: Path) -> list[Outcome]:
+def resumed(opened: Session, folder: Path) -> list[PartitionOutcome]:
     """Finish the journal of a session that was closed."""
     journal, view = Journal.resume(opened.journal.path, folder)
     with journal:
@@ -236,7 +247,9 @@ class TestElectedIsNotRecovered:
             wanted = targets(judged(opened.read), {ACCOUNTS: 1})
             assert wanted[0].min_insync_replicas == 2
             outcomes = opened.run(wanted)
-            assert [(one.result, one.rung) for one in outcomes] == [(Result.ELECTED, Rung.SERVING)]
+            assert [(one.result, one.rung) for one in outcomes] == [
+                (RecoveryResult.ELECTED, Rung.SERVING)
+            ]
             assert consume(lab.cluster, ACCOUNTS) == {}
             lab.cluster.broker(2).start()
             climbed = climb(Observer(opened.read), outcomes, Deadline.after(60.0))
@@ -272,7 +285,7 @@ class TestMinInsyncReplicas:
                 assert (said.verdict, said.action) == (Verdict.SAFE, Action(Verb.ELECT, 3))
                 assert not any("min.insync" in reason for reason in said.reasons)
             outcomes = opened.run(targets(found, dict.fromkeys(ORDERS, 3)))
-        assert [(one.result, one.leader) for one in outcomes] == [(Result.ELECTED, 3)] * 3
+        assert [(one.result, one.leader) for one in outcomes] == [(RecoveryResult.ELECTED, 3)] * 3
 
 
 def wiped(state: PartitionState) -> bool:

@@ -20,7 +20,7 @@ from services.journal import Journal, list_journals
 from services.journal_view import JournalView
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.routes import route_for
-from services.recovery.execution.target import Outcome, Result
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from services.recovery.recover import Recovery
 from services.recovery.remains import consented
 from services.recovery.resume import Resume, survey
@@ -190,7 +190,7 @@ def resumed(lab: Damaged, view: JournalView) -> Iterator[Resume]:
             yield Resume(Recovery(armed, journal, route_for(found.native)), found)
 
 
-def ended(batches: Iterator[tuple[Outcome, ...]]) -> list[Outcome]:
+def ended(batches: Iterator[tuple[PartitionOutcome, ...]]) -> list[PartitionOutcome]:
     return [one for batch in batches for one in batch]
 
 
@@ -275,7 +275,7 @@ def test_killed_between_reorder_and_election_it_can_be_undone(
         view = killed.killed_at(session, "request", "elect", 1)
     with resumed(lab, view) as resume:
         outcomes = ended(resume.undo())
-    assert {one.result for one in outcomes} == {Result.UNDONE}
+    assert {one.result for one in outcomes} == {RecoveryResult.UNDONE}
     lab.cluster.wait_until(
         lambda: all(is_as_it_was(lab.state(was.partition), was) for was in before),
         "the order that was, and no leader",
@@ -292,8 +292,8 @@ def test_an_election_that_was_held_is_not_undone_and_is_named(
         outcomes = {one.partition: one for one in ended(resume.undo())}
     held = outcomes.pop(partitions[0])
     assert (held.result, held.reason) == (
-        Result.REFUSED,
+        RecoveryResult.REFUSED,
         "b1 leads it: an election cannot be undone",
     )
-    assert {one.result for one in outcomes.values()} == {Result.UNDONE}
+    assert {one.result for one in outcomes.values()} == {RecoveryResult.UNDONE}
     assert killed.journal.result == "partly failed"

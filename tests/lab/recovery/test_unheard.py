@@ -16,7 +16,7 @@ import pytest
 from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
 from services.incident.incident import Incident
-from services.incident.watch import Watch
+from services.incident.watch import IncidentWatch
 from services.lab.cluster import Cluster
 from services.lab.scenarios.damage import lose_last, wait_left
 from services.lab.scenarios.last_leaders import QUICK_TO_FENCE
@@ -158,7 +158,7 @@ class TestAReplicaThatFellSilentInFrontOfTheConsole:
 
     def test_it_is_proved_to_hold_no_more_while_nobody_has_led_since(self, broken: Cluster) -> None:
         access = Connection(ConnectionOptions(broken.bootstrap_servers)).access()
-        with closing(Watch(access, gone=[1])) as watched:
+        with closing(IncidentWatch(access, gone=[1])) as watched:
             *_, before = watched.read()
             b2 = [evidence_of(before, one).replica(2) for one in ORDERS]
             assert {one.log_end for one in b2 if one is not None} == {SHARED}

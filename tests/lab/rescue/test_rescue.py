@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from services.journal_view import Step
+from services.journal_view import JournalStep
 from services.lab.cluster import Cluster
 from services.lab.segments import DiskLog, read_log
 from services.model import TopicPartition
@@ -60,7 +60,7 @@ def elect(cluster: Cluster, path: Path, *more: object) -> Ended:
     return ended
 
 
-def rescue_step(cluster: Cluster) -> Step:
+def rescue_step(cluster: Cluster) -> JournalStep:
     """The rescue in the newest journal."""
     (step,) = [one for one in last_journal(cluster).steps if one.name == "rescue"]
     return step

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from services.lab.segments import high_watermark_on_disk
-from services.lab.truth import Choice, Verdict
+from services.lab.truth import CountedLoss, TrueVerdict
 from services.model import EpochRange, Role, TopicPartition
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_told
 
@@ -38,9 +38,9 @@ def test_the_highest_epoch_is_on_the_shortest_log(lab: Damaged) -> None:
 
 def test_r09_committed_records_are_on_both_sides(lab: Damaged) -> None:
     truth = lab.truth_of(BALANCES)
-    assert truth.choice(2) == Choice(2, committed=90, uncommitted=0, unread=2, acked=92)
-    assert truth.choice(1) == Choice(1, committed=3, uncommitted=0, unread=2, acked=5)
-    assert (truth.expectation.if_gone, truth.expectation.designee) == (Verdict.FORK, None)
+    assert truth.choice(2) == CountedLoss(2, committed=90, uncommitted=0, unread=2, acked=92)
+    assert truth.choice(1) == CountedLoss(1, committed=3, uncommitted=0, unread=2, acked=5)
+    assert (truth.expectation.if_gone, truth.expectation.designee) == (TrueVerdict.FORK, None)
 
 
 def test_the_high_watermark_that_proves_it_outlived_the_kill(lab: Damaged) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from services.lab.tools import run_tool
-from services.lab.truth import Choice, Verdict
+from services.lab.truth import CountedLoss, TrueVerdict
 from services.model import EpochRange, Role, TopicPartition
 from tests.lab.scenarios.damaged import Damaged, ends_told
 
@@ -38,13 +38,13 @@ def test_what_b2_took_alone_was_never_committed(three_losses: Damaged) -> None:
         (2, "1", False, 50),
         (1, "all", True, 25),
     ]
-    assert truth.choice(1) == Choice(1, committed=0, uncommitted=50, unread=0, acked=50)
-    assert truth.choice(2) == Choice(2, committed=25, uncommitted=0, unread=0, acked=25)
+    assert truth.choice(1) == CountedLoss(1, committed=0, uncommitted=50, unread=0, acked=50)
+    assert truth.choice(2) == CountedLoss(2, committed=25, uncommitted=0, unread=0, acked=25)
 
 
 def test_the_shorter_one_is_to_be_elected(three_losses: Damaged) -> None:
     expected = three_losses.truth_of(LEDGER).expectation
-    assert (expected.verdict, expected.if_gone) == (Verdict.WAIT, Verdict.LOSS)
+    assert (expected.verdict, expected.if_gone) == (TrueVerdict.WAIT, TrueVerdict.LOSS)
     assert (expected.broker, expected.designee) == (3, 1)
 
 

@@ -11,9 +11,9 @@ from console import app
 from console.wiring import Connection
 from screens.messages import DiffAsked
 from services.connection.sources import ConnectionOptions
-from services.divergence.align import Kind, Pair
+from services.divergence.align import PairKind, RecordPair
 from services.divergence.content import Content
-from services.divergence.entry import Entry, Field, Item
+from services.divergence.entry import Item, RecordEntry, RecordField
 from services.divergence.hunks import hunks
 from services.divergence.replicas import comparison_of, default_pair, face
 from services.divergence.search import next_difference, previous_difference
@@ -43,7 +43,9 @@ def found(client: ReadClient) -> Triage:
     return judged(client, seconds=5.0)
 
 
-def pairs_of(client: ReadClient, evidence: PartitionEvidence, left: int, right: int) -> list[Pair]:
+def pairs_of(
+    client: ReadClient, evidence: PartitionEvidence, left: int, right: int
+) -> list[RecordPair]:
     """Everything that two replicas hold."""
     facing = face(evidence, left, right)
     assert not isinstance(facing, Unknown), facing.reason
@@ -51,13 +53,13 @@ def pairs_of(client: ReadClient, evidence: PartitionEvidence, left: int, right: 
     return list(comparison.pairs(0, facing.extent.end, READING))
 
 
-def told(pairs: list[Pair], *, left: bool) -> dict[int, Entry]:
+def told(pairs: list[RecordPair], *, left: bool) -> dict[int, RecordEntry]:
     """One side's records, by offset."""
     items: list[Item | None] = [pair.left if left else pair.right for pair in pairs]
-    return {one.offset: one for one in items if isinstance(one, Entry)}
+    return {one.offset: one for one in items if isinstance(one, RecordEntry)}
 
 
-def key_of(entry: Entry) -> str:
+def key_of(entry: RecordEntry) -> str:
     assert isinstance(entry.key, Content)
     return entry.key.kept.decode()
 
@@ -69,12 +71,12 @@ def test_two_replicas_differ_exactly_where_the_truth_says(
     pairs = pairs_of(client, evidence, 1, 2)
     shared, alone, later = three_losses.truth_of(LEDGER).written
     assert [(one.kind, one.start, one.end) for one in hunks(pairs)] == [
-        (Kind.EQUAL, 0, shared.end),
-        (Kind.DIFFERENT, later.start, later.end),
-        (Kind.RIGHT, later.end, alone.end),
+        (PairKind.EQUAL, 0, shared.end),
+        (PairKind.DIFFERENT, later.start, later.end),
+        (PairKind.RIGHT, later.end, alone.end),
     ]
-    expected = {Field.EPOCH, Field.KEY, Field.VALUE}
-    assert all(expected <= set(one.fields) for one in pairs if one.kind is Kind.DIFFERENT)
+    expected = {RecordField.EPOCH, RecordField.KEY, RecordField.VALUE}
+    assert all(expected <= set(one.fields) for one in pairs if one.kind is PairKind.DIFFERENT)
     keys: dict[int, Mapping[int, str]] = {
         1: {offset: key_of(one) for offset, one in told(pairs, left=True).items()},
         2: {offset: key_of(one) for offset, one in told(pairs, left=False).items()},
@@ -101,7 +103,7 @@ def test_every_record_on_disk_is_compared_with_its_epoch(
             for side, disk in zip(sides, disks, strict=True):
                 assert {(one.epoch, offset) for offset, one in side.items()} == disk
             same = {offset for _, offset in disks[0] & disks[1]}
-            assert {one.offset for one in pairs if one.kind is Kind.EQUAL} == same
+            assert {one.offset for one in pairs if one.kind is PairKind.EQUAL} == same
             compared += 1
     assert compared >= 3
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from services.lab.topics import elect_unclean
-from services.lab.truth import Choice
+from services.lab.truth import CountedLoss
 from services.model import Role, TopicPartition
 from tests.lab.asking import list_offset
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
@@ -32,8 +32,8 @@ def test_an_empty_replica_stands_before_the_one_with_records(lab: Damaged) -> No
 
 def test_electing_it_would_lose_the_whole_log(lab: Damaged) -> None:
     truth = lab.truth_of(INVOICES)
-    assert truth.choice(2) == Choice(2, committed=100, uncommitted=0, unread=20, acked=120)
-    assert truth.choice(1) == Choice(1, committed=0, uncommitted=0, unread=20, acked=20)
+    assert truth.choice(2) == CountedLoss(2, committed=100, uncommitted=0, unread=20, acked=120)
+    assert truth.choice(1) == CountedLoss(1, committed=0, uncommitted=0, unread=20, acked=20)
     assert truth.expectation.designee == 1
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.lab.truth import Condition, Verdict
+from services.lab.truth import Condition, TrueVerdict
 from services.model import Role, TopicPartition
 from tests.lab.scenarios.damaged import Damaged, damaged, ends_on_disk, ends_told
 
@@ -38,8 +38,8 @@ def test_electing_it_would_lose_everything(three_losses: Damaged) -> None:
         assert truth.choice(4).acked == 150
         assert truth.choice(1).acked == 25
         expected = truth.expectation
-        assert (expected.verdict, expected.broker, expected.designee) == (Verdict.BOMB, 4, 1)
-        assert expected.if_gone is Verdict.SAFE
+        assert (expected.verdict, expected.broker, expected.designee) == (TrueVerdict.BOMB, 4, 1)
+        assert expected.if_gone is TrueVerdict.SAFE
 
 
 @pytest.fixture(scope="module", params=["4.3.1", "3.9.2"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.lab.truth import Condition, Verdict
+from services.lab.truth import Condition, TrueVerdict
 from services.model import EpochRange, Role, TopicPartition
 from tests.lab.scenarios.damaged import Damaged, ends_on_disk, ends_told
 
@@ -55,4 +55,4 @@ def test_the_longer_stale_replica_loses_what_only_the_dead_one_has(
     assert (last.choice(1).unread, last.choice(1).acked) == (0, 0)
     for partition in ORDERS:
         expected = three_losses.truth_of(partition).expectation
-        assert (expected.verdict, expected.broker, expected.designee) == (Verdict.WAIT, 3, 1)
+        assert (expected.verdict, expected.broker, expected.designee) == (TrueVerdict.WAIT, 3, 1)

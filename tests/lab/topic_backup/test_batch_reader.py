@@ -20,7 +20,7 @@ from services.model import TopicPartition
 from services.pipeline.batches import converting
 from services.pipeline.batches.converting import chunks_of
 from services.pipeline.batches.reader import BatchReader
-from services.pipeline.part_writer import Chunk
+from services.pipeline.part_writer import RecordChunk
 from services.session import ReadAccess
 from services.topic_backup.compression import Compression
 from tests.lab.conftest import FreshCluster
@@ -68,7 +68,7 @@ def reader(client: ReadClient, topic: str, chunk_bytes: int = FIVE_BATCHES) -> B
 
 def chunks(
     one: BatchReader, end: int, start: int = 0, between: Callable[[], None] = lambda: None
-) -> Iterator[Chunk]:
+) -> Iterator[RecordChunk]:
     """What comes of ``[start, end)``; *between* is called once, after the first answer."""
     for number, fetched in enumerate(one.fetches(start, end)):
         yield from chunks_of(fetched, start, end)
@@ -76,7 +76,7 @@ def chunks(
             between()
 
 
-def content(found: Iterator[Chunk]) -> bytes:
+def content(found: Iterator[RecordChunk]) -> bytes:
     return b"".join(bytes(chunk.data) for chunk in found)
 
 

@@ -24,7 +24,7 @@ from services.lab.layout import Listener
 from services.lab.topics import create_topic
 from services.lab.wire import Conversation
 from services.topic_backup.batch_header import read_headers
-from services.topic_backup.batches import Batch, ControlType, decode_batches
+from services.topic_backup.batches import ControlType, RecordBatch, decode_batches
 from services.topic_backup.compression import Compression
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicIdentity
@@ -133,11 +133,11 @@ def _record(message: Message) -> Record:
     return Record(offset, TYPES[kind], stamp, key, value, named)
 
 
-def fetched(cluster: Cluster, topic: str, *, max_bytes: int = FETCH_BYTES) -> list[Batch]:
+def fetched(cluster: Cluster, topic: str, *, max_bytes: int = FETCH_BYTES) -> list[RecordBatch]:
     """Every batch of the partition, fetched bit by bit from its leader's raw log."""
     end = log_end(cluster, topic)
     address = cluster.node(1).address(Listener.LAB)
-    batches: list[Batch] = []
+    batches: list[RecordBatch] = []
     with Conversation(address, SECONDS) as node:
         while (offset := batches[-1].header.next_offset if batches else 0) < end:
             data = _fetch(node, cluster, topic, offset, max_bytes)
@@ -184,7 +184,7 @@ def _fetch(node: Conversation, cluster: Cluster, topic: str, offset: int, max_by
     return bytes(partition.records)
 
 
-def data_records(batches: list[Batch]) -> list[Record]:
+def data_records(batches: list[RecordBatch]) -> list[Record]:
     return [one for batch in batches if not batch.header.control for one in batch.records]
 
 

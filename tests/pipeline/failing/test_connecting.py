@@ -22,9 +22,9 @@ from services.lab.proxy.proxy import Proxy
 from services.model import Unknown
 from services.pipeline.backup import back_up
 from services.pipeline.report import BackupReport
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
-from services.pipeline.source import Wanted
+from services.pipeline.source import WantedTopics
 from services.session import ReadAccess
 from services.topic_backup.store.store import LocalStore
 from tests.lab.test_secure_connection import LOGINS, Secured, one_secured
@@ -63,8 +63,8 @@ class Place:
         access = ReadAccess(settings)
         store = BackupSettings(LocalStore(self.folder))
         with access.reading() as client:
-            run = Run(client, self.spark, access, store, Meter(unheard))
-            return back_up(run, Wanted((topic,)))
+            run = BackupRun(client, self.spark, access, store, Meter(unheard))
+            return back_up(run, WantedTopics((topic,)))
 
     def holds(self, topic: str = TOPIC) -> int:
         """How many records a client of our own reads in the backup."""
@@ -110,8 +110,8 @@ def test_a_password_that_is_wrong_for_tasks_is_told_at_once(
     wrong = secured.settings(tmp_path, "PLAIN", files, password="wrong-sentinel")
     store = BackupSettings(LocalStore(place.folder))
     with ReadAccess(right).reading() as client:
-        run = Run(client, place.spark, ReadAccess(wrong), store, Meter(unheard))
-        (topic,) = back_up(run, Wanted((TOPIC,))).topics
+        run = BackupRun(client, place.spark, ReadAccess(wrong), store, Meter(unheard))
+        (topic,) = back_up(run, WantedTopics((TOPIC,))).topics
     assert "check sasl.jaas.config" in topic.error
     assert "wrong-sentinel" not in topic.error
 

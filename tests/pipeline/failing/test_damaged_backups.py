@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.divergence.backup_opening import open_backup
-from services.divergence.entry import Entry, Unreadable
+from services.divergence.entry import RecordEntry, UnreadableRange
 from services.divergence.source import Reading
 from services.errors import Refused
 from services.journal import list_journals
@@ -126,10 +126,10 @@ def test_every_command_says_of_the_same_backup_that_it_is_damaged(
     unread = {
         offset
         for item in items
-        if isinstance(item, Unreadable)
+        if isinstance(item, UnreadableRange)
         for offset in range(item.start, item.end)
     }
-    shown = [item.offset for item in items if isinstance(item, Entry)]
+    shown = [item.offset for item in items if isinstance(item, RecordEntry)]
     assert last in unread <= set(lost)
     assert sorted([*shown, *unread]) == list(range(COUNT))
 

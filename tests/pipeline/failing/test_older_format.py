@@ -9,7 +9,7 @@ import pytest
 
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.lab.cluster import Cluster
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.pipeline.verify import verify_content
 from services.session import ReadAccess
@@ -76,7 +76,7 @@ def test_records_in_older_message_formats_are_backed_up_and_verified(
         produce(cluster, topic, numbered(5))
         assert back_up.topic(topic).partitions[0].records == 5
         settings = BackupSettings(LocalStore(back_up.root))
-        verification = Run(client, spark, back_up.access, settings, Meter(unheard))
+        verification = BackupRun(client, spark, back_up.access, settings, Meter(unheard))
         folder, manifest = back_up.folder(topic), back_up.manifest(topic)
         found = verify_content(verification, folder, manifest, topic)
         assert (found.identical, found.equal) == (True, RECORDS + 10)

@@ -19,7 +19,7 @@ from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.produce import Pattern
 from services.lab.produce import produce as produce_many
-from services.pipeline.report import Progress
+from services.pipeline.report import CopyProgress
 from services.pipeline.restore.state import read_state
 from tests.pipeline.backups import BackUp
 from tests.pipeline.producing import SECONDS, make, numbered, produce
@@ -34,7 +34,7 @@ class Killed(BaseException):
     """The restore ends here, as if its process had been killed."""
 
 
-def die(now: Progress) -> None:
+def die(now: CopyProgress) -> None:
     """End it in the thread that restores: the one that watches beside it may be told first."""
     if now.done == now.total and threading.current_thread() is threading.main_thread():
         raise Killed
@@ -196,7 +196,7 @@ def test_a_topic_that_is_deleted_midway_does_not_come_back(
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     deleted: list[object] = []
 
-    def delete(now: Progress) -> None:
+    def delete(now: CopyProgress) -> None:
         if 0 < now.done < now.total and not deleted:
             deleted.append(admin.delete_topics([target])[target].result(SECONDS))
 
@@ -214,7 +214,7 @@ def test_without_transactions_a_kill_may_double_records_and_that_is_told(
     back_up.topic(topic)
     killed: list[int] = []
 
-    def kill(now: Progress) -> None:
+    def kill(now: CopyProgress) -> None:
         if 0 < now.done < now.total and len(killed) < 2:
             for one in python_workers():
                 one.kill()

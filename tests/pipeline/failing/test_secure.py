@@ -20,9 +20,9 @@ from services.pipeline.report import BackupReport
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.plan import make_plan
 from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
-from services.pipeline.source import Wanted
+from services.pipeline.source import WantedTopics
 from services.session import Power, ReadAccess
 from services.topic_backup.catalog import held_topics
 from services.topic_backup.store.store import LocalStore
@@ -58,15 +58,15 @@ class User:
         access = ReadAccess(self.settings)
         with access.reading() as client:
             settings = BackupSettings(LocalStore(self.folder))
-            run = Run(client, self.spark, access, settings, Meter(unheard))
-            return back_up(run, Wanted((topic,)))
+            run = BackupRun(client, self.spark, access, settings, Meter(unheard))
+            return back_up(run, WantedTopics((topic,)))
 
     def restore(self, topic: str, target: str, *, resume: bool = False) -> TopicRestored:
         access, store = ReadAccess(self.settings), LocalStore(self.folder)
         with access.reading() as client:
             options = RestoreOptions(renamed={topic: target}, resume=resume)
             plan = make_plan(client, held_topics(store, [topic]), options, self.folder / "state")
-            run = Run(client, self.spark, access, BackupSettings(store), Meter(unheard))
+            run = BackupRun(client, self.spark, access, BackupSettings(store), Meter(unheard))
             with (
                 Journal.open(plan.cluster_id, self.folder / "state") as journal,
                 Power(access).topics(plan.cluster_id) as topics,

@@ -19,7 +19,7 @@ from services.backup_watch.job import Life, announced, read_jobs
 from services.backup_watch.location import LocationHeld
 from services.backup_watch.watch import BackupWatch
 from services.errors import ClusterError, StorageError
-from services.pipeline.report import Progress
+from services.pipeline.report import CopyProgress
 from services.topic_backup import verified
 from services.topic_backup.folder import LocalFolder
 from tests.screens.backups.conftest import SetEnds
@@ -328,7 +328,7 @@ async def test_a_real_backup_is_seen_with_a_real_job(tmp_path: Path, live_ends: 
         await until(pilot, lambda: "verified" in line_with(console, "▸orders"), "the topic")
         with announced("backup", str(places), state) as tell:
             assert tell is not None
-            tell(Progress("orders", 5, 10, 500, 1.0))
+            tell(CopyProgress("orders", 5, 10, 500, 1.0))
             await until(pilot, shows(console, "orders, 50% of 10 offsets"), "the job")
             await until(pilot, lambda: "running" in line_with(console, "▸orders"), "its state")
         await until(pilot, lambda: "50% of 10" not in text(console), "its end")

@@ -24,7 +24,7 @@ from screens.diff.pair_list import PairList
 from screens.messages import BrowseAsked
 from screens.widgets.line_table import LineTable
 from services.backup_watch.watch import BackupWatch
-from services.divergence.address import Address, parse_address
+from services.divergence.address import SourceAddress, parse_address
 from services.topic_backup import verified
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.layout import segment_prefix
@@ -71,7 +71,7 @@ def a_place(root: Path) -> Path:
     return root
 
 
-def edited(root: Path) -> tuple[Address, Address]:
+def edited(root: Path) -> tuple[SourceAddress, SourceAddress]:
     """Two backups: the right one lacks 150, has other values at 100 and 101, and 10 more."""
     left = orders(0, 300)
     right = [
@@ -82,7 +82,9 @@ def edited(root: Path) -> tuple[Address, Address]:
     return pair(root, left, [*right, *orders(300, 310)])
 
 
-def pair(root: Path, left: Sequence[Record], right: Sequence[Record]) -> tuple[Address, Address]:
+def pair(
+    root: Path, left: Sequence[Record], right: Sequence[Record]
+) -> tuple[SourceAddress, SourceAddress]:
     """The addresses of two backups of one partition."""
     one, other = back_up(root / "a", left), back_up(root / "b", right)
     return parse_address(f"backup:{one}/0"), parse_address(f"backup:{other}/0")
@@ -103,7 +105,9 @@ def records_of(console: Any) -> RecordsScreen:
     return screen
 
 
-async def shown(pilot: Pilot[Any], left: Address, right: Address | None = None) -> RecordsScreen:
+async def shown(
+    pilot: Pilot[Any], left: SourceAddress, right: SourceAddress | None = None
+) -> RecordsScreen:
     """Open the records and wait until nothing is read any more."""
     pilot.app.post_message(BrowseAsked(left, right))
     await until(pilot, lambda: isinstance(pilot.app.screen, RecordsScreen), "the records")

@@ -10,9 +10,9 @@ import pytest
 from textual.pilot import Pilot
 
 from screens.diff.pair_list import PairList
-from services.divergence.address import Address, parse_address
-from services.divergence.align import Kind, Pair
-from services.divergence.entry import Unreadable
+from services.divergence.address import SourceAddress, parse_address
+from services.divergence.align import PairKind, RecordPair
+from services.divergence.entry import UnreadableRange
 from services.topic_backup.layout import records_name
 from tests.screens.browse.opened import (
     at_offset,
@@ -64,7 +64,7 @@ def noise(content: bytes, rng: random.Random) -> bytes:
 SPOILS: Sequence[Spoil] = (flipped, cut, torn, zeroed, noise)
 
 
-def a_backup(folder: Path) -> tuple[Address, list[Path]]:
+def a_backup(folder: Path) -> tuple[SourceAddress, list[Path]]:
     """Without a manifest, and its files."""
     topic = back_up(folder, orders(0, END), max_segment_bytes=9_000)
     as_the_originals(topic)
@@ -72,7 +72,7 @@ def a_backup(folder: Path) -> tuple[Address, list[Path]]:
     return parse_address(f"backup:{topic}/0"), sorted(files)
 
 
-def a_log(folder: Path) -> tuple[Address, list[Path]]:
+def a_log(folder: Path) -> tuple[SourceAddress, list[Path]]:
     write(folder / "orders-0", 0, tens(0, 100))
     write(folder / "orders-0", 100, tens(100, END))
     files = sorted((folder / "orders-0").iterdir())
@@ -102,7 +102,7 @@ async def test_a_segment_that_is_gone_is_seen_in_the_tree_and_the_rest_is_browse
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("made", [a_backup, a_log])
 async def test_whatever_is_damaged_the_screen_shows_the_rest_and_where(
-    tmp_path: Path, made: Callable[[Path], tuple[Address, list[Path]]], seed: int
+    tmp_path: Path, made: Callable[[Path], tuple[SourceAddress, list[Path]]], seed: int
 ) -> None:
     rng = random.Random(seed)
     whole, _ = made(tmp_path / "whole")
@@ -114,7 +114,7 @@ async def test_whatever_is_damaged_the_screen_shows_the_rest_and_where(
         seen = await _all_of_it(pilot)
         offsets = [one.offset for one in seen]
         assert offsets == sorted(set(offsets))
-        damages = [one.left for one in seen if isinstance(one.left, Unreadable)]
+        damages = [one.left for one in seen if isinstance(one.left, UnreadableRange)]
         for one in damages:
             assert "byte " in one.reason or str(spoilt.parent) in one.reason, one
             await fill(pilot, "g", str(one.start))
@@ -128,9 +128,9 @@ async def test_whatever_is_damaged_the_screen_shows_the_rest_and_where(
         records_of(pilot.app)
 
 
-async def _all_of_it(pilot: Pilot[None]) -> list[Pair]:
+async def _all_of_it(pilot: Pilot[None]) -> list[RecordPair]:
     """Every pair there is, from the first to the last."""
-    found: dict[int, Pair] = {}
+    found: dict[int, RecordPair] = {}
     for _ in range(3 * END):
         await idle(pilot)
         pairs = pilot.app.screen.query_one(PairList)
@@ -140,5 +140,5 @@ async def _all_of_it(pilot: Pilot[None]) -> list[Pair]:
         await idle(pilot)
         if at_offset(pilot.app) == before:
             break
-    assert all(one.kind in (Kind.EQUAL, Kind.UNREAD) for one in found.values())
+    assert all(one.kind in (PairKind.EQUAL, PairKind.UNREAD) for one in found.values())
     return [found[at] for at in sorted(found)]

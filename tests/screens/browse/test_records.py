@@ -21,7 +21,7 @@ from screens.messages import CopyAsked
 from screens.screenshot import hide_records
 from services.browse.schemas import Schemas
 from services.divergence.address import parse_address
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.divergence.window import around
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.record import Record
@@ -263,7 +263,7 @@ async def test_damage_is_a_line_with_its_place_and_the_rest_is_there(tmp_path: P
         assert "no record that can be proved" in told
         await pilot.press("enter", "space", "down")
         assert at_offset(console) == 31
-        assert isinstance(records_of(console).query_one(PairList).current.left, Entry)  # type: ignore[union-attr]
+        assert isinstance(records_of(console).query_one(PairList).current.left, RecordEntry)  # type: ignore[union-attr]
         await pilot.press("n")
         await until(pilot, shows(pilot, "Nothing is damaged after"), "the end")
         await pilot.press("N")

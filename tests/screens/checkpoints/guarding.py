@@ -9,7 +9,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from console.app import BreakglassApp
-from services.checkpoint.guarded.act import Event, Frozen, Outcome, Result, Step, Tell
+from services.checkpoint.guarded.act import (
+    ActStep,
+    Event,
+    Frozen,
+    TargetOutcome,
+    TargetResult,
+    Tell,
+)
 from services.errors import BreakglassError
 from services.kafka.read_client import ReadClient
 from services.session import Power, ReadAccess
@@ -32,7 +39,7 @@ FROZEN = Frozen(
     TARGETS,
     ("group tellers lags: bank-0 at 55 of 60; it has 60 s",),
 )
-DONE = tuple(Outcome(one, Result.DONE, "started at 110") for one in TARGETS)
+DONE = tuple(TargetOutcome(one, TargetResult.DONE, "started at 110") for one in TARGETS)
 
 
 @dataclass(slots=True)
@@ -40,7 +47,7 @@ class CannedAct:
     """An act; each look freezes the next of *looks*, and the last one ever after."""
 
     looks: list[Frozen | Exception] = field(default_factory=lambda: [FROZEN])
-    events: tuple[Event, ...] = (Step("journal: /state/journal/6.jsonl"), *DONE)
+    events: tuple[Event, ...] = (ActStep("journal: /state/journal/6.jsonl"), *DONE)
     failure: Exception | None = None
     left: str = ""
     """What the rest comes to."""

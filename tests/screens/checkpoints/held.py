@@ -14,11 +14,11 @@ from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import (
     CutDocument,
     GroupCut,
+    GroupPolicy,
     Level,
     ManifestDocument,
-    Policy,
+    NumberedPartition,
     StoredFile,
-    Subject,
     TakeDocument,
     VerifiedDocument,
 )
@@ -30,8 +30,8 @@ from tests.screens.consoles import console_on
 NOW_MS = 1_700_000_000_000
 MINUTE = 60_000
 BANK, FAR = "/checkpoints/bank", "s3://far/bank"
-SUBJECTS = tuple(Subject(number, "bank", number - 1) for number in (1, 2, 3))
-GROUPS = {"tellers": Policy.EXACTLY_ONCE}
+SUBJECTS = tuple(NumberedPartition(number, "bank", number - 1) for number in (1, 2, 3))
+GROUPS = {"tellers": GroupPolicy.EXACTLY_ONCE}
 
 
 def from_then() -> Callable[[], int]:
@@ -67,7 +67,7 @@ def taken(store: BackupStore, id: int, level: Level) -> None:
     assert store.reserve(take) is None
     store.start(id, {one.number: 110 for one in SUBJECTS})
     positions = {one.number: 100 + one.number for one in SUBJECTS}
-    groups = {"tellers": GroupCut(Policy.EXACTLY_ONCE, positions)}
+    groups = {"tellers": GroupCut(GroupPolicy.EXACTLY_ONCE, positions)}
     store.decide(id, CutDocument(at_ms, positions, groups, {2: (105, 107)}, {1: 4}))
 
 

@@ -11,9 +11,9 @@ from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import CutDocument
 from services.checkpoint.watch import (
     CheckpointLine,
+    CheckpointPartitionLine,
     CheckpointWatch,
     Line,
-    PartitionLine,
     lines,
 )
 from services.topic_backup.part import part_names
@@ -44,7 +44,9 @@ def test_a_partition_that_was_under_way_says_why_the_whole_has_failed(tmp_path: 
     store.fail_checkpoint(1, "group bank lags")
     found = store.read(1)
     assert found is not None
-    assert failed(PartitionLine(store.address, found, found.partitions[0])) == ["group bank lags"]
+    assert failed(CheckpointPartitionLine(store.address, found, found.partitions[0])) == [
+        "group bank lags"
+    ]
 
 
 def test_a_copy_under_way_says_how_far_it_is(tmp_path: Path) -> None:

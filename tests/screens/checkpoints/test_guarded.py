@@ -20,7 +20,7 @@ from screens.messages import CopyAsked, MutationBegan, MutationEnded
 from screens.widgets.cancel import Cancel
 from screens.widgets.consent_field import ConsentField
 from screens.widgets.prompt import Prompt
-from services.checkpoint.guarded.act import Outcome, Result, Underway
+from services.checkpoint.guarded.act import TargetOutcome, TargetResult, Underway
 from services.checkpoint.store.backup_store import BackupStore
 from services.errors import AlreadyRunning, ClusterError, OutcomeUnknown, Refused, StorageError
 from services.journal import Journal
@@ -198,7 +198,7 @@ async def test_what_has_changed_since_is_refused_and_asked_for_anew(act: CannedA
 
 
 async def test_a_failure_is_told_as_one(act: CannedAct) -> None:
-    act.events = (Outcome("bank-1", Result.FAILED, "not allowed: WRITE on topic bank"),)
+    act.events = (TargetOutcome("bank-1", TargetResult.FAILED, "not allowed: WRITE on topic bank"),)
     act.failure = ClusterError("grant WRITE on topic bank")
     async with asked(act) as pilot:
         await agree(pilot)
@@ -215,7 +215,7 @@ async def test_a_failure_is_told_as_one(act: CannedAct) -> None:
     [OutcomeUnknown("no answer: look at the topic"), StorageError("no answer: look at the store")],
 )
 async def test_no_answer_is_unknown_and_never_failed(act: CannedAct, error: Exception) -> None:
-    act.events = tuple(Outcome(one, Result.UNKNOWN, "no answer") for one in TARGETS)
+    act.events = tuple(TargetOutcome(one, TargetResult.UNKNOWN, "no answer") for one in TARGETS)
     act.failure = error
     async with asked(act) as pilot:
         await agree(pilot)
@@ -455,7 +455,7 @@ async def test_what_is_agreed_to_looks_as_before(
 async def test_how_it_ended_looks_as_before(
     look: Look, act: CannedAct, drawn_as_before: Drawn
 ) -> None:
-    act.events = (*act.events, Outcome("bank-1", Result.UNKNOWN, "no answer"))
+    act.events = (*act.events, TargetOutcome("bank-1", TargetResult.UNKNOWN, "no answer"))
     act.left = "checkpoint 6 is completed"
     console = armed_on(canned(), theme=look.theme, clock=stopped_clock)
     async with console.run_test(size=look.size) as pilot:

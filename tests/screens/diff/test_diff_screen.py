@@ -10,7 +10,7 @@ from textual.widgets import Input
 
 from screens.diff.record_screen import RecordScreen
 from screens.help import HelpScreen
-from services.divergence.entry import Item, Unreadable
+from services.divergence.entry import Item, UnreadableRange
 from services.errors import TimedOut
 from services.model import TopicPartition
 from tests.incidents import LEDGER, incident_of, nothing_offline, unread
@@ -268,7 +268,7 @@ async def test_damage_is_shown_in_its_place_and_the_rest_goes_on() -> None:
         2: [
             *entries(0, 100, b"shared", 0),
             *entries(100, 110, b"old", 1),
-            Unreadable(110, 120, "its CRC differs; read it from another replica"),
+            UnreadableRange(110, 120, "its CRC differs; read it from another replica"),
             *entries(120, 150, b"old", 1),
         ],
     }
@@ -286,7 +286,7 @@ async def test_damage_is_shown_in_its_place_and_the_rest_goes_on() -> None:
 async def test_totals_that_were_known_stay_when_a_broker_stops_answering() -> None:
     async with opened() as shown:
         await shown.until(lambda: "! 25 offsets hold different records" in shown.told, "the totals")
-        gone = Unreadable(0, 150, "b2 did not answer in time: check it")
+        gone = UnreadableRange(0, 150, "b2 did not answer in time: check it")
         shown.replicas.logs = {**LEDGER_LOGS, 2: [gone]}
         await shown.press("c")
         await shown.until(lambda: "the totals are those of before" in shown.told, "the warning")

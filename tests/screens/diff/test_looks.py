@@ -9,7 +9,7 @@ import pytest
 
 from screens.diff.record_screen import RecordScreen
 from services.divergence.content import ROWS, content_of, headers_of
-from services.divergence.entry import Entry, Item, Unreadable
+from services.divergence.entry import Item, RecordEntry, UnreadableRange
 from services.topic_backup.batches import ControlType, Marker
 from tests.screens.diff.opened import opened
 from tests.screens.drawing import LOOKS, Drawn, Look, stopped_clock
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("bare_pages")
 NARROW = [pytest.param(Look("breakglass-dark", (60, 20)), id="dark-60x20")]
 
 
-def payment(offset: int, account: str, epoch: int) -> Entry:
+def payment(offset: int, account: str, epoch: int) -> RecordEntry:
     """A record as a ledger has them."""
     whose = f"{account}-{offset % 7}"
     value = json.dumps({"account": whose, "amount": offset * 3, "note": "café"}, ensure_ascii=False)
@@ -36,7 +36,7 @@ def logs() -> dict[int, Sequence[Item]]:
     ours[1] = first._replace(key=None, timestamp=5)
     ours[2] = second._replace(headers=headers_of(((b"trace", b"\x1b[31m"),), ROWS))
     ours[3] = third._replace(marker=Marker(ControlType.ABORT, 4))
-    ours[4:6] = [Unreadable(104, 106, "its CRC differs; read it from another replica.")]
+    ours[4:6] = [UnreadableRange(104, 106, "its CRC differs; read it from another replica.")]
     theirs[6] = payment(106, "acc", 1)._replace(value=content_of(b"\xff\x00" * 400, ROWS.value))
     return {1: [*shared, *ours], 2: [*shared, *theirs]}
 

@@ -9,7 +9,7 @@ import pytest
 from screens.diff.record_screen import RecordScreen
 from screens.diff.record_view import RecordView
 from services.divergence.content import content_of
-from services.divergence.entry import Entry, Item
+from services.divergence.entry import Item, RecordEntry
 from tests.screens.diff.opened import LEDGER_LOGS, Opened, opened
 from tests.screens.turns import lines, text
 from tests.unit.divergence.streams import entries, entry
@@ -26,7 +26,7 @@ def with_values(one: bytes | None, other: bytes | None) -> dict[int, Sequence[It
     return {1: first, 2: second}
 
 
-def _valued(offset: int, value: bytes | None, epoch: int) -> Entry:
+def _valued(offset: int, value: bytes | None, epoch: int) -> RecordEntry:
     return entry(offset, epoch=epoch)._replace(value=content_of(value, 10**8))
 
 

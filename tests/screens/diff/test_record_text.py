@@ -14,10 +14,10 @@ from screens.diff.pieces import Manner, clock_text, marker_text, pieces
 from screens.diff.record_lines import BEHIND, RecordLine, Writing, record_lines
 from services.divergence.align import compared
 from services.divergence.content import ROWS, Keep, content_of, headers_of
-from services.divergence.entry import Entry, Item, Unreadable
+from services.divergence.entry import Item, RecordEntry, UnreadableRange
 from services.topic_backup.batches import ControlType, Marker
 from services.topic_backup.record import TimestampType
-from services.words.record_text import Form
+from services.words.record_text import TextForm
 from tests.unit.divergence.streams import entry
 
 PLAIN, DIFFERENT = Style(), Style(bold=True)
@@ -34,10 +34,10 @@ def items(draw: st.DrawFn) -> Item | None:
     if kind == "none":
         return None
     if kind == "damage":
-        return Unreadable(5, 9, draw(hostile).decode())
+        return UnreadableRange(5, 9, draw(hostile).decode())
     keep = draw(keeps)
     headers = draw(st.lists(st.tuples(hostile, contents), max_size=3).map(tuple))
-    made = Entry(
+    made = RecordEntry(
         5,
         draw(st.none() | st.integers(0, 2**31 - 1)),
         draw(st.sampled_from(TimestampType)),
@@ -50,12 +50,12 @@ def items(draw: st.DrawFn) -> Item | None:
     return made._replace(marker=Marker(ControlType.ABORT, 3)) if kind == "marker" else made
 
 
-forms = st.sampled_from(Form)
+forms = st.sampled_from(TextForm)
 
 
 @given(items(), items(), st.integers(0, 130), forms, st.booleans())
 def test_a_line_of_the_list_is_inert_and_exactly_as_wide_as_its_place(
-    one: Item | None, other: Item | None, width: int, form: Form, redacted: bool
+    one: Item | None, other: Item | None, width: int, form: TextForm, redacted: bool
 ) -> None:
     written = pieces(one, other, width, Manner(form, redacted))
     strip = Strip(line_segments(written, width, PLAIN, DIFFERENT))
@@ -65,7 +65,7 @@ def test_a_line_of_the_list_is_inert_and_exactly_as_wide_as_its_place(
 
 @given(items(), items(), forms, st.booleans())
 def test_a_record_is_inert_and_its_lines_are_marked_where_it_differs(
-    one: Item | None, other: Item | None, form: Form, redacted: bool
+    one: Item | None, other: Item | None, form: TextForm, redacted: bool
 ) -> None:
     if one is None and other is None:
         return
@@ -76,11 +76,13 @@ def test_a_record_is_inert_and_its_lines_are_marked_where_it_differs(
             assert text is None or text.isprintable()
             assert text is None or len(text) <= 1_000
         assert line.sign != "=" or line.left == line.right
-    if isinstance(one, Entry) and isinstance(other, Entry):
+    if isinstance(one, RecordEntry) and isinstance(other, RecordEntry):
         assert bool(pair.fields) == any(line.sign not in "= " for line in lines)
 
 
-def lines_of(one: Item | None, other: Item | None, form: Form = Form.TEXT) -> list[RecordLine]:
+def lines_of(
+    one: Item | None, other: Item | None, form: TextForm = TextForm.TEXT
+) -> list[RecordLine]:
     return record_lines(compared(5, one, other), Writing(form))
 
 
@@ -89,7 +91,7 @@ def test_a_record_is_told_field_by_field() -> None:
         headers=headers_of(((b"trace", b"x"), (b"none", None)), ROWS), producer_id=7
     )
     changed = record._replace(epoch=6, value=content_of(b'{"a": 2}', 512))
-    told = lines_of(record, changed, Form.JSON)
+    told = lines_of(record, changed, TextForm.JSON)
     assert [(line.sign, line.name, line.left) for line in told] == [
         ("!", "epoch", "5"),
         ("=", "timestamp", "2023-11-14 22:13:20Z (1700000000005 ms)"),
@@ -122,7 +124,7 @@ def test_a_record_of_one_side_alone_says_so_on_the_other() -> None:
 
 
 def test_damage_is_told_with_its_place_and_reason() -> None:
-    told = lines_of(Unreadable(5, 1_005, "its CRC differs"), entry(5))
+    told = lines_of(UnreadableRange(5, 1_005, "its CRC differs"), entry(5))
     assert told[0].left == "5 to 1,005 cannot be read: its CRC differs"
     assert {line.sign for line in told} == {"?"}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from screens.diff.rows import Mark, Row, Side, about, letters, marks_of, rows_of
+from screens.diff.rows import DiffRow, OffsetMark, Side, about, letters, marks_of, rows_of
 from screens.diff.summary import counted_from, prefix_text, side_title, totals_text
-from services.divergence.align import Kind
-from services.divergence.entry import Item, Unreadable
-from services.divergence.hunks import Totals
+from services.divergence.align import PairKind
+from services.divergence.entry import Item, UnreadableRange
+from services.divergence.hunks import HunkTotals
 from services.divergence.replicas import Facing, face
 from services.divergence.source import Reading
 from services.model import PartitionEvidence, Unknown
@@ -36,17 +36,17 @@ def test_every_pair_has_a_line_and_narrow_each_side_of_what_differs(made: Edited
         assert (
             sides
             == {
-                Kind.EQUAL: [Side.BOTH],
-                Kind.LEFT: [Side.LEFT],
-                Kind.RIGHT: [Side.RIGHT],
-                Kind.DIFFERENT: [Side.LEFT, Side.RIGHT],
+                PairKind.EQUAL: [Side.BOTH],
+                PairKind.LEFT: [Side.LEFT],
+                PairKind.RIGHT: [Side.RIGHT],
+                PairKind.DIFFERENT: [Side.LEFT, Side.RIGHT],
             }[pair.kind]
         )
 
 
 def test_marks_stand_before_their_offset_and_behind_the_last_record() -> None:
     pairs = list(compare(entries(0, 3), entries(0, 3)).pairs(0, 3, Reading()))
-    marks = [Mark(3, "end"), Mark(1, "here"), Mark(9, "not held")]
+    marks = [OffsetMark(3, "end"), OffsetMark(1, "here"), OffsetMark(9, "not held")]
     told = [
         row.mark.text if row.mark else row.place for row in rows_of(pairs, marks, 3, stacked=False)
     ]
@@ -55,8 +55,8 @@ def test_marks_stand_before_their_offset_and_behind_the_last_record() -> None:
 
 def test_a_mark_stands_where_compaction_left_nothing() -> None:
     pairs = list(compare(entries(5, 6), entries(5, 6)).pairs(0, 6, Reading()))
-    rows = rows_of(pairs, [Mark(5, "here")], 6, stacked=False)
-    assert rows == [Row(0, None, mark=Mark(5, "here")), Row(0, pairs[0])]
+    rows = rows_of(pairs, [OffsetMark(5, "here")], 6, stacked=False)
+    assert rows == [DiffRow(0, None, mark=OffsetMark(5, "here")), DiffRow(0, pairs[0])]
 
 
 def test_marks_tell_where_they_part_what_is_committed_and_where_each_ends() -> None:
@@ -80,14 +80,14 @@ def test_a_summary_says_what_the_epochs_prove_and_what_was_counted() -> None:
     assert counted_from(pair) == 100
     assert prefix_text(pair) == "Same up to 100, by epochs."
     assert totals_text(pair, None) == "Then nothing is counted yet: c counts."
-    totals = Totals()
+    totals = HunkTotals()
     for one in compare(entries(98, 101), entries(99, 103, b"x")).pairs(98, 103, Reading()):
         totals.add(one)
     assert (
         totals_text(pair, totals)
         == "Then ! 2 offsets hold different records, < 1 only on b1, > 2 only on b2."
     )
-    totals.kinds[Kind.EQUAL], totals.kinds[Kind.UNREAD] = 1_000, 3
+    totals.kinds[PairKind.EQUAL], totals.kinds[PairKind.UNREAD] = 1_000, 3
     assert totals_text(pair, totals).endswith(", = 1,000 the same, ? 3 not known.")
 
 
@@ -115,7 +115,7 @@ def test_a_side_is_named_with_its_ends_and_epochs() -> None:
 
 
 def test_a_line_is_said_in_words() -> None:
-    damage = Unreadable(3, 5, "its CRC differs")
+    damage = UnreadableRange(3, 5, "its CRC differs")
     left: list[Item] = [entry(0, epoch=1), entry(1), entry(2), damage]
     right: list[Item] = [entry(0, b"x"), entry(1), *entries(3, 6)]
     pairs = list(compare(left, right).pairs(0, 9, Reading()))

@@ -5,18 +5,20 @@ from __future__ import annotations
 from textual.message import Message
 
 from screens.context import Context
-from screens.elect.attempt import Attempt
-from screens.elect.election import Election
+from screens.elect.attempt import ElectionAttempt
+from screens.elect.election import ElectionUndertaking
 from screens.elect.messages import ElectionTold, SubjectFrozen
 from screens.terminal import Terminal
 from services.recovery.guarded.events import OutcomesTold
 from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import Subject
+from services.recovery.guarded.subject import ElectionSubject
 from tests.screens.consoles import CannedWatch
 from tests.screens.elect.conftest import Electing
 
 
-def attempt_on(electing: Electing, messages: list[Message], gone_after: type | None) -> Attempt:
+def attempt_on(
+    electing: Electing, messages: list[Message], gone_after: type | None
+) -> ElectionAttempt:
     """One whose app is gone once an election has told an event of that type."""
     session = electing.session
     context = Context(
@@ -28,7 +30,7 @@ def attempt_on(electing: Electing, messages: list[Message], gone_after: type | N
     )
     context.known.incident = electing.incident(3)
     rows = context.known.incident.rows
-    undertaking = Election(
+    undertaking = ElectionUndertaking(
         context.access, context.known, tuple(one.partition for one in rows), None, session.state
     )
     gone: list[bool] = []
@@ -40,10 +42,10 @@ def attempt_on(electing: Electing, messages: list[Message], gone_after: type | N
         if gone_after and isinstance(message, ElectionTold):
             gone.extend([True] * isinstance(message.event, gone_after))
 
-    return Attempt(1, context, undertaking, post, post)
+    return ElectionAttempt(1, context, undertaking, post, post)
 
 
-def carried_out(attempt: Attempt, messages: list[Message]) -> Subject:
+def carried_out(attempt: ElectionAttempt, messages: list[Message]) -> ElectionSubject:
     attempt.freeze()
     (frozen,) = (one for one in messages if isinstance(one, SubjectFrozen))
     power = attempt.context.power

@@ -9,20 +9,22 @@ import pytest
 
 from screens.elect.phase import Phase
 from services.model import TopicPartition
-from services.recovery.guarded.subject import Subject
+from services.recovery.guarded.subject import ElectionSubject
 from tests.screens.elect.conftest import Electing
 
 
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set: what is left is counted, which takes its time for very many."""
-    count, let_go = Subject.without, threading.Event()
+    count, let_go = ElectionSubject.without, threading.Event()
 
-    def slow(self: Subject, partitions: Collection[TopicPartition], reason: str) -> Subject:
+    def slow(
+        self: ElectionSubject, partitions: Collection[TopicPartition], reason: str
+    ) -> ElectionSubject:
         assert let_go.wait(10)
         return count(self, partitions, reason)
 
-    monkeypatch.setattr(Subject, "without", slow)
+    monkeypatch.setattr(ElectionSubject, "without", slow)
     return let_go
 
 

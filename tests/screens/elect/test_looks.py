@@ -17,11 +17,11 @@ from services.connection.endpoint import Endpoint
 from services.connection.settings import ConnectionSettings
 from services.incident.incident import Incident
 from services.model import TopicPartition
-from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from services.recovery.guarded.aftermath import Aftermath
 from services.recovery.guarded.events import BatchBegun, Finished, JournalOpened, OutcomesTold
 from services.recovery.recover import GroupPastEnd
-from services.recovery.timeline.account import Brief, State
+from services.recovery.timeline.account import Brief, ExecutionState
 from services.recovery.timeline.stake import stake_of
 from services.session import Power, ReadAccess
 from tests.incidents import diverged_incident, every_verdict
@@ -67,20 +67,24 @@ def agreed(screen: Screen, phase: Phase) -> None:
     state.progress.take(JournalOpened(JOURNAL))
 
 
-def outcomes(screen: Screen) -> Sequence[Outcome]:
+def outcomes(screen: Screen) -> Sequence[PartitionOutcome]:
     """One of each kind, as far as there are partitions."""
     subject = screen.page.state.subject
     assert subject is not None
     kinds = [
-        (Result.ELECTED, Rung.REDUNDANT, ""),
-        (Result.ELECTED, Rung.READABLE, ""),
-        (Result.UNKNOWN, Rung.ELECTED, "b1 was elected but does not answer (timed out)"),
-        (Result.REFUSED, None, "b1 is fenced: start it, wait until it is unfenced, then go on"),
-        (Result.ALREADY_ONLINE, None, "led by b3"),
-        (Result.NOT_ATTEMPTED, None, "stopped because the outcome of orders-1 is unknown"),
+        (RecoveryResult.ELECTED, Rung.REDUNDANT, ""),
+        (RecoveryResult.ELECTED, Rung.READABLE, ""),
+        (RecoveryResult.UNKNOWN, Rung.ELECTED, "b1 was elected but does not answer (timed out)"),
+        (
+            RecoveryResult.REFUSED,
+            None,
+            "b1 is fenced: start it, wait until it is unfenced, then go on",
+        ),
+        (RecoveryResult.ALREADY_ONLINE, None, "led by b3"),
+        (RecoveryResult.NOT_ATTEMPTED, None, "stopped because the outcome of orders-1 is unknown"),
     ]
     return [
-        Outcome(one.target, result, reason, one.target.designee, 6, rung)
+        PartitionOutcome(one.target, result, reason, one.target.designee, 6, rung)
         for one, (result, rung, reason) in zip(subject.wanted, kinds, strict=False)
     ]
 
@@ -166,7 +170,7 @@ async def test_what_was_left_unfinished_looks_as_before(look: Look, drawn_as_bef
         "",
         None,
         True,
-        State.INTERRUPTED,
+        ExecutionState.INTERRUPTED,
     )
     async with console.run_test(size=look.size) as pilot:
         screen = Screen(console, pilot)

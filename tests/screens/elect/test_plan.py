@@ -6,7 +6,7 @@ import pytest
 
 from screens.elect.phase import Phase
 from services.recovery.plan.approvals import approve
-from services.recovery.plan.document import Entry, Plan
+from services.recovery.plan.document import Plan, PlanEntry
 from services.recovery.plan.edit import set_leader
 from services.recovery.plan.make import make_plan
 from tests.fake_metadata import CLUSTER_ID
@@ -62,7 +62,7 @@ async def test_a_plan_of_another_cluster_is_refused(electing: Electing) -> None:
     evidence = plan_of(electing).breakglass
     assert evidence is not None
     other = Plan(
-        entries=(Entry(topic="orders", number=0, leader=1),),
+        entries=(PlanEntry(topic="orders", number=0, leader=1),),
         breakglass=evidence.model_copy(update={"cluster_id": "another"}),
     )
     async with electing.asked(plan=other) as screen:

@@ -11,7 +11,7 @@ from screens.elect.phase import Phase
 from screens.elect.resumption import Resumption
 from services.journal import read
 from services.kafka.election_client import ElectionClient
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.remains import Remains
 from tests.screens.elect.conftest import Electing
@@ -172,4 +172,4 @@ async def test_a_reading_that_ends_late_changes_nothing_of_what_was_agreed_to(
     outcomes = resumption.carry_out(
         session.power, fresh.subject, [PHRASE], RescueChoice(without=True), print, never
     )
-    assert [one.result for one in outcomes] == [Result.ELECTED] * 2
+    assert [one.result for one in outcomes] == [RecoveryResult.ELECTED] * 2

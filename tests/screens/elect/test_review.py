@@ -10,7 +10,7 @@ from screens.elect.phase import Phase
 from screens.widgets.cancel import Cancel
 from screens.widgets.consent_field import ConsentField
 from services.incident.incident import Incident
-from services.incident.row import Row
+from services.incident.row import IncidentRow
 from services.model import TopicPartition
 from services.recovery.judgement.circumstances import Circumstances
 from tests.incidents import every_verdict
@@ -242,7 +242,9 @@ async def test_what_was_not_read_yet_is_read_when_its_election_is_asked_for(
     watch = watch_of(console)
     states = [one.state for one in electing.incident(3).rows]
     snapshot = electing.incident(3).snapshot
-    watch.readings = [Incident(snapshot, Circumstances(snapshot.quorum), tuple(map(Row, states)))]
+    watch.readings = [
+        Incident(snapshot, Circumstances(snapshot.quorum), tuple(map(IncidentRow, states)))
+    ]
     async with electing.asked(console=console) as screen:
         await screen.shows("Elect 2 partitions: loses 0 records")
 
@@ -255,7 +257,7 @@ async def test_partitions_of_one_cluster_are_never_elected_in_another(
     console = electing.console()
     snapshot = electing.incident(3).snapshot
     elsewhere = replace(snapshot.description, cluster_id="prod-eu-1")
-    unread = [Row(one.state) for one in electing.incident(3).rows]
+    unread = [IncidentRow(one.state) for one in electing.incident(3).rows]
     watch_of(console).readings = [
         Incident(
             replace(snapshot, description=elsewhere), Circumstances(snapshot.quorum), tuple(unread)

@@ -8,12 +8,12 @@ import pytest
 
 from screens.elect import wording
 from screens.elect.evidence import evidence_told
-from screens.elect.progress import Progress
+from screens.elect.progress import ElectionProgress
 from screens.elect.standing import standing_of
-from screens.elect.undertaking import Asked
+from screens.elect.undertaking import ConsentPhrase
 from services.kafka.cluster.open_transactions import OpenTransaction
 from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from services.recovery.guarded.aftermath import Aftermath
 from services.recovery.guarded.events import (
     BatchBegun,
@@ -25,10 +25,10 @@ from services.recovery.guarded.events import (
 )
 from services.recovery.guarded.priced import frozen
 from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.subject import Subject, subject_of
+from services.recovery.guarded.subject import ElectionSubject, subject_of
 from services.recovery.judgement.verdict import assess
 from services.recovery.recover import GroupPastEnd
-from services.recovery.rescue.results import Progress as Rescuing
+from services.recovery.rescue.results import RescueProgress
 from tests.unit.recovery.execution.targets import target
 from tests.unit.recovery.plans import LOSS, SAFE, UNPROVEN, WAITING
 from tests.unit.recovery.replicas import HEALTHY
@@ -37,15 +37,17 @@ ORDERS = TopicPartition("orders", 0)
 JOURNAL = Path("/state/journal/one.jsonl")
 
 
-def about(*evidence: PartitionEvidence) -> Subject:
+def about(*evidence: PartitionEvidence) -> ElectionSubject:
     return subject_of(
         "a-cluster", [one.partition for one in evidence], [assess(one, HEALTHY) for one in evidence]
     )
 
 
-def outcome(result: Result, reason: str = "", rung: Rung | None = None, **more: object) -> Outcome:
+def outcome(
+    result: RecoveryResult, reason: str = "", rung: Rung | None = None, **more: object
+) -> PartitionOutcome:
     told = {"leader": 1, "leader_epoch": 6, **more}
-    return Outcome(target(ORDERS, 1, (1, 2), (2, 1)), result, reason, rung=rung, **told)  # type: ignore[arg-type]
+    return PartitionOutcome(target(ORDERS, 1, (1, 2), (2, 1)), result, reason, rung=rung, **told)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +89,9 @@ def test_sizes_are_short(size: int, expected: str) -> None:
 
 
 def test_each_phrase_says_which_of_how_many_it_is() -> None:
-    assert wording.asking(Asked("x lose 0"), 1, 1) == "To go on type: "
-    assert wording.asking(Asked("x lose 0"), 2, 2) == "2 of 2: To go on type: "
-    alone = wording.asking(Asked("x lose 0", "it is an internal topic"), 1, 2)
+    assert wording.asking(ConsentPhrase("x lose 0"), 1, 1) == "To go on type: "
+    assert wording.asking(ConsentPhrase("x lose 0"), 2, 2) == "2 of 2: To go on type: "
+    alone = wording.asking(ConsentPhrase("x lose 0", "it is an internal topic"), 1, 2)
     assert alone.startswith("1 of 2: this one needs a consent of its own: it is an internal topic.")
 
 
@@ -104,26 +106,31 @@ def test_the_evidence_names_the_designee_first_and_what_each_other_loses() -> No
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
-        (outcome(Result.ELECTED, rung=Rung.SERVING), "■■··· serving"),
-        (outcome(Result.ELECTED, rung=Rung.REDUNDANT), "■■■■■ redundant"),
-        (outcome(Result.ELECTED, "it has no leader again"), "! leader lost again"),
-        (outcome(Result.UNKNOWN, "no answer"), "? unknown"),
-        (outcome(Result.FAILED, "broker error"), "x failed"),
-        (outcome(Result.REFUSED, "fenced"), "! refused"),
-        (outcome(Result.ALREADY_ONLINE), "✓ already online"),
-        (outcome(Result.NOT_ATTEMPTED, "stopped"), "- not attempted"),
-        (outcome(Result.ELECTED_ANOTHER, "stop b1", leader=2), "x b2 was elected"),
-        (outcome(Result.UNDONE), "✓ undone"),
-        (outcome(Result.REORDERED, "no election", order_restored=False), "! reordered only"),
+        (outcome(RecoveryResult.ELECTED, rung=Rung.SERVING), "■■··· serving"),
+        (outcome(RecoveryResult.ELECTED, rung=Rung.REDUNDANT), "■■■■■ redundant"),
+        (outcome(RecoveryResult.ELECTED, "it has no leader again"), "! leader lost again"),
+        (outcome(RecoveryResult.UNKNOWN, "no answer"), "? unknown"),
+        (outcome(RecoveryResult.FAILED, "broker error"), "x failed"),
+        (outcome(RecoveryResult.REFUSED, "fenced"), "! refused"),
+        (outcome(RecoveryResult.ALREADY_ONLINE), "✓ already online"),
+        (outcome(RecoveryResult.NOT_ATTEMPTED, "stopped"), "- not attempted"),
+        (outcome(RecoveryResult.ELECTED_ANOTHER, "stop b1", leader=2), "x b2 was elected"),
+        (outcome(RecoveryResult.UNDONE), "✓ undone"),
+        (
+            outcome(RecoveryResult.REORDERED, "no election", order_restored=False),
+            "! reordered only",
+        ),
     ],
 )
-def test_each_end_has_a_sign_and_a_word(one: Outcome, expected: str) -> None:
+def test_each_end_has_a_sign_and_a_word(one: PartitionOutcome, expected: str) -> None:
     assert standing_of(one).text == expected
 
 
-@pytest.mark.parametrize("result", [one for one in Result if one is not Result.REORDERED])
-def test_an_order_that_was_not_put_back_is_told_of_every_outcome(result: Result) -> None:
-    rung = Rung.WRITABLE if result is Result.ELECTED else None
+@pytest.mark.parametrize(
+    "result", [one for one in RecoveryResult if one is not RecoveryResult.REORDERED]
+)
+def test_an_order_that_was_not_put_back_is_told_of_every_outcome(result: RecoveryResult) -> None:
+    rung = Rung.WRITABLE if result is RecoveryResult.ELECTED else None
     left = outcome(result, "why", rung=rung, order_restored=False)
     assert standing_of(left).reason.endswith("was not put back: resume the journal")
     told = list(wording.what_next(ended(left), Aftermath((), ())))
@@ -131,11 +138,11 @@ def test_an_order_that_was_not_put_back_is_told_of_every_outcome(result: Result)
 
 
 def test_progress_is_told_step_by_step() -> None:
-    progress = Progress()
+    progress = ElectionProgress()
     progress.begin([ORDERS])
     assert wording.progress_told(progress).startswith("Arming")
     progress.take(JournalOpened(JOURNAL))
-    progress.take(RescueProgressed(Rescuing(Path("/r"), 1, 30, 50)))
+    progress.take(RescueProgressed(RescueProgress(Path("/r"), 1, 30, 50)))
     assert wording.progress_told(progress) == (
         "Saving what will be cut off: 30 of at most 50 records of 1 partition."
     )
@@ -143,14 +150,14 @@ def test_progress_is_told_step_by_step() -> None:
     progress.take(BatchBegun((ORDERS,)))
     assert wording.progress_told(progress) == "Electing: 0 of 1 told."
     assert progress.standings[ORDERS].word == "electing"
-    progress.take(OutcomesTold((outcome(Result.ELECTED, rung=Rung.WRITABLE),)))
+    progress.take(OutcomesTold((outcome(RecoveryResult.ELECTED, rung=Rung.WRITABLE),)))
     assert wording.progress_told(progress) == "Electing: 1 of 1 told: 1 writable."
     progress.take(Finished("succeeded"))
     assert wording.ended_told(progress) == "Done: 1 writable."
 
 
-def ended(*outcomes: Outcome, result: str | None = "partly failed") -> Progress:
-    progress = Progress()
+def ended(*outcomes: PartitionOutcome, result: str | None = "partly failed") -> ElectionProgress:
+    progress = ElectionProgress()
     progress.begin([one.partition for one in outcomes])
     for event in (JournalOpened(JOURNAL), OutcomesTold(outcomes), Finished(result)):
         progress.take(event)
@@ -158,26 +165,32 @@ def ended(*outcomes: Outcome, result: str | None = "partly failed") -> Progress:
 
 
 def test_a_stopped_run_is_not_called_done() -> None:
-    stopped = ended(outcome(Result.NOT_ATTEMPTED, "stopped on request"), result=None)
+    stopped = ended(outcome(RecoveryResult.NOT_ATTEMPTED, "stopped on request"), result=None)
     assert wording.ended_told(stopped) == "Stopped: 1 not attempted."
 
 
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
-        (outcome(Result.UNKNOWN), "u asks the cluster again and elects nothing."),
-        (outcome(Result.FAILED, "broker error"), "1 partition failed: orders-0: broker error."),
-        (outcome(Result.REFUSED, "b1 is fenced"), "refused by a guard: orders-0: b1 is fenced."),
-        (outcome(Result.NOT_ATTEMPTED), "r takes the journal up again."),
+        (outcome(RecoveryResult.UNKNOWN), "u asks the cluster again and elects nothing."),
         (
-            outcome(Result.REORDERED, "no election", order_restored=False),
+            outcome(RecoveryResult.FAILED, "broker error"),
+            "1 partition failed: orders-0: broker error.",
+        ),
+        (
+            outcome(RecoveryResult.REFUSED, "b1 is fenced"),
+            "refused by a guard: orders-0: b1 is fenced.",
+        ),
+        (outcome(RecoveryResult.NOT_ATTEMPTED), "r takes the journal up again."),
+        (
+            outcome(RecoveryResult.REORDERED, "no election", order_restored=False),
             "1 partition reordered and not elected: r takes the journal up again, and elects or "
             "puts the order back.",
         ),
-        (outcome(Result.ELECTED_ANOTHER, "stop b1 now"), "orders-0: stop b1 now."),
+        (outcome(RecoveryResult.ELECTED_ANOTHER, "stop b1 now"), "orders-0: stop b1 now."),
     ],
 )
-def test_what_is_to_be_done_next_is_told_first(one: Outcome, expected: str) -> None:
+def test_what_is_to_be_done_next_is_told_first(one: PartitionOutcome, expected: str) -> None:
     told = list(wording.what_next(ended(one), Aftermath((), ())))
     assert told[0].endswith(expected)
     assert told[-1] == f"Journal: {JOURNAL}"
@@ -186,7 +199,7 @@ def test_what_is_to_be_done_next_is_told_first(one: Outcome, expected: str) -> N
 def test_what_elections_leave_behind_is_told_and_many_are_counted() -> None:
     left = OpenTransaction(ORDERS, 7, 0, 90, 0, "")
     past = tuple(GroupPastEnd(ORDERS, f"g{n}", 130, 100) for n in range(8))
-    done = ended(outcome(Result.ELECTED, rung=Rung.WRITABLE))
+    done = ended(outcome(RecoveryResult.ELECTED, rung=Rung.WRITABLE))
     told = " ".join(wording.what_next(done, Aftermath((left,), past)))
     assert "orders-0: open transaction of producer 7 since offset 90" in told
     assert "Group g4 committed 130 on orders-0, whose log ends at 100" in told
@@ -195,7 +208,7 @@ def test_what_elections_leave_behind_is_told_and_many_are_counted() -> None:
 
 
 def test_open_transactions_that_are_not_known_are_said_to_be_so() -> None:
-    done = ended(outcome(Result.ELECTED, rung=Rung.WRITABLE))
+    done = ended(outcome(RecoveryResult.ELECTED, rung=Rung.WRITABLE))
     told = list(wording.what_next(done, Aftermath(Unknown("b1 is gone"), ())))
     assert told[0] == "Open transactions are not known: b1 is gone."
 

@@ -14,8 +14,8 @@ from textual.pilot import Pilot
 from console.app import BreakglassApp
 from services.metastore.compared import counted, pairs
 from services.metastore.lines import read_lines
-from services.metastore.log.reader import Entry, Replay
-from services.metastore.looking import Held, ServiceLook
+from services.metastore.log.reader import AppliedCommand, Replay
+from services.metastore.looking import NewestBackup, ServiceLook
 from services.metastore.records import CommandRecord
 from tests.incidents import incident_of, online_partition
 from tests.screens.canned_access import CannedAccess
@@ -76,7 +76,7 @@ def look_of(
     topic: Sequence[CommandRecord], stored: Sequence[CommandRecord] | None = None, **changes: Any
 ) -> ServiceLook:
     """What is seen of a service with these commands and this backup."""
-    entries: list[Entry] = []
+    entries: list[AppliedCommand] = []
     replay = Replay(entries.append)
     for one in topic:
         replay.take(one)
@@ -90,7 +90,7 @@ def look_of(
         "degraded": replay.degraded,
         "wrong": {},
         "alarms": (),
-        "backup": Held(FILE, lines, counted(found)),
+        "backup": NewestBackup(FILE, lines, counted(found)),
         "pairs": found,
     }
     return ServiceLook(**(whole | changes))

@@ -8,7 +8,7 @@ from console.app import BreakglassApp
 from screens.metastore.messages import RestorePlanned
 from screens.metastore.restore import RestoreScreen
 from services.metastore.restore.live_servers import LiveServers
-from services.metastore.restore.plan import Present, RestorePlan
+from services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
 from services.metastore.restore.source import Offsets, RestoreSource
 from services.metastore.settings import MetastoreSettings
 from tests.screens.drawing import LOOKS, Drawn, Look, at_rest
@@ -37,14 +37,14 @@ async def test_a_quiet_service_looks_as_before(look: Look, drawn_as_before: Draw
         drawn_as_before(pilot.app)
 
 
-def plan() -> RestorePlan:
+def plan() -> MetastoreRestorePlan:
     """A restore that gives something up while a server runs."""
     source = RestoreSource(FILE, (), (), (), Offsets.ORIGINAL, ())
-    present = Present("id", 8, 16, 3, 1, same=False)
+    present = PresentTopic("id", 8, 16, 3, 1, same=False)
     servers = LiveServers(
         transaction="Ongoing", answering=("http://ksql1:8088 answers: ksqlDB 0.29.0, RUNNING",)
     )
-    return RestorePlan("cluster", TOPIC, MetastoreSettings(), source, present, servers)
+    return MetastoreRestorePlan("cluster", TOPIC, MetastoreSettings(), source, present, servers)
 
 
 @pytest.mark.parametrize("look", LOOKS)

@@ -10,8 +10,8 @@ from screens.offline import partition_list
 from screens.terminal import Terminal
 from services.errors import TimedOut
 from services.incident.incident import Incident
-from services.incident.order import Order
-from services.incident.row import Row
+from services.incident.order import RowOrder
+from services.incident.row import IncidentRow
 from tests.incidents import (
     LEDGER,
     bomb,
@@ -136,11 +136,11 @@ async def test_sorting_goes_round_and_keeps_the_cursor_on_its_partition() -> Non
         await pilot.press("end")
         assert "payments-1" in under_cursor(console)
         seen = []
-        for _ in Order:
+        for _ in RowOrder:
             await pilot.press("s")
             seen.append(shown_list(console).view.order)
             assert "payments-1" in under_cursor(console)
-        assert seen == [*list(Order)[1:], Order.URGENCY]
+        assert seen == [*list(RowOrder)[1:], RowOrder.URGENCY]
         assert listed(console) == GROUPS
 
 
@@ -165,7 +165,7 @@ async def test_what_is_not_read_yet_is_listed_and_says_so() -> None:
 
 async def test_until_all_is_judged_the_cursor_stays_on_what_cannot_wait() -> None:
     judged = every_verdict()
-    first = replace(judged, rows=tuple(Row(one.state) for one in judged.rows), carried=None)
+    first = replace(judged, rows=tuple(IncidentRow(one.state) for one in judged.rows), carried=None)
     async with opened(first, judged) as (pilot, console):
         assert "__consumer_offsets-7" in under_cursor(console)
         await pilot.press("ctrl+r")

@@ -12,7 +12,7 @@ import pytest
 from screens.messages import CopyAsked
 from screens.offline.rescue import RescueScreen, prepare
 from services.recovery.guarded import rescuing
-from services.recovery.rescue.results import Progress, Rescued, Saved
+from services.recovery.rescue.results import RescuedPartition, RescueProgress, Saved
 from services.recovery.rescue.spans import AtRisk, Span
 from tests.incidents import LEDGER, every_verdict, incident_of, lossless, waiting
 from tests.screens.offline.at_work import Asked, opened, shown_list
@@ -26,22 +26,22 @@ class HeldRescuer:
     """Tells its progress, and ends when the test lets it, or when it is stopped."""
 
     stop: Callable[[], bool] = lambda: False
-    progress: Callable[[Progress], None] = lambda _: None
+    progress: Callable[[RescueProgress], None] = lambda _: None
     release: threading.Event = field(default_factory=threading.Event)
     fails: bool = False
 
-    def rescue(self, at_risk: Sequence[AtRisk], folder: Path) -> tuple[Rescued, ...]:
-        self.progress(Progress(folder, len(at_risk), 20, 50))
+    def rescue(self, at_risk: Sequence[AtRisk], folder: Path) -> tuple[RescuedPartition, ...]:
+        self.progress(RescueProgress(folder, len(at_risk), 20, 50))
         for _ in range(1_000):
             if self.release.wait(PATIENCE / 1_000):
                 break
             if self.stop():
                 return tuple(
-                    Rescued(one.partition, one.designee, reason="stopped on request")
+                    RescuedPartition(one.partition, one.designee, reason="stopped on request")
                     for one in at_risk
                 )
         saved = Saved(2, (Span(100, 150),), 50, 4_000, folder / "b2" / "ledger" / "3")
-        return tuple(Rescued(one.partition, one.designee, (saved,)) for one in at_risk)
+        return tuple(RescuedPartition(one.partition, one.designee, (saved,)) for one in at_risk)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from textual.widgets import Input
 from console.app import BreakglassApp
 from screens.plan import PlanScreen
 from screens.plan.summary import PlanSummary
-from screens.plan.view import View
+from screens.plan.view import PlanView
 from screens.widgets.dialog import Dialog
 from screens.widgets.line_table import LineTable
 from services.incident.incident import Incident
@@ -37,7 +37,7 @@ def screen_of(console: BreakglassApp) -> PlanScreen:
     return next(one for one in console.screen_stack if isinstance(one, PlanScreen))
 
 
-def view_of(console: BreakglassApp) -> View:
+def view_of(console: BreakglassApp) -> PlanView:
     view = screen_of(console).view
     assert view is not None, "there is a plan"
     return view

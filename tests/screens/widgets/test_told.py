@@ -7,7 +7,7 @@ from functools import partial
 from rich.text import Text
 from textual.app import App, ComposeResult
 
-from screens.widgets.told import Told
+from screens.widgets.told import StyledLines
 from tests.screens.turns import lines, until
 
 
@@ -15,8 +15,8 @@ class Telling(App[None]):
     """Two of them, one below the other."""
 
     def compose(self) -> ComposeResult:
-        yield Told(id="first")
-        yield Told(id="second")
+        yield StyledLines(id="first")
+        yield StyledLines(id="second")
 
 
 def below(app: Telling, line: int) -> bool:
@@ -26,7 +26,7 @@ def below(app: Telling, line: int) -> bool:
 async def test_what_is_below_moves_with_the_lines_that_words_take() -> None:
     app = Telling()
     async with app.run_test(size=(20, 10)) as pilot:
-        first, second = app.query_one("#first", Told), app.query_one("#second", Told)
+        first, second = app.query_one("#first", StyledLines), app.query_one("#second", StyledLines)
         second.tell(Text("below"))
         for words, taken in (
             ("one", 1),
@@ -43,7 +43,7 @@ async def test_what_is_below_moves_with_the_lines_that_words_take() -> None:
 async def test_nothing_is_laid_out_for_other_words_of_one_line() -> None:
     app = Telling()
     async with app.run_test(size=(20, 10)) as pilot:
-        first = app.query_one("#first", Told)
+        first = app.query_one("#first", StyledLines)
         first.tell(Text("one"))
         await until(pilot, lambda: lines(app)[0].startswith("one"), "one")
         before = first._layout_updates

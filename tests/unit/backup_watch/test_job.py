@@ -15,11 +15,11 @@ from services.backup_watch import job as jobs
 from services.backup_watch.job import FORGET_MS, SILENT_MS, Life, announced, read_jobs
 from services.clock import now_ms
 from services.lag import Behind, CaughtUpAgain
-from services.pipeline.report import Progress
+from services.pipeline.report import CopyProgress
 from tests.waiting import wait_until
 
 SECONDS = 10.0
-HALF = Progress("orders", 50, 100, 5_000, 2.0)
+HALF = CopyProgress("orders", 50, 100, 5_000, 2.0)
 ELSEWHERE = """
 import sys, time
 from pathlib import Path

@@ -6,28 +6,30 @@ import pytest
 
 from services.backup_watch.job import Life
 from services.backup_watch.lines import (
+    BackupPartitionLine,
+    BackupSurvey,
+    BackupsView,
     Line,
-    Order,
-    PartitionLine,
     PlaceLine,
-    Survey,
     TopicLine,
-    View,
+    TopicOrder,
     key_of,
     lines,
     survey,
 )
 from services.backup_watch.live_ends import ABSENT, NO_MANIFEST, LiveEnds
-from services.backup_watch.watch import Place, Standing
+from services.backup_watch.watch import BackupStanding, WatchedLocation
 from services.health.figure import Figure
 from services.model import Unknown
 from tests.screens.backups.held import ENDS, FAR, MAIN, NOW_MS, every_state, job, seen
 
-STANDING = Standing((Place(MAIN, Figure(every_state(), NOW_MS)), Place(FAR)), ())
+STANDING = BackupStanding(
+    (WatchedLocation(MAIN, Figure(every_state(), NOW_MS)), WatchedLocation(FAR)), ()
+)
 
 
 @pytest.fixture
-def judged() -> Survey:
+def judged() -> BackupSurvey:
     """Every state, with the ends of some topics."""
     return survey(STANDING, ENDS)
 
@@ -36,18 +38,23 @@ def names(shown: list[Line]) -> list[str]:
     return [key[1] or key[0] for key in map(key_of, shown)]
 
 
-def test_the_worst_comes_first(judged: Survey) -> None:
-    assert names(lines(judged, View())) == [
+def test_the_worst_comes_first(judged: BackupSurvey) -> None:
+    assert names(lines(judged, BackupsView())) == [
         MAIN, "torn", "clicks", "orders", "audit", "refunds", "orders~2", "payments", FAR,
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("order", "first"),
-    [(Order.NAME, "audit"), (Order.LAG, "audit"), (Order.AGE, "audit"), (Order.SIZE, "payments")],
+    [
+        (TopicOrder.NAME, "audit"),
+        (TopicOrder.LAG, "audit"),
+        (TopicOrder.AGE, "audit"),
+        (TopicOrder.SIZE, "payments"),
+    ],
 )
-def test_topics_are_sorted_by_a_figure(judged: Survey, order: Order, first: str) -> None:
-    assert names(lines(judged, View(order=order)))[1] == first
+def test_topics_are_sorted_by_a_figure(judged: BackupSurvey, order: TopicOrder, first: str) -> None:
+    assert names(lines(judged, BackupsView(order=order)))[1] == first
 
 
 @pytest.mark.parametrize(
@@ -59,20 +66,20 @@ def test_topics_are_sorted_by_a_figure(judged: Survey, order: Order, first: str)
         ("far", []),
     ],
 )
-def test_a_filter_keeps_topics_by_words(judged: Survey, words: str, kept: list[str]) -> None:
-    shown = lines(judged, View(words))
+def test_a_filter_keeps_topics_by_words(judged: BackupSurvey, words: str, kept: list[str]) -> None:
+    shown = lines(judged, BackupsView(words))
     assert names(shown) == [MAIN, *kept, FAR]
 
 
-def test_a_topic_opens_to_its_partitions_and_a_place_closes(judged: Survey) -> None:
-    opened = lines(judged, View("payments", opened=frozenset({(MAIN, "payments")})))
+def test_a_topic_opens_to_its_partitions_and_a_place_closes(judged: BackupSurvey) -> None:
+    opened = lines(judged, BackupsView("payments", opened=frozenset({(MAIN, "payments")})))
     assert [key_of(one)[2] for one in opened] == [-1, -1, 0, 1, 2, -1]
-    closed = lines(judged, View(closed=frozenset({MAIN})))
+    closed = lines(judged, BackupsView(closed=frozenset({MAIN})))
     assert names(closed) == [MAIN, FAR]
 
 
-def test_lags_are_counted_or_have_a_reason(judged: Survey) -> None:
-    shown = lines(judged, View(opened=frozenset({(MAIN, "payments"), (MAIN, "orders~2")})))
+def test_lags_are_counted_or_have_a_reason(judged: BackupSurvey) -> None:
+    shown = lines(judged, BackupsView(opened=frozenset({(MAIN, "payments"), (MAIN, "orders~2")})))
     lag = {one.held.name: one.lag for one in shown if isinstance(one, TopicLine)}
     assert (lag["clicks"], lag["refunds"], lag["orders~2"]) == (0, 500, 25)
     assert lag["orders"] is None
@@ -80,7 +87,9 @@ def test_lags_are_counted_or_have_a_reason(judged: Survey) -> None:
     assert lag["payments"] == Unknown("it is offline: no leader serves it")
     assert isinstance(lag["torn"], Unknown)
     parts = [
-        one.lag for one in shown if isinstance(one, PartitionLine) and one.held.topic != "orders"
+        one.lag
+        for one in shown
+        if isinstance(one, BackupPartitionLine) and one.held.topic != "orders"
     ]
     assert parts == [0, 400, Unknown("it is offline: no leader serves it")]
 
@@ -97,8 +106,8 @@ def test_of_another_cluster_or_a_topic_created_anew_there_is_no_lag() -> None:
 
 
 def test_a_running_job_is_told_with_its_place_and_topic() -> None:
-    standing = Standing(STANDING.places, (seen(job()), seen(job(), Life.DEAD)))
-    shown = lines(survey(standing, ENDS), View())
+    standing = BackupStanding(STANDING.places, (seen(job()), seen(job(), Life.DEAD)))
+    shown = lines(survey(standing, ENDS), BackupsView())
     assert isinstance(shown[0], PlaceLine)
     assert shown[0].jobs == 1
     states = {one.held.name: one.state for one in shown if isinstance(one, TopicLine)}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from services.backup_watch.job import Life
 from services.backup_watch.location import LocationHeld, read_location
-from services.backup_watch.states import State, state_of
-from services.backup_watch.watch import EVERY_MS, BackupWatch, Standing
+from services.backup_watch.states import BackupState, state_of
+from services.backup_watch.watch import EVERY_MS, BackupStanding, BackupWatch
 from services.errors import StorageError
 from services.kafka.wire.deadline import Deadline
 from services.model import Unknown
@@ -24,7 +24,7 @@ from tests.waiting import wait_until
 SECONDS = 10.0
 
 
-def looked(watch: BackupWatch, *, now: bool = False) -> Standing:
+def looked(watch: BackupWatch, *, now: bool = False) -> BackupStanding:
     """What is known once every look that was begun has ended."""
     watch.look(now=now)
     wait_until(
@@ -44,9 +44,9 @@ def test_a_real_folder_is_read_topic_by_topic(tmp_path: Path) -> None:
     orders, unread = read_location(str(tmp_path)).topics
 
     assert (orders.name, orders.records, orders.lost) == ("orders", 8, 0)
-    assert state_of(orders) is State.VERIFIED
-    assert state_of(orders, {"orders"}) is State.RUNNING
-    assert state_of(unread) is State.UNREADABLE
+    assert state_of(orders) is BackupState.VERIFIED
+    assert state_of(orders, {"orders"}) is BackupState.RUNNING
+    assert state_of(unread) is BackupState.UNREADABLE
     assert "no JSON" in unread.unread or "Expecting" in unread.unread
 
 
@@ -55,20 +55,20 @@ def test_a_backup_of_the_originals_is_told_apart(tmp_path: Path) -> None:
 
     (held,) = read_location(str(tmp_path)).topics
 
-    assert state_of(held) is State.BARE
+    assert state_of(held) is BackupState.BARE
 
 
 def test_every_state_has_its_word() -> None:
     words = [state_of(one) for one in every_state().topics]
 
     assert words == [
-        State.BARE,
-        State.DAMAGED,
-        State.LOST,
-        State.VERIFIED,
-        State.VERIFIED,
-        State.UNVERIFIED,
-        State.UNREADABLE,
+        BackupState.BARE,
+        BackupState.DAMAGED,
+        BackupState.LOST,
+        BackupState.VERIFIED,
+        BackupState.VERIFIED,
+        BackupState.UNVERIFIED,
+        BackupState.UNREADABLE,
     ]
 
 

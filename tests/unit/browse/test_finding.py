@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from services.browse.finding import first_at, next_match, previous_match
 from services.browse.query import parse_query
 from services.divergence.comparison import Alone, Comparison
-from services.divergence.entry import Entry, Unreadable
+from services.divergence.entry import RecordEntry, UnreadableRange
 from services.divergence.source import Abandoned, Reading
 from tests.unit.divergence.streams import TIME, ListSource, entries, entry
 
@@ -59,7 +59,7 @@ def test_a_search_tells_how_far_it_is_and_can_be_ended() -> None:
 
 
 def test_a_moment_is_found_by_halves() -> None:
-    source = ListSource([*entries(0, 50), Unreadable(50, 60, "why"), *entries(60, 100)])
+    source = ListSource([*entries(0, 50), UnreadableRange(50, 60, "why"), *entries(60, 100)])
     for offset in (0, 1, 49, 61, 99):
         assert first_at(source, TIME + offset, READING) == offset
     # What cannot be read may hold it.
@@ -70,6 +70,8 @@ def test_a_moment_is_found_by_halves() -> None:
 
 
 def test_records_without_a_time_are_passed_over() -> None:
-    items: list[Entry | Unreadable] = [one._replace(timestamp=None) for one in entries(0, 10)]
+    items: list[RecordEntry | UnreadableRange] = [
+        one._replace(timestamp=None) for one in entries(0, 10)
+    ]
     source = ListSource([*items, *entries(10, 20)])
     assert first_at(source, TIME + 15, READING) == 15

@@ -7,13 +7,13 @@ import pytest
 from services.browse.finding import WHOLE
 from services.browse.query import parse_query, parse_time
 from services.divergence.content import content_of, headers_of
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.errors import UsageError
 from services.topic_backup.record import TimestampType
 from tests.unit.divergence.streams import entry
 
 VALUE = b'{"user": {"id": 17, "names": ["Ann", "B"]}, "ok": true, "note": "card declined"}'
-RECORD = Entry(
+RECORD = RecordEntry(
     1_200,
     None,
     TimestampType.CREATE,

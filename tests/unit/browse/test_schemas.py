@@ -15,9 +15,9 @@ from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorP
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from services.browse.schemas import Decoded, Schemas, message_indexes
-from services.divergence.align import Kind, Pair
+from services.divergence.align import PairKind, RecordPair
 from services.divergence.content import content_of
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.errors import UsageError
 from tests.unit.browse.registry import registry
 from tests.unit.divergence.streams import entry
@@ -121,19 +121,19 @@ def test_what_does_not_fit_says_why(schemas: Schemas, data: bytes, why: str) -> 
 def test_keys_and_values_of_both_sides_are_decoded_and_the_rest_is_left(schemas: Schemas) -> None:
     one = entry(1)._replace(key=content_of(proto_bytes(), 512), value=content_of(avro_bytes(), 512))
     other = entry(1, b"plain")
-    found = schemas.pair(Pair(1, Kind.DIFFERENT, one, other), "orders")
+    found = schemas.pair(RecordPair(1, PairKind.DIFFERENT, one, other), "orders")
     assert (found.any, found.notes) == (True, ("Protobuf, schema 2", "Avro, schema 1"))
     assert found.pair.right == other
     left = found.pair.left
-    assert isinstance(left, Entry)
+    assert isinstance(left, RecordEntry)
     assert left.key is not None
     assert b'"Ann"' in left.key.kept
-    assert not schemas.pair(Pair(1, Kind.EQUAL, other, other), "orders").any
+    assert not schemas.pair(RecordPair(1, PairKind.EQUAL, other, other), "orders").any
 
 
 def test_a_value_that_is_not_held_whole_is_not_decoded(schemas: Schemas) -> None:
     cut = entry(1)._replace(value=content_of(avro_bytes(), 9))
-    found = schemas.pair(Pair(1, Kind.EQUAL, cut, cut), "orders")
+    found = schemas.pair(RecordPair(1, PairKind.EQUAL, cut, cut), "orders")
     assert (found.any, found.pair.left) == (False, cut)
     assert "too many to be decoded" in found.notes[0]
 

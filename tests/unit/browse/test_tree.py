@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from services.browse.tree import TopicHeld, TopicNode, partitions_in, topics_at, total
+from services.browse.tree import TopicContents, TopicNode, partitions_in, topics_at, total
 from services.errors import MalformedInput, UsageError
 from services.model import Unknown
 from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.segment_index import Entry, encode_entry
+from services.topic_backup.segment_index import IndexedRecord, encode_entry
 from tests.unit.topic_backup.backups import as_the_originals, back_up, segments
 from tests.unit.topic_backup.shapes import run
 from tests.waiting import within
@@ -20,7 +20,7 @@ from tests.waiting import within
 GIGA = 2**30
 
 
-def held(topic: Path) -> TopicHeld:
+def held(topic: Path) -> TopicContents:
     return partitions_in(TopicNode(str(topic.parent), topic.name))
 
 
@@ -85,10 +85,10 @@ def test_a_hundred_gigabytes_are_looked_up_at_once(tmp_path: Path) -> None:
             file.write(b"\x01")
             file.truncate(GIGA)
         with (topic / segment_index_name(prefix)).open("wb") as file:
-            file.write(b"\x01" + encode_entry(Entry(start, 1, 1_000)))
+            file.write(b"\x01" + encode_entry(IndexedRecord(start, 1, 1_000)))
             file.truncate(1 + 24 * 1_000_000)
             file.seek(1 + 24 * 999_999)
-            file.write(encode_entry(Entry(start + 999_999, GIGA - 1_000, 1_000)))
+            file.write(encode_entry(IndexedRecord(start + 999_999, GIGA - 1_000, 1_000)))
     began = time.monotonic()
     (partition,) = held(topic).partitions
     assert time.monotonic() - began < within(2.0)

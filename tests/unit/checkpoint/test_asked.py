@@ -15,7 +15,7 @@ from services.checkpoint.asked import (
     take_asked,
 )
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Level, Policy
+from services.checkpoint.store.documents import GroupPolicy, Level
 from services.errors import UsageError
 from tests.unit.checkpoint.store.stores import completed
 
@@ -25,7 +25,7 @@ def test_everything_that_can_be_asked_of_a_take_is_read() -> None:
         "--topics a,b --group 'x y=exactly-once' --group z=at-least-once --level verified "
         "--max-rate 20MB/s --drain 5 --control-topic c"
     )
-    groups = {"x y": Policy.EXACTLY_ONCE, "z": Policy.AT_LEAST_ONCE}
+    groups = {"x y": GroupPolicy.EXACTLY_ONCE, "z": GroupPolicy.AT_LEAST_ONCE}
     assert take_asked(text) == TakeAsked(("a", "b"), groups, Level.VERIFIED, 20e6, 5.0, "c")
     assert take_asked("--topics a") == TakeAsked(("a",))
 

@@ -17,7 +17,7 @@ from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Policy, Subject
+from services.checkpoint.store.documents import GroupPolicy, NumberedPartition
 from services.checkpoint.store.retention import Retention
 from services.clock import now_ms
 from services.errors import (
@@ -77,7 +77,7 @@ def test_h04_a_take_is_acknowledged_when_markers_and_manifests_are_there(
     assert found.take is not None
     assert (found.take.partitions, found.take.groups) == (
         SUBJECTS,
-        {"payments": Policy.EXACTLY_ONCE},
+        {"payments": GroupPolicy.EXACTLY_ONCE},
     )
     assert [one.id.node for partition in found.partitions for one in partition.copies] == [7] * 3
 
@@ -98,7 +98,9 @@ def test_every_copy_is_noted_before_any_partition_starts(store: BackupStore, log
     start = logs.start
 
     class Watched(Logs):
-        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        def start(
+            self, id: int, partitions: Sequence[NumberedPartition]
+        ) -> Mapping[int, Acknowledge]:
             seen.append(status(store, id))
             return start(id, partitions)
 
@@ -157,7 +159,9 @@ def test_i07_a_take_that_was_cut_off_is_gone_on_with_by_another_coordinator(
     store: BackupStore, logs: Logs
 ) -> None:
     class Unplugged(Logs):
-        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        def start(
+            self, id: int, partitions: Sequence[NumberedPartition]
+        ) -> Mapping[int, Acknowledge]:
             logs.start(id, partitions[:1])
             raise StorageError("the machine is gone")
 
@@ -176,7 +180,9 @@ def test_h04_an_old_request_does_not_complete_behind_a_newer_id(
     store: BackupStore, logs: Logs
 ) -> None:
     class Unplugged(Logs):
-        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        def start(
+            self, id: int, partitions: Sequence[NumberedPartition]
+        ) -> Mapping[int, Acknowledge]:
             raise StorageError("the machine is gone")
 
     with pytest.raises(StorageError):
@@ -198,7 +204,9 @@ def test_i09_a_take_that_the_cluster_refuses_has_failed_with_the_reason(
     store: BackupStore, refusal: BreakglassError
 ) -> None:
     class Refusing(Logs):
-        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        def start(
+            self, id: int, partitions: Sequence[NumberedPartition]
+        ) -> Mapping[int, Acknowledge]:
             raise refusal
 
     with pytest.raises(type(refusal)):
@@ -260,7 +268,9 @@ def test_h12_an_unfinished_checkpoint_of_another_incarnation_has_failed(
 
 def test_i07_the_same_request_goes_on_without_naming_the_id(store: BackupStore, logs: Logs) -> None:
     class Unplugged(Logs):
-        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        def start(
+            self, id: int, partitions: Sequence[NumberedPartition]
+        ) -> Mapping[int, Acknowledge]:
             raise StorageError("the machine is gone")
 
     assert coordinator(store, logs).take() == 1
@@ -283,7 +293,9 @@ def test_a_partition_that_is_past_the_id_fails_the_checkpoint(
     start = logs.start
 
     class Overtaken(Logs):
-        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        def start(
+            self, id: int, partitions: Sequence[NumberedPartition]
+        ) -> Mapping[int, Acknowledge]:
             logs.records[2].append(9)
             return start(id, partitions)
 

@@ -12,7 +12,7 @@ import pytest
 from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
 from services.checkpoint.alone import alone
 from services.checkpoint.coordinator import Coordinator
-from services.checkpoint.copying import Source
+from services.checkpoint.copying import PartitionCopier
 from services.checkpoint.finishing import Finisher, unfinished
 from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.protocol.values import CopyId, Status
@@ -20,8 +20,8 @@ from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import (
     CutDocument,
     ManifestDocument,
+    NumberedPartition,
     StartedDocument,
-    Subject,
     TakeDocument,
 )
 from services.errors import (
@@ -71,7 +71,7 @@ class World:
             raise self.refusal
         return CutDocument(1, {one: at - 1 for one, at in started.positions.items()})
 
-    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, Source]:
+    def open(self, take: TakeDocument, cut: CutDocument) -> Mapping[int, PartitionCopier]:
         return {one: Partition(at, self.failures.get(one, [])) for one, at in cut.positions.items()}
 
 
@@ -202,7 +202,9 @@ def test_i09_what_was_never_acknowledged_has_failed_when_somebody_would_finish_i
     tmp_path: Path,
 ) -> None:
     class Unplugged(Logs):
-        def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+        def start(
+            self, id: int, partitions: Sequence[NumberedPartition]
+        ) -> Mapping[int, Acknowledge]:
             raise StorageError("the machine is gone")
 
     store = BackupStore(str(tmp_path))

@@ -11,13 +11,13 @@ from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.reasons import ANOTHER_FAILED, not_higher, overtaken, reasons, why_failed
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import Subject
+from services.checkpoint.store.documents import NumberedPartition
 from services.checkpoint.store.stored import StoredCheckpoint
 from tests.unit.checkpoint.store.stores import POSITION, copied, reserved, take
 
 SUBJECTS = (
-    *(Subject(number, "bank", number - 1) for number in (1, 2, 3, 4)),
-    Subject(5, "orders", 0),
+    *(NumberedPartition(number, "bank", number - 1) for number in (1, 2, 3, 4)),
+    NumberedPartition(5, "orders", 0),
 )
 
 
@@ -46,7 +46,7 @@ def test_equal_reasons_are_said_once_with_the_partitions_by_name(store: BackupSt
 
 
 def test_of_many_runs_the_first_are_named(store: BackupStore) -> None:
-    many = tuple(Subject(number, "bank", 2 * number) for number in range(1, 9))
+    many = tuple(NumberedPartition(number, "bank", 2 * number) for number in range(1, 9))
     assert store.reserve(take(2, subjects=many)) is None
     for one in many:
         store.copies.fail(CopyId(2, one.number, 0), "disk full")

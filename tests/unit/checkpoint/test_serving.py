@@ -14,7 +14,7 @@ from services.checkpoint.protocol.values import Status
 from services.checkpoint.serving import AGAIN_MS, Schedule, Serving, due
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.retention import Retention
-from services.checkpoint.troubles import Doing, Kind, Troubles
+from services.checkpoint.troubles import Doing, ErrorKind, Troubles
 from services.clock import now_ms
 from services.errors import ClusterError, StorageError
 from tests.unit.checkpoint.store.stores import completed, take
@@ -88,7 +88,7 @@ def test_why_one_has_failed_is_said(store: BackupStore) -> None:
     with found.running():
         found.take(1)
         heard.wait("checkpoint 1: group bank lags")
-    assert found.troubles.counts()[Doing.COPYING, Kind.EXPECTED] == 1
+    assert found.troubles.counts()[Doing.COPYING, ErrorKind.EXPECTED] == 1
 
 
 def test_i09_a_server_that_comes_up_goes_on_with_what_it_had_begun(store: BackupStore) -> None:
@@ -185,7 +185,7 @@ def test_the_schedule_says_an_error_once_until_it_changes(store: BackupStore) ->
     logs.error = ClusterError("no quorum")
     found.look()
     assert heard.count("schedule: no quorum") == 2
-    assert found.troubles.counts()[Doing.SCHEDULE, Kind.EXPECTED] == 5
+    assert found.troubles.counts()[Doing.SCHEDULE, ErrorKind.EXPECTED] == 5
 
 
 def test_an_error_that_nobody_expected_does_not_end_the_schedule(
@@ -199,7 +199,7 @@ def test_an_error_that_nobody_expected_does_not_end_the_schedule(
         heard.wait("schedule: failed unexpectedly (TypeError: an id is None); please report it")
         logs.error = None
         heard.wait("checkpoint 1  completed")
-    assert found.troubles.counts()[Doing.SCHEDULE, Kind.UNEXPECTED] >= 1
+    assert found.troubles.counts()[Doing.SCHEDULE, ErrorKind.UNEXPECTED] >= 1
 
 
 def test_an_error_that_nobody_expected_does_not_end_the_copying(store: BackupStore) -> None:
@@ -212,7 +212,7 @@ def test_an_error_that_nobody_expected_does_not_end_the_copying(store: BackupSto
         world.refusal = None
         found.take(2)
         heard.wait("checkpoint 2  completed")
-    assert found.troubles.counts()[Doing.COPYING, Kind.UNEXPECTED] == 1
+    assert found.troubles.counts()[Doing.COPYING, ErrorKind.UNEXPECTED] == 1
 
 
 def test_one_that_cannot_be_deleted_keeps_no_other_from_going(
@@ -236,7 +236,7 @@ def test_one_that_cannot_be_deleted_keeps_no_other_from_going(
         found.look()
     assert heard.count("retention, checkpoint 1: the disk is read-only") == 1
     assert heard.count("checkpoint 2 is deleted: retention") == 1
-    assert found.troubles.counts()[Doing.RETENTION, Kind.EXPECTED] == 2
+    assert found.troubles.counts()[Doing.RETENTION, ErrorKind.EXPECTED] == 2
 
 
 def test_the_details_of_what_nobody_expected_are_kept_and_named() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from services.checkpoint.protocol.cut import cut
 from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from services.checkpoint.seams import Scope
-from services.checkpoint.store.documents import Level, Policy, Subject, TakeDocument
+from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition, TakeDocument
 from tests.unit.checkpoint.store.stores import SUBJECTS
 
 EPOCH = 7
@@ -17,7 +17,7 @@ EPOCH = 7
 class Logs:
     """One log for each partition: the checkpoint id that each record carries."""
 
-    def __init__(self, subjects: Sequence[Subject] = SUBJECTS) -> None:
+    def __init__(self, subjects: Sequence[NumberedPartition] = SUBJECTS) -> None:
         self.subjects = tuple(subjects)
         self.records: dict[int, list[int]] = {one.number: [0] * 5 for one in subjects}
         self.silent: set[int] = set()
@@ -26,7 +26,7 @@ class Logs:
         self.incarnation = "first"
 
     def scope(self) -> Scope:
-        groups = {"payments": Policy.EXACTLY_ONCE}
+        groups = {"payments": GroupPolicy.EXACTLY_ONCE}
         return Scope(
             Level.COORDINATED,
             self.subjects,
@@ -45,12 +45,12 @@ class Logs:
         )
 
     def epochs(
-        self, partitions: Sequence[Subject], positions: Mapping[int, int]
+        self, partitions: Sequence[NumberedPartition], positions: Mapping[int, int]
     ) -> Mapping[int, int]:
         assert {one.number for one in partitions} == set(positions)
         return dict.fromkeys(positions, EPOCH)
 
-    def start(self, id: int, partitions: Sequence[Subject]) -> Mapping[int, Acknowledge]:
+    def start(self, id: int, partitions: Sequence[NumberedPartition]) -> Mapping[int, Acknowledge]:
         self.asked.append([one.number for one in partitions])
         answers = {}
         for number in self.asked[-1]:

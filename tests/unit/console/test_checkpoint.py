@@ -14,7 +14,7 @@ from console.checkpoint import app
 from services.checkpoint.asked import bytes_per_second, policies
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument, Policy
+from services.checkpoint.store.documents import CutDocument, GroupPolicy
 from services.errors import BreakglassError, ConsentMissing, ReadOnly, Refused, UsageError
 from tests.unit.checkpoint.store.stores import POSITION, SUBJECTS, completed, copied, reserved
 
@@ -211,8 +211,8 @@ def test_a_coordinated_checkpoint_takes_write(store: BackupStore) -> None:
 
 def test_each_group_has_one_policy() -> None:
     assert policies(["a=exactly-once", "b=c=at-least-once"]) == {
-        "a": Policy.EXACTLY_ONCE,
-        "b=c": Policy.AT_LEAST_ONCE,
+        "a": GroupPolicy.EXACTLY_ONCE,
+        "b=c": GroupPolicy.AT_LEAST_ONCE,
     }
 
 

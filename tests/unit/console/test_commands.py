@@ -13,7 +13,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from console import __version__, cli, commands
-from console.commands import COMMANDS, Deferred, Entry, new_app
+from console.commands import COMMANDS, CommandEntry, Deferred, new_app
 from tests.program import breakglass
 
 
@@ -31,8 +31,8 @@ def light_module(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     vars(module)["app"] = app
     monkeypatch.setitem(sys.modules, "light_module", module)
     entries = (
-        Entry("light", "light_module:app", "Shine a light."),
-        Entry("broken", "no_such_module:app", "Cannot be imported."),
+        CommandEntry("light", "light_module:app", "Shine a light."),
+        CommandEntry("broken", "no_such_module:app", "Cannot be imported."),
     )
     monkeypatch.setattr(commands, "COMMANDS", entries)
     return module
@@ -111,7 +111,7 @@ def test_a_theme_that_is_none_is_refused_off_a_terminal_too() -> None:
 
 
 @pytest.mark.parametrize("entry", COMMANDS, ids=lambda one: one.name)
-def test_every_listed_command_is_there_with_the_settings_all_share(entry: Entry) -> None:
+def test_every_listed_command_is_there_with_the_settings_all_share(entry: CommandEntry) -> None:
     command = Deferred(entry).load()
     assert getattr(command, "rich_markup_mode", "?") is None, "make it with new_app()"
     options = {name for one in command.params for name in one.opts}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.incident.elections_seen import ElectionSeen, Holder, Kept
+from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
 from services.incident.observations import Observations
 from services.model import TopicPartition
 from tests.fake_cluster import FakeCluster
@@ -16,7 +16,7 @@ from tests.program import breakglass
 
 SEEN = ElectionSeen(
     TopicPartition("carts", 0), "an-id", 4, 6, 82_971_000, 0, True, 1, 125, 125, False,
-    (Holder(1, 125, 0, Kept.DOWN),),
+    (ReplicaAhead(1, 125, 0, LogFate.DOWN),),
 )  # fmt: skip
 LINE = "b4 was elected EMPTY, seen at 23:02:51Z: carts-0 went from 125 to 0"
 

@@ -11,18 +11,18 @@ from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
 from services.model import TopicPartition
 from services.recovery.rescue.rescue import BYTES_PER_SECOND
-from services.recovery.rescue.results import Rescued, Saved
+from services.recovery.rescue.results import RescuedPartition, Saved
 from services.recovery.rescue.spans import Span
 
 UNUSED = Connection(ConnectionOptions("127.0.0.1:1"))
 """Nothing is connected to before there is something to be read."""
 
 
-def rescued(number: int, root: Path, *, reason: str = "") -> Rescued:
+def rescued(number: int, root: Path, *, reason: str = "") -> RescuedPartition:
     """Ten records of one partition, saved from b2."""
     path = root / "b2" / "orders" / str(number)
     saved = (Saved(2, (Span(100, 110),), 10, 500, path),)
-    return Rescued(TopicPartition("orders", number), 1, () if reason else saved, reason)
+    return RescuedPartition(TopicPartition("orders", number), 1, () if reason else saved, reason)
 
 
 @pytest.mark.parametrize(

@@ -9,20 +9,22 @@ from hypothesis import strategies as st
 
 from services.divergence.comparison import Comparison
 from services.divergence.content import content_of
-from services.divergence.entry import Entry, Field, Item, Unreadable, address
+from services.divergence.entry import Item, RecordEntry, RecordField, UnreadableRange, address
 from services.divergence.source import Extent, Reading
 from services.topic_backup.record import TimestampType
 
 TIME = 1_700_000_000_000
 
 
-def entry(offset: int, value: bytes | None = b"value", epoch: int | None = 5) -> Entry:
+def entry(offset: int, value: bytes | None = b"value", epoch: int | None = 5) -> RecordEntry:
     """A plain record."""
     key = content_of(b"key-%d" % offset, 512)
-    return Entry(offset, epoch, TimestampType.CREATE, TIME + offset, key, content_of(value, 512))
+    return RecordEntry(
+        offset, epoch, TimestampType.CREATE, TIME + offset, key, content_of(value, 512)
+    )
 
 
-def entries(start: int, end: int, value: bytes = b"value", epoch: int = 5) -> list[Entry]:
+def entries(start: int, end: int, value: bytes = b"value", epoch: int = 5) -> list[RecordEntry]:
     """Plain records ``[start, end)``."""
     return [entry(offset, value, epoch) for offset in range(start, end)]
 
@@ -43,17 +45,17 @@ class ListSource:
         if not self.items:
             return Extent(0, self.end or 0)
         last = self.items[-1]
-        end = last.offset + 1 if isinstance(last, Entry) else last.end
+        end = last.offset + 1 if isinstance(last, RecordEntry) else last.end
         return Extent(address(self.items[0]), max(end, self.end or 0))
 
     def read(self, start: int, end: int, reading: Reading) -> Iterator[Item]:
         self.asked.append((start, end))
         for one in self.items:
             reading.go_on()
-            if isinstance(one, Unreadable):
+            if isinstance(one, UnreadableRange):
                 if start < one.end and one.start < end:
                     self.told += 1
-                    yield Unreadable(max(one.start, start), min(one.end, end), one.reason)
+                    yield UnreadableRange(max(one.start, start), min(one.end, end), one.reason)
             elif start <= one.offset < end:
                 self.told += 1
                 yield one
@@ -73,14 +75,14 @@ def compare(
 class Edited:
     """A stream, the same after some edits, and the edits by offset."""
 
-    before: list[Entry]
-    after: list[Entry]
+    before: list[RecordEntry]
+    after: list[RecordEntry]
     dropped: frozenset[int]
     added: frozenset[int]
-    changed: dict[int, Field]
+    changed: dict[int, RecordField]
 
 
-_changes = st.sampled_from([None, None, None, None, "drop", "add", *Field])
+_changes = st.sampled_from([None, None, None, None, "drop", "add", *RecordField])
 
 
 @st.composite
@@ -88,14 +90,14 @@ def edited(draw: st.DrawFn, most: int = 40) -> Edited:
     """Random edits, with runs of the same kind among them."""
     size = draw(st.integers(0, most))
     edits = draw(st.lists(_changes, min_size=size, max_size=size))
-    before: list[Entry] = []
-    after: list[Entry] = []
-    changed: dict[int, Field] = {}
+    before: list[RecordEntry] = []
+    after: list[RecordEntry] = []
+    changed: dict[int, RecordField] = {}
     for offset, edit in enumerate(edits):
         plain = entry(offset)
         if edit != "add":
             before.append(plain)
-        if isinstance(edit, Field):
+        if isinstance(edit, RecordField):
             changed[offset] = edit
             after.append(_changed(plain, edit))
         elif edit != "drop":
@@ -105,22 +107,22 @@ def edited(draw: st.DrawFn, most: int = 40) -> Edited:
     return Edited(before, after, places["drop"], places["add"], changed)
 
 
-def _changed(plain: Entry, what: Field) -> Entry:
+def _changed(plain: RecordEntry, what: RecordField) -> RecordEntry:
     from services.divergence.content import ROWS, headers_of
     from services.topic_backup.batches import ControlType, Marker
 
     match what:
-        case Field.EPOCH:
+        case RecordField.EPOCH:
             return plain._replace(epoch=6)
-        case Field.KEY:
+        case RecordField.KEY:
             return plain._replace(key=None)
-        case Field.VALUE:
+        case RecordField.VALUE:
             return plain._replace(value=content_of(b"v" * 2_000, 512))
-        case Field.HEADERS:
+        case RecordField.HEADERS:
             return plain._replace(headers=headers_of(((b"h", None),), ROWS))
-        case Field.TIMESTAMP:
+        case RecordField.TIMESTAMP:
             return plain._replace(timestamp=0)
-        case Field.TYPE:
+        case RecordField.TYPE:
             return plain._replace(timestamp_type=TimestampType.LOG_APPEND)
-        case Field.MARKER:
+        case RecordField.MARKER:
             return plain._replace(marker=Marker(ControlType.COMMIT, 1))

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import pytest
 
-from services.divergence.address import Address, Kind, parse_address
+from services.divergence.address import SourceAddress, SourceKind, parse_address
 from services.divergence.pairing import refusal
 from services.errors import UsageError
 from services.model import TopicPartition
 
 GOOD = {
-    "backup:/mnt/b/orders/0": Address(Kind.BACKUP, "/mnt/b", "orders", 0),
-    "backup:s3://bucket/b/orders~2/12": Address(Kind.BACKUP, "s3://bucket/b", "orders~2", 12),
-    "backup:/orders/0": Address(Kind.BACKUP, "/", "orders", 0),
-    "rescue:r/b1/ledger/3": Address(Kind.RESCUE, "r/b1", "ledger", 3),
-    "topic:orders/0": Address(Kind.TOPIC, "", "orders", 0),
-    "replica:2/orders/0": Address(Kind.REPLICA, "2", "orders", 0),
-    "replica:b2/orders/0": Address(Kind.REPLICA, "2", "orders", 0),
-    "log:/data/my-topic-7": Address(Kind.LOG, "/data", "my-topic", 7),
-    "checkpoint:/mnt/c/17/orders/0": Address(Kind.CHECKPOINT, "/mnt/c/17", "orders", 0),
-    "metastore:/mnt/m/commands.bak": Address(Kind.METASTORE, "/mnt/m/commands.bak", "", 0),
-    "log:orders-0": Address(Kind.LOG, ".", "orders", 0),
+    "backup:/mnt/b/orders/0": SourceAddress(SourceKind.BACKUP, "/mnt/b", "orders", 0),
+    "backup:s3://bucket/b/orders~2/12": SourceAddress(
+        SourceKind.BACKUP, "s3://bucket/b", "orders~2", 12
+    ),
+    "backup:/orders/0": SourceAddress(SourceKind.BACKUP, "/", "orders", 0),
+    "rescue:r/b1/ledger/3": SourceAddress(SourceKind.RESCUE, "r/b1", "ledger", 3),
+    "topic:orders/0": SourceAddress(SourceKind.TOPIC, "", "orders", 0),
+    "replica:2/orders/0": SourceAddress(SourceKind.REPLICA, "2", "orders", 0),
+    "replica:b2/orders/0": SourceAddress(SourceKind.REPLICA, "2", "orders", 0),
+    "log:/data/my-topic-7": SourceAddress(SourceKind.LOG, "/data", "my-topic", 7),
+    "checkpoint:/mnt/c/17/orders/0": SourceAddress(SourceKind.CHECKPOINT, "/mnt/c/17", "orders", 0),
+    "metastore:/mnt/m/commands.bak": SourceAddress(
+        SourceKind.METASTORE, "/mnt/m/commands.bak", "", 0
+    ),
+    "log:orders-0": SourceAddress(SourceKind.LOG, ".", "orders", 0),
 }
 
 

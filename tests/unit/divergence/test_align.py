@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from hypothesis import given
 
-from services.divergence.align import Kind, Pair, align
-from services.divergence.entry import Entry, Item, Unreadable
-from services.divergence.hunks import Hunk, Totals, hunks
+from services.divergence.align import PairKind, RecordPair, align
+from services.divergence.entry import Item, RecordEntry, UnreadableRange
+from services.divergence.hunks import Hunk, HunkTotals, hunks
 from tests.unit.divergence.streams import Edited, edited, entries, entry
 
-DAMAGE = Unreadable(3, 6, "its CRC differs")
+DAMAGE = UnreadableRange(3, 6, "its CRC differs")
 
 
 def kinds(left: list[Item], right: list[Item]) -> list[tuple[int, str]]:
@@ -23,11 +23,11 @@ def kinds(left: list[Item], right: list[Item]) -> list[tuple[int, str]]:
 @given(edited())
 def test_exactly_the_edits_are_found(made: Edited) -> None:
     pairs = list(align(iter(made.before), iter(made.after)))
-    by_kind = {kind: {one.offset for one in pairs if one.kind is kind} for kind in Kind}
-    assert by_kind[Kind.LEFT] == made.dropped
-    assert by_kind[Kind.RIGHT] == made.added
-    assert by_kind[Kind.DIFFERENT] == set(made.changed)
-    assert by_kind[Kind.UNREAD] == set()
+    by_kind = {kind: {one.offset for one in pairs if one.kind is kind} for kind in PairKind}
+    assert by_kind[PairKind.LEFT] == made.dropped
+    assert by_kind[PairKind.RIGHT] == made.added
+    assert by_kind[PairKind.DIFFERENT] == set(made.changed)
+    assert by_kind[PairKind.UNREAD] == set()
     found = {one.offset: one.fields for one in pairs if one.fields}
     assert found == {offset: (what,) for offset, what in made.changed.items()}
     assert [pair.offset for pair in pairs] == sorted({pair.offset for pair in pairs})
@@ -35,7 +35,7 @@ def test_exactly_the_edits_are_found(made: Edited) -> None:
 
 @given(edited())
 def test_a_stream_does_not_differ_from_itself(made: Edited) -> None:
-    assert {pair.kind for pair in align(iter(made.after), iter(made.after))} <= {Kind.EQUAL}
+    assert {pair.kind for pair in align(iter(made.after), iter(made.after))} <= {PairKind.EQUAL}
 
 
 @given(edited())
@@ -59,11 +59,11 @@ def test_hunks_cover_every_pair_once_and_no_two_neighbours_are_alike(made: Edite
 
 @given(edited())
 def test_totals_count_every_edit_and_know_the_first(made: Edited) -> None:
-    totals = Totals()
+    totals = HunkTotals()
     for pair in align(iter(made.before), iter(made.after)):
         totals.add(pair)
-    assert totals.kinds[Kind.LEFT] == len(made.dropped)
-    assert totals.kinds[Kind.RIGHT] == len(made.added)
+    assert totals.kinds[PairKind.LEFT] == len(made.dropped)
+    assert totals.kinds[PairKind.RIGHT] == len(made.added)
     assert totals.fields.total() == len(made.changed)
     edits = made.dropped | made.added | set(made.changed)
     assert totals.first == min(edits, default=None)
@@ -76,9 +76,9 @@ def test_two_replicas_that_diverge_and_end_at_different_offsets() -> None:
     other = [*shared, *entries(100, 102, b"new", epoch=2)]
     found = list(hunks(align(iter(one), iter(other))))
     assert [(hunk.kind, hunk.start, hunk.end, hunk.left, hunk.right) for hunk in found] == [
-        (Kind.EQUAL, 95, 100, 5, 5),
-        (Kind.DIFFERENT, 100, 102, 2, 2),
-        (Kind.LEFT, 102, 103, 1, 0),
+        (PairKind.EQUAL, 95, 100, 5, 5),
+        (PairKind.DIFFERENT, 100, 102, 2, 2),
+        (PairKind.LEFT, 102, 103, 1, 0),
     ]
 
 
@@ -94,12 +94,12 @@ def test_what_the_other_side_has_within_damage_is_not_called_missing() -> None:
 
 def test_damage_that_the_other_side_has_nothing_in_is_still_told() -> None:
     (pair,) = align(iter([DAMAGE]), iter(()))
-    assert pair == Pair(3, Kind.UNREAD, DAMAGE, None)
-    assert list(hunks([pair])) == [Hunk(Kind.UNREAD, (), 3, 6, 0, 0)]
+    assert pair == RecordPair(3, PairKind.UNREAD, DAMAGE, None)
+    assert list(hunks([pair])) == [Hunk(PairKind.UNREAD, (), 3, 6, 0, 0)]
 
 
 def test_damage_on_both_sides_is_told_of_both() -> None:
-    other = Unreadable(4, 8, "the broker does not answer")
+    other = UnreadableRange(4, 8, "the broker does not answer")
     told = list(align(iter([DAMAGE]), iter([other])))
     assert [(pair.offset, pair.left, pair.right) for pair in told] == [
         (3, DAMAGE, None), (4, DAMAGE, other)
@@ -108,20 +108,20 @@ def test_damage_on_both_sides_is_told_of_both() -> None:
 
 def test_an_epoch_that_one_side_does_not_keep_is_no_difference() -> None:
     (pair,) = align(iter([entry(1, epoch=None)]), iter([entry(1, epoch=7)]))
-    assert pair.kind is Kind.EQUAL
+    assert pair.kind is PairKind.EQUAL
 
 
 def test_streams_of_any_length_are_held_one_entry_at_a_time() -> None:
-    def endless() -> Iterator[Entry]:
+    def endless() -> Iterator[RecordEntry]:
         return (entry(offset) for offset in range(5_000))
 
     tracemalloc.start()
     try:
-        totals = Totals()
+        totals = HunkTotals()
         for pair in align(endless(), endless()):
             totals.add(pair)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert totals.kinds == {Kind.EQUAL: 5_000}
+    assert totals.kinds == {PairKind.EQUAL: 5_000}
     assert peak < 100_000

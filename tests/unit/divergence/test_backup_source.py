@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.divergence.align import Kind, Pair
+from services.divergence.align import PairKind, RecordPair
 from services.divergence.backup_opening import open_backup
 from services.divergence.backup_source import BackupSource
 from services.divergence.comparison import Comparison
 from services.divergence.content import Keep
-from services.divergence.entry import Entry, Item, Unreadable, address
+from services.divergence.entry import Item, RecordEntry, UnreadableRange, address
 from services.divergence.runs import runs
 from services.divergence.source import Abandoned, Extent, Reading
 from services.errors import UsageError
@@ -52,11 +52,11 @@ def told(topic: Path, start: int = 0, end: int = 2**62) -> list[Item]:
 
 
 def offsets(items: list[Item]) -> list[int]:
-    return [one.offset for one in items if isinstance(one, Entry)]
+    return [one.offset for one in items if isinstance(one, RecordEntry)]
 
 
 def damages(items: list[Item]) -> list[tuple[int, int]]:
-    return [(one.start, one.end) for one in items if isinstance(one, Unreadable)]
+    return [(one.start, one.end) for one in items if isinstance(one, UnreadableRange)]
 
 
 @pytest.mark.parametrize("which", [1, 2, -1])
@@ -70,11 +70,13 @@ def test_a_segment_that_is_gone_is_damage_and_the_rest_is_there(tmp_path: Path, 
     items = told(topic)
     assert damages(items) == [(first, last)]
     assert offsets(items) == [one for one in range(100) if not first <= one < last]
-    (reason,) = [one.reason for one in items if isinstance(one, Unreadable)]
+    (reason,) = [one.reason for one in items if isinstance(one, UnreadableRange)]
     assert records_name(prefixes[which]) in reason
     for sides in ((opened(topic), whole), (opened(topic), opened(topic))):
         found = list(runs(Comparison(*sides), 0, 100, READING))
-        unread = [one for one in found if isinstance(one, Pair) and one.kind is Kind.UNREAD]
+        unread = [
+            one for one in found if isinstance(one, RecordPair) and one.kind is PairKind.UNREAD
+        ]
         assert (unread[0].offset, unread[-1].end) == (first, last)
 
 
@@ -96,7 +98,7 @@ def test_every_record_of_a_backup_is_told_as_it_is(
     assert [
         (one.offset, one.timestamp_type, one.timestamp, one.key and one.key.kept)
         for one in entries
-        if isinstance(one, Entry)
+        if isinstance(one, RecordEntry)
     ] == [(one.offset, one.timestamp_type, one.timestamp, one.key) for one in records]
     assert len(entries) == len(records)
 
@@ -125,7 +127,7 @@ def test_a_damaged_record_is_told_alone_where_there_is_an_index(tmp_path: Path) 
     items = told(topic)
     assert damages(items) == [(20, 21)]
     assert offsets(items) == [*range(20), *range(21, 50)]
-    (unread,) = [one for one in items if isinstance(one, Unreadable)]
+    (unread,) = [one for one in items if isinstance(one, UnreadableRange)]
     assert RECORDS in unread.reason
 
 
@@ -176,10 +178,10 @@ def test_of_a_partition_that_is_not_there_nothing_is_opened(tmp_path: Path) -> N
         open_backup("x", LocalFolder(topic), 7)
 
 
-def kinds(left: Path, right: Path) -> dict[int, Kind]:
+def kinds(left: Path, right: Path) -> dict[int, PairKind]:
     comparison = Comparison(opened(left), opened(right))
-    found = [one for one in runs(comparison, 0, 2**62, READING) if isinstance(one, Pair)]
-    return {one.offset: one.kind for one in found if one.kind is not Kind.EQUAL}
+    found = [one for one in runs(comparison, 0, 2**62, READING) if isinstance(one, RecordPair)]
+    return {one.offset: one.kind for one in found if one.kind is not PairKind.EQUAL}
 
 
 changes = st.dictionaries(st.integers(0, 59), st.sampled_from(["drop", "value"]), max_size=6)
@@ -200,10 +202,11 @@ def test_exactly_the_edits_are_found_however_segments_are_cut(
     left = back_up(folder / "a", before, max_segment_bytes=limits[0])
     right = back_up(folder / "b", after, max_segment_bytes=limits[1])
     expected = {
-        offset: Kind.LEFT if edit == "drop" else Kind.DIFFERENT for offset, edit in edits.items()
+        offset: PairKind.LEFT if edit == "drop" else PairKind.DIFFERENT
+        for offset, edit in edits.items()
     }
     assert kinds(left, right) == expected
-    mirrored = {Kind.LEFT: Kind.RIGHT, Kind.DIFFERENT: Kind.DIFFERENT}
+    mirrored = {PairKind.LEFT: PairKind.RIGHT, PairKind.DIFFERENT: PairKind.DIFFERENT}
     assert kinds(right, left) == {offset: mirrored[kind] for offset, kind in expected.items()}
     assert kinds(left, left) == {}
 
@@ -240,20 +243,23 @@ def test_equal_bytes_of_another_epoch_are_not_the_same(tmp_path: Path) -> None:
     one = replace(source, epochs=(EpochStart(3, 0), EpochStart(5, 60)))
     other = replace(source, epochs=(EpochStart(3, 0), EpochStart(4, 60)))
     found = list(runs(Comparison(one, other), 0, 100, READING))
-    differing = [each.offset for each in found if isinstance(each, Pair) and each.fields]
+    differing = [each.offset for each in found if isinstance(each, RecordPair) and each.fields]
     assert differing == list(range(60, 100))
 
 
 def test_epochs_of_the_manifest_come_with_the_records(tmp_path: Path) -> None:
     source = opened(back_up(tmp_path, [plain(0), plain(1)]))
-    assert [one.epoch for one in source.read(0, 2, READING) if isinstance(one, Entry)] == [
+    assert [one.epoch for one in source.read(0, 2, READING) if isinstance(one, RecordEntry)] == [
         None,
         None,
     ]
     from services.topic_backup.summary import EpochStart
 
     known = replace(source, epochs=(EpochStart(3, 0), EpochStart(5, 1)))
-    assert [one.epoch for one in known.read(0, 2, READING) if isinstance(one, Entry)] == [3, 5]
+    assert [one.epoch for one in known.read(0, 2, READING) if isinstance(one, RecordEntry)] == [
+        3,
+        5,
+    ]
 
 
 def test_a_hundred_sparse_gigabytes_open_at_once(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.divergence.align import Kind
+from services.divergence.align import PairKind
 from services.divergence.comparison import Comparison
 from services.divergence.content import Content, content_of
-from services.divergence.entry import Entry, Unreadable
+from services.divergence.entry import RecordEntry, UnreadableRange
 from services.divergence.metastore_source import MARK_EVERY, open_metastore
 from services.divergence.position_view import by_position
 from services.divergence.source import Extent, Reading
@@ -31,7 +31,7 @@ def commands(path: Path, *values: str) -> Path:
     return path
 
 
-def command(offset: int, number: int, value: str) -> Entry:
+def command(offset: int, number: int, value: str) -> RecordEntry:
     """The record of a command topic that line *number* stands for."""
     plain = entry(offset, value.encode(), epoch=4)
     return plain._replace(key=content_of(b'"stream/S%d/create"' % number, 512))
@@ -70,16 +70,16 @@ def test_a_topic_is_compared_message_by_message_whatever_its_offsets(tmp_path: P
     topic = ListSource([command(7, 0, "a"), marker, command(12, 1, "x"), command(20, 2, "c")])
     found = list(Comparison(file, by_position(topic, READING)).pairs(0, 99, READING))
     assert [(one.offset, one.kind, list(map(str, one.fields))) for one in found] == [
-        (1, Kind.EQUAL, []),
-        (2, Kind.DIFFERENT, ["value"]),
-        (3, Kind.EQUAL, []),
+        (1, PairKind.EQUAL, []),
+        (2, PairKind.DIFFERENT, ["value"]),
+        (3, PairKind.EQUAL, []),
     ]
 
 
 def test_what_cannot_be_read_of_a_topic_is_told_with_its_offset(tmp_path: Path) -> None:
-    topic = ListSource([command(7, 0, "a"), Unreadable(8, 9, "its CRC differs.")])
+    topic = ListSource([command(7, 0, "a"), UnreadableRange(8, 9, "its CRC differs.")])
     (_, damage) = by_position(topic, READING).read(1, 9, READING)
-    assert damage == Unreadable(2, 3, "offset 8: its CRC differs.")
+    assert damage == UnreadableRange(2, 3, "offset 8: its CRC differs.")
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -108,5 +108,11 @@ def test_the_metastores_own_comparison_comes_to_the_same(
     records = [CommandRecord(one.offset, _bytes(one.key), _bytes(one.value)) for one in topic]
     with path.open("rb") as file:
         told = counted(list(pairs(records, list(read_lines(file)))))
-    assert (told.same, told.different) == (kinds.count(Kind.EQUAL), kinds.count(Kind.DIFFERENT))
-    assert (told.only_topic, told.only_backup) == (kinds.count(Kind.LEFT), kinds.count(Kind.RIGHT))
+    assert (told.same, told.different) == (
+        kinds.count(PairKind.EQUAL),
+        kinds.count(PairKind.DIFFERENT),
+    )
+    assert (told.only_topic, told.only_backup) == (
+        kinds.count(PairKind.LEFT),
+        kinds.count(PairKind.RIGHT),
+    )

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from services.divergence.committed_view import CommittedView
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.divergence.log_source import open_log
 from services.divergence.source import Reading
 from services.divergence.transactions import FOREVER, uncommitted
@@ -23,11 +23,11 @@ READING = Reading()
 ABORT, COMMIT = Marker(ControlType.ABORT, 1), Marker(ControlType.COMMIT, 1)
 
 
-def written(offset: int, producer: int) -> Entry:
+def written(offset: int, producer: int) -> RecordEntry:
     return entry(offset)._replace(producer_id=producer, transactional=True)
 
 
-def ended(offset: int, producer: int, how: Marker) -> Entry:
+def ended(offset: int, producer: int, how: Marker) -> RecordEntry:
     return written(offset, producer)._replace(marker=how)
 
 
@@ -48,7 +48,7 @@ LOG = [
 
 def seen(start: int = 0, end: int = 20) -> list[int]:
     items = CommittedView(ListSource(LOG)).read(start, end, READING)
-    return [one.offset for one in items if isinstance(one, Entry)]
+    return [one.offset for one in items if isinstance(one, RecordEntry)]
 
 
 def test_aborted_and_undecided_records_and_markers_are_left_out() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.divergence.entry import Entry, Item, Unreadable, address
+from services.divergence.entry import Item, RecordEntry, UnreadableRange, address
 from services.divergence.log_index import INDEX_ENTRY
 from services.divergence.log_source import LogSource, open_log
 from services.divergence.source import Extent, Reading
@@ -48,11 +48,11 @@ def opened(folder: Path) -> LogSource:
 
 
 def offsets(items: Sequence[Item]) -> list[int]:
-    return [one.offset for one in items if isinstance(one, Entry)]
+    return [one.offset for one in items if isinstance(one, RecordEntry)]
 
 
 def damages(items: Sequence[Item]) -> list[tuple[int, int]]:
-    return [(one.start, one.end) for one in items if isinstance(one, Unreadable)]
+    return [(one.start, one.end) for one in items if isinstance(one, UnreadableRange)]
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_every_compression_is_read(tmp_path: Path, codec: Compression) -> None:
 def test_markers_and_epochs_come_with_the_records(tmp_path: Path) -> None:
     marker = batch([control_record(10, 1)], flags=CONTROL | TRANSACTIONAL, epoch=7)
     write(tmp_path, 0, [*tens(0, 10, epoch=6), marker])
-    items = [one for one in opened(tmp_path).read(0, 11, READING) if isinstance(one, Entry)]
+    items = [one for one in opened(tmp_path).read(0, 11, READING) if isinstance(one, RecordEntry)]
     assert [(one.epoch, one.marker is not None) for one in items] == [(6, False)] * 10 + [(7, True)]
 
 

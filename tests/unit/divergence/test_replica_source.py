@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from services.connection.security import ClientSecurity
 from services.connection.settings import ConnectionSettings
 from services.divergence.content import Content
-from services.divergence.entry import Entry, Item, Unreadable, address
+from services.divergence.entry import Item, RecordEntry, UnreadableRange, address
 from services.divergence.replica_source import ReplicaSource
 from services.divergence.source import Abandoned, Extent, Reading
 from services.kafka.wire import api_keys
@@ -63,7 +63,7 @@ def spans(items: list[Item]) -> list[tuple[int, int]]:
     """Neighbouring records as one span, each damage as its own; damage is negative."""
     found: list[tuple[int, int]] = []
     for item in items:
-        if isinstance(item, Unreadable):
+        if isinstance(item, UnreadableRange):
             found.append((-item.start, -item.end))
         elif found and found[-1][1] == item.offset:
             found[-1] = (found[-1][0], item.offset + 1)
@@ -81,8 +81,8 @@ def test_a_record_comes_with_all_that_is_compared(broker: FakeBroker, sender: Se
     record = Record(7, TimestampType.CREATE, 1_700, b"key", b"value" * 200, ((b"h", None),))
     HeldLog(ORDERS, [batch([record], epoch=4, producer=(1001, 0, 0))], start=7).serve(broker)
     (item,) = source(sender, 7, 8).read(0, 100, READING)
-    assert isinstance(item, Entry)
-    assert item == Entry(
+    assert isinstance(item, RecordEntry)
+    assert item == RecordEntry(
         offset=7,
         epoch=4,
         timestamp_type=TimestampType.CREATE,
@@ -105,7 +105,9 @@ def test_only_what_was_asked_for_comes_of_batches_that_reach_beyond(
 def test_markers_of_transactions_are_told_as_such(broker: FakeBroker, sender: Sender) -> None:
     marker = batch([control_record(10, 0, 7)], flags=CONTROL | TRANSACTIONAL)
     HeldLog(ORDERS, [batch(run(0, 10), flags=TRANSACTIONAL), marker]).serve(broker)
-    items = [one for one in source(sender, 0, 11).read(9, 11, READING) if isinstance(one, Entry)]
+    items = [
+        one for one in source(sender, 0, 11).read(9, 11, READING) if isinstance(one, RecordEntry)
+    ]
     assert [(one.transactional, one.marker) for one in items] == [
         (True, None),
         (True, Marker(ControlType.ABORT, 7)),
@@ -121,7 +123,7 @@ def test_a_batch_whose_crc_differs_is_told_and_the_log_goes_on(
     log.serve(broker)
     items = list(source(sender, 0, 50).read(0, 50, Reading(chunk_bytes=chunk_bytes)))
     assert spans(items) == [(0, 20), (-20, -30), (30, 50)]
-    (damaged,) = [one for one in items if isinstance(one, Unreadable)]
+    (damaged,) = [one for one in items if isinstance(one, UnreadableRange)]
     assert "orders-3 on b2, batch at offset 20: its CRC differs" in damaged.reason
 
 
@@ -136,9 +138,9 @@ def test_a_batch_of_another_format_hides_no_neighbour(
     wrong = held[place][:16] + b"\x01" + held[place][17:]
     log.replace(place, wrong)
     items = list(source(sender, 0, 50).read(0, 50, Reading(chunk_bytes=chunk_bytes)))
-    told = {one.offset for one in items if isinstance(one, Entry)}
+    told = {one.offset for one in items if isinstance(one, RecordEntry)}
     assert told == set(range(50)) - set(range(10 * place, 10 * place + 10))
-    assert spans([one for one in items if isinstance(one, Unreadable)])[0][0] == -10 * place
+    assert spans([one for one in items if isinstance(one, UnreadableRange)])[0][0] == -10 * place
 
 
 def test_a_log_that_gives_no_more_than_half_is_not_taken_for_whole(
@@ -147,7 +149,7 @@ def test_a_log_that_gives_no_more_than_half_is_not_taken_for_whole(
     HeldLog(ORDERS, tens(0, 20), end=50).serve(broker)
     items = list(source(sender, 0, 50).read(0, 50, READING))
     assert spans(items) == [(0, 20), (-20, -50)]
-    assert isinstance(items[-1], Unreadable)
+    assert isinstance(items[-1], UnreadableRange)
     assert "sends no records although its log goes on" in items[-1].reason
 
 
@@ -165,7 +167,7 @@ def test_a_log_that_was_truncated_meanwhile_is_told_where_it_ends(
     HeldLog(ORDERS, tens(0, 30)).serve(broker)
     items = list(source(sender, 0, 50).read(20, 50, READING))
     assert spans(items) == [(20, 30), (-30, -50)]
-    assert isinstance(items[-1], Unreadable)
+    assert isinstance(items[-1], UnreadableRange)
     assert "it ends at 30" in items[-1].reason
 
 
@@ -179,7 +181,7 @@ def test_a_refusal_is_told_in_its_place(
     log.mishaps = [lambda: log.answer(code)] * 40
     log.serve(broker)
     (item,) = source(sender, 0, 20).read(5, 20, READING)
-    assert isinstance(item, Unreadable)
+    assert isinstance(item, UnreadableRange)
     assert (item.start, item.end) == (5, 20)
     assert words in item.reason
 
@@ -214,7 +216,7 @@ def test_a_large_value_is_held_in_its_first_bytes(broker: FakeBroker, sender: Se
     large = Record(0, TimestampType.CREATE, 1, b"k", bytes(1_000_000))
     HeldLog(ORDERS, [batch([large], compression=Compression.ZSTD)]).serve(broker)
     (item,) = source(sender, 0, 1).read(0, 1, READING)
-    assert isinstance(item, Entry)
+    assert isinstance(item, RecordEntry)
     assert item.value is not None
     assert (len(item.value.kept), item.value.size) == (READING.keep.value, 1_000_000)
 
@@ -228,8 +230,8 @@ def test_whatever_a_log_holds_the_stream_ends_and_is_in_order(
     log.serve(broker)
     log.replace(place, apply(log.batches[place]))
     items = list(source(sender, 0, 50).read(0, 50, Reading(chunk_bytes=chunk_bytes)))
-    ends = [one.offset + 1 if isinstance(one, Entry) else one.end for one in items]
+    ends = [one.offset + 1 if isinstance(one, RecordEntry) else one.end for one in items]
     assert all(end <= address(after) for end, after in zip(ends, items[1:], strict=False))
     assert ends[-1] == 50
     whole = set(range(10 * place))
-    assert whole <= {one.offset for one in items if isinstance(one, Entry)}
+    assert whole <= {one.offset for one in items if isinstance(one, RecordEntry)}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.divergence.align import Kind
+from services.divergence.align import PairKind
 from services.divergence.comparison import Comparison
-from services.divergence.entry import Item, Unreadable
+from services.divergence.entry import Item, UnreadableRange
 from services.divergence.restored_view import RestoredView
 from services.divergence.source import Extent, Reading
 from services.topic_backup.record import TimestampType
@@ -17,7 +17,7 @@ READING = Reading()
 
 @dataclass(frozen=True)
 class Noted:
-    """As a restore's `Committed`."""
+    """As a restore's `CommittedRun`."""
 
     first_offset: int
     next_offset: int
@@ -62,7 +62,7 @@ def test_what_is_missing_or_different_is_found_at_its_old_offset() -> None:
 
 
 def test_what_the_topic_cannot_read_is_told_where_it_belongs() -> None:
-    found = told(restored(n101=Unreadable(101, 103, "its CRC differs.")))
+    found = told(restored(n101=UnreadableRange(101, 103, "its CRC differs.")))
     assert found == [(3, "="), (4, "?"), (8, "?"), (9, "="), (20, "="), (21, "=")]
 
 
@@ -72,4 +72,4 @@ def test_a_timestamp_that_was_set_on_append_is_no_difference() -> None:
     topic = ListSource([OLD[0]._replace(offset=100)])
     view = RestoredView(topic, backup, (Noted(3, 4, 100, 1),))
     (pair,) = Comparison(backup, view).pairs(0, 9, READING)
-    assert pair.kind is Kind.EQUAL
+    assert pair.kind is PairKind.EQUAL

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.divergence.align import Kind
+from services.divergence.align import PairKind
 from services.divergence.committed_view import CommittedView
 from services.divergence.comparison import Comparison
-from services.divergence.hunks import Totals
+from services.divergence.hunks import HunkTotals
 from services.divergence.log_source import open_log
 from services.divergence.runs import runs
 from services.divergence.search import next_difference, previous_difference
@@ -33,16 +33,16 @@ def logs(folder: Path, left: Sequence[bytes], right: Sequence[bytes]) -> Compari
     return Comparison(open_log("a", folder / "a-0"), open_log("b", folder / "b-0"))
 
 
-def decoded(comparison: Comparison) -> Totals:
+def decoded(comparison: Comparison) -> HunkTotals:
     """Counted pair by pair."""
-    totals = Totals()
+    totals = HunkTotals()
     for pair in comparison.pairs(0, END, READING):
         totals.add(pair)
     return totals
 
 
-def by_runs(comparison: Comparison) -> Totals:
-    totals = Totals()
+def by_runs(comparison: Comparison) -> HunkTotals:
+    totals = HunkTotals()
     for one in runs(comparison, 0, END, READING):
         totals.add(one)
     return totals
@@ -79,7 +79,7 @@ def test_equal_batches_are_not_decoded_and_the_ones_around_a_change_are(tmp_path
     assert skipped(comparison) == [(0, 550), (812, 2_000)]
     assert skipped(comparison, 7) == [(7, 550), (812, 2_000)]
     totals = by_runs(comparison)
-    assert (totals.kinds, totals.first) == ({Kind.EQUAL: 1_999, Kind.DIFFERENT: 1}, 555)
+    assert (totals.kinds, totals.first) == ({PairKind.EQUAL: 1_999, PairKind.DIFFERENT: 1}, 555)
 
 
 @settings(
@@ -94,8 +94,12 @@ def test_what_is_skipped_changes_no_figure(
     plain, quick = decoded(comparison), by_runs(comparison)
     assert (quick.kinds, quick.fields, quick.first) == (plain.kinds, plain.fields, plain.first)
     mirrored = by_runs(Comparison(comparison.right, comparison.left))
-    assert mirrored.kinds[Kind.LEFT] == quick.kinds[Kind.RIGHT]
-    assert mirrored.kinds[Kind.DIFFERENT] == quick.kinds[Kind.DIFFERENT] == plain.fields.total()
+    assert mirrored.kinds[PairKind.LEFT] == quick.kinds[PairKind.RIGHT]
+    assert (
+        mirrored.kinds[PairKind.DIFFERENT]
+        == quick.kinds[PairKind.DIFFERENT]
+        == plain.fields.total()
+    )
 
 
 def test_searches_pass_over_equal_bytes_in_either_direction(tmp_path: Path) -> None:
@@ -109,12 +113,12 @@ def test_the_same_records_in_other_batches_are_equal_by_decoding(tmp_path: Path)
     fives = [batch(run(at, at + 5)) for at in range(0, 600, 5)]
     comparison = logs(tmp_path, tens(0, 600), fives)
     assert skipped(comparison) == []
-    assert by_runs(comparison).kinds == {Kind.EQUAL: 600}
+    assert by_runs(comparison).kinds == {PairKind.EQUAL: 600}
 
 
 def test_equal_batches_of_another_epoch_differ(tmp_path: Path) -> None:
     comparison = logs(tmp_path, tens(0, 100, epoch=5), tens(0, 100, epoch=6))
-    assert by_runs(comparison).kinds == {Kind.DIFFERENT: 100}
+    assert by_runs(comparison).kinds == {PairKind.DIFFERENT: 100}
 
 
 def test_damage_that_both_sides_have_alike_is_told_of(tmp_path: Path) -> None:
@@ -123,7 +127,7 @@ def test_damage_that_both_sides_have_alike_is_told_of(tmp_path: Path) -> None:
     spoilt[-3] ^= 1
     batches[4] = bytes(spoilt)
     comparison = logs(tmp_path, batches, batches)
-    assert by_runs(comparison).kinds == {Kind.EQUAL: 90, Kind.UNREAD: 1}
+    assert by_runs(comparison).kinds == {PairKind.EQUAL: 90, PairKind.UNREAD: 1}
 
 
 def test_a_cleaned_range_is_decoded_and_what_is_above_it_is_not(tmp_path: Path) -> None:
@@ -148,4 +152,4 @@ def test_where_transactions_come_into_play_committed_records_are_decoded(tmp_pat
     assert skipped(comparison) == [(0, 601)]
     views = Comparison(CommittedView(comparison.left), CommittedView(comparison.right))
     assert skipped(views)[0] == (0, 300)
-    assert by_runs(views).kinds == decoded(views).kinds == {Kind.EQUAL: 590}
+    assert by_runs(views).kinds == decoded(views).kinds == {PairKind.EQUAL: 590}

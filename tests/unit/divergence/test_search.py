@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 
-from services.divergence.align import Kind
+from services.divergence.align import PairKind
 from services.divergence.comparison import Comparison
-from services.divergence.entry import Item, Unreadable
-from services.divergence.hunks import Totals
+from services.divergence.entry import Item, UnreadableRange
+from services.divergence.hunks import HunkTotals
 from services.divergence.search import TELL_EVERY, count, next_difference, previous_difference
 from services.divergence.source import Extent, Reading
 from tests.unit.divergence.streams import Edited, ListSource, compare, edited, entries
@@ -43,7 +43,7 @@ def begins(comparison: Comparison) -> list[int]:
     return [
         place
         for place, before in zip(places, befores, strict=False)
-        if kinds[place] is not Kind.EQUAL and kinds[place] is not before
+        if kinds[place] is not PairKind.EQUAL and kinds[place] is not before
     ]
 
 
@@ -90,7 +90,7 @@ def test_what_one_side_alone_has_before_the_proof_is_found() -> None:
 
 
 def test_damage_is_a_difference_to_look_at() -> None:
-    damaged: list[Item] = [*entries(0, 10), Unreadable(10, 20, "damaged"), *entries(20, 30)]
+    damaged: list[Item] = [*entries(0, 10), UnreadableRange(10, 20, "damaged"), *entries(20, 30)]
     comparison = compare(damaged, entries(0, 30))
     assert walk(comparison, 0, next_difference) == [10]
     assert walk(comparison, 30, previous_difference) == [10]
@@ -107,9 +107,9 @@ def test_everything_is_counted_from_an_address_on() -> None:
     told: list[int] = []
     left, right = DIVERGED
     totals = count(compare(left, right), 90, READING, lambda totals: told.append(totals.counted_to))
-    assert totals.kinds == {Kind.EQUAL: 10, Kind.DIFFERENT: 25, Kind.LEFT: 25}
+    assert totals.kinds == {PairKind.EQUAL: 10, PairKind.DIFFERENT: 25, PairKind.LEFT: 25}
     assert (totals.first, totals.counted_to) == (100, 150)
     many = entries(0, 2 * TELL_EVERY)
-    assert count(compare(many, many), 0, READING, silent) == Totals(
-        kinds=totals.kinds.__class__({Kind.EQUAL: 2 * TELL_EVERY}), counted_to=2 * TELL_EVERY
+    assert count(compare(many, many), 0, READING, silent) == HunkTotals(
+        kinds=totals.kinds.__class__({PairKind.EQUAL: 2 * TELL_EVERY}), counted_to=2 * TELL_EVERY
     )

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.divergence.align import Kind
-from services.divergence.entry import Item, Unreadable
-from services.divergence.pages import Room, page_before, page_from
+from services.divergence.align import PairKind
+from services.divergence.entry import Item, UnreadableRange
+from services.divergence.pages import PageLimits, page_before, page_from
 from services.divergence.source import Reading
 from services.divergence.window import MOST_PAIRS, Window, around
 from tests.unit.divergence.streams import Edited, compare, edited, entries
 
 READING = Reading()
-SMALL = Room(pairs=5, bytes=10**6)
+SMALL = PageLimits(pairs=5, bytes=10**6)
 
 
 @given(edited(), st.integers(0, 45), st.lists(st.booleans(), max_size=12))
@@ -58,12 +58,12 @@ def test_it_stays_small_whichever_way_it_grows() -> None:
 
 
 def test_damage_that_two_pages_split_is_one() -> None:
-    damage: list[Item] = [*entries(0, 10), Unreadable(10, 30, "damaged"), *entries(30, 40)]
+    damage: list[Item] = [*entries(0, 10), UnreadableRange(10, 30, "damaged"), *entries(30, 40)]
     comparison = compare(damage, [*entries(0, 10), *entries(30, 40)])
     window = Window(20, 20).below(page_from(comparison, 20, READING))
     window = window.above(page_before(comparison, 20, READING))
-    (stretch,) = [pair for pair in window.pairs if pair.kind is Kind.UNREAD]
-    assert stretch.left == Unreadable(10, 30, "damaged")
+    (stretch,) = [pair for pair in window.pairs if pair.kind is PairKind.UNREAD]
+    assert stretch.left == UnreadableRange(10, 30, "damaged")
 
 
 @given(edited())
@@ -74,7 +74,7 @@ def test_runs_of_differences_that_are_held_are_found(made: Edited) -> None:
     begins = [
         place
         for place in range(1, len(kinds))
-        if kinds[place] is not Kind.EQUAL and kinds[place] is not kinds[place - 1]
+        if kinds[place] is not PairKind.EQUAL and kinds[place] is not kinds[place - 1]
     ]
     forward, place = [], 0
     while (found := window.next_run(place)) is not None:

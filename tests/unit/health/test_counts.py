@@ -8,15 +8,15 @@ import pytest
 
 from services.health.counts import (
     NOT_READ,
-    Counts,
-    Held,
+    BrokerCounts,
+    PartitionCounts,
     Trouble,
     count,
     held_by_broker,
     partitions_in,
     topics_to_judge,
 )
-from services.health.reassignments import Move, Moves, moves_of
+from services.health.reassignments import Moves, PartitionMove, moves_of
 from services.model import Denied, PartitionState, Reassignment, TopicPartition, Unknown
 from tests.unit.health.clusters import state
 
@@ -57,7 +57,9 @@ def test_a_partition_counts_once_for_each_trouble_it_has(
 
 def test_a_minimum_that_may_not_be_read_makes_the_figure_a_lower_bound_with_the_reason() -> None:
     states = [state(0, isr=(1,)), state(1, isr=(1,), topic="ledger"), state(2)]
-    assert count(states, {"orders": DENIED, "ledger": 2}) == Counts(3, 0, 1, 2, 1, DENIED.reason)
+    assert count(states, {"orders": DENIED, "ledger": 2}) == PartitionCounts(
+        3, 0, 1, 2, 1, DENIED.reason
+    )
 
 
 def test_a_minimum_that_was_not_read_yet_says_so() -> None:
@@ -71,7 +73,11 @@ def test_only_topics_with_a_leader_and_a_replica_behind_need_their_minimum() -> 
 
 def test_what_each_broker_holds_is_counted() -> None:
     states = [state(0, isr=(1, 2)), state(1, isr=(2, 3)), state(2, isr=(), assignment=(1, 2))]
-    assert held_by_broker(states) == {1: Held(3, 1, 1), 2: Held(3, 1, 2), 3: Held(2, 0, 1)}
+    assert held_by_broker(states) == {
+        1: BrokerCounts(3, 1, 1),
+        2: BrokerCounts(3, 1, 2),
+        3: BrokerCounts(2, 0, 1),
+    }
 
 
 def test_a_hundred_thousand_partitions_are_counted_in_a_tenth_of_a_second() -> None:
@@ -91,7 +97,7 @@ def test_moves_are_listed_and_summed_by_topic() -> None:
     states.append(state(3, moving=moving))
     found = moves_of(states)
     assert isinstance(found, Moves)
-    assert found.moves[0] == Move(TopicPartition("orders", 0), (4,), (1,))
+    assert found.moves[0] == PartitionMove(TopicPartition("orders", 0), (4,), (1,))
     assert found.by_topic == [("orders", 2), ("ledger", 1)]
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.health.counts import Counts
+from services.health.counts import PartitionCounts
 from services.health.history import CAPACITY, History, Sample
 
 
-def counts(offline: int) -> Counts:
-    return Counts(100, offline, 0, offline)
+def counts(offline: int) -> PartitionCounts:
+    return PartitionCounts(100, offline, 0, offline)
 
 
 def offline(sample: Sample) -> int:

@@ -19,8 +19,8 @@ from kafka.protocol.admin import (
 from services.errors import StorageError
 from services.health.backups import BackupGlance
 from services.health.brokers import BrokerHealth
-from services.health.counts import Counts
-from services.health.history import Gap
+from services.health.counts import PartitionCounts
+from services.health.history import HistoryGap
 from services.health.monitor import Health, Monitor
 from services.kafka.cluster.broker_log_dirs import NO_SIZES, BrokerLogDir
 from services.kafka.read_client import ReadClient
@@ -80,8 +80,8 @@ def broker(health: Health, number: int) -> BrokerHealth:
     return next(one for one in brokers if one.id == number)
 
 
-def counts(health: Health) -> Counts:
-    assert isinstance(health.counts.value, Counts)
+def counts(health: Health) -> PartitionCounts:
+    assert isinstance(health.counts.value, PartitionCounts)
     return health.counts.value
 
 
@@ -211,7 +211,7 @@ def test_figures_keep_their_age_when_the_cluster_cannot_be_read(
     for figure in (health.quorum, health.brokers, health.counts, health.reassignments):
         assert figure.read_at_ms == SECOND
         assert figure.failed == Unknown("no broker answers")
-    assert isinstance(health.history.moments[-1], Gap)
+    assert isinstance(health.history.moments[-1], HistoryGap)
     assert counts(health).partitions == 1
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.incident.cold import CHUNK, Chunk, chunks_of
+from services.incident.cold import CHUNK, EvidenceChunk, chunks_of
 from services.incident.row import judged_again, judged_rows
 from services.model import Denied, LogDir, PartitionEvidence, Silent
 from services.recovery.judgement.circumstances import Circumstances
@@ -24,7 +24,7 @@ BYTES_EACH = 120
 
 @given(st.lists(partitions(), max_size=5))
 def test_what_was_frozen_is_thawed_the_same(evidence: list[PartitionEvidence]) -> None:
-    assert Chunk(evidence, READ_AT_MS).thaw() == tuple(evidence)
+    assert EvidenceChunk(evidence, READ_AT_MS).thaw() == tuple(evidence)
 
 
 def test_every_kind_of_unknown_and_of_value_survives() -> None:
@@ -38,7 +38,7 @@ def test_every_kind_of_unknown_and_of_value_survives() -> None:
         ),
         group_offsets={"billing": 7},
     )
-    (thawed,) = Chunk([odd], READ_AT_MS).thaw()
+    (thawed,) = EvidenceChunk([odd], READ_AT_MS).thaw()
     assert thawed == odd
     assert isinstance(thawed.replicas[1].epochs, Denied)
 

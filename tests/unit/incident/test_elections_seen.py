@@ -9,8 +9,8 @@ import pytest
 from services.incident.election_words import alarm_lines
 from services.incident.elections_seen import (
     ElectionSeen,
-    Holder,
-    Kept,
+    LogFate,
+    ReplicaAhead,
     as_elected,
     election_seen,
     followed,
@@ -104,18 +104,18 @@ class TestWhatIsSeen:
 
 class TestWhatBecomesOfTheRecords:
     def test_a_replica_that_was_truncated_and_follows_again_is_truncated(self) -> None:
-        holder = Holder(1, 103, 0)
+        holder = ReplicaAhead(1, 103, 0)
         one = replace(_seen(), holders=(holder,))
         again = followed(one, {1: log(1, (0, 70), (ELECTED, 500))})
-        assert [one.kept for one in again.holders] == [Kept.TRUNCATED]
+        assert [one.kept for one in again.holders] == [LogFate.TRUNCATED]
 
     def test_a_replica_that_is_as_it_was_still_runs_with_them(self) -> None:
         again = followed(_seen(), {1: log(1, (0, 103))})
-        assert [one.kept for one in again.holders] == [Kept.RUNNING]
+        assert [one.kept for one in again.holders] == [LogFate.RUNNING]
 
     def test_what_was_truncated_stays_truncated_though_its_broker_goes_down(self) -> None:
         cut = followed(_seen(), {1: log(1, (0, 70))})
-        assert [one.kept for one in followed(cut, {1: None}).holders] == [Kept.TRUNCATED]
+        assert [one.kept for one in followed(cut, {1: None}).holders] == [LogFate.TRUNCATED]
 
 
 def _seen() -> ElectionSeen:

@@ -12,7 +12,7 @@ import pytest
 from services.connection.settings import ConnectionSettings
 from services.incident import presence, watch
 from services.incident.incident import Incident
-from services.incident.watch import Watch
+from services.incident.watch import IncidentWatch
 from services.model import Forfeited, TopicPartition
 from services.recovery.evidence import gather
 from services.recovery.judgement.assessment import Verdict
@@ -39,13 +39,15 @@ def bombed(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
 
 
 @pytest.fixture
-def watched(bombed: FakeCluster) -> Iterator[Watch]:
+def watched(bombed: FakeCluster) -> Iterator[IncidentWatch]:
     settings = ConnectionSettings((bombed.brokers[1].endpoint, bombed.brokers[2].endpoint))
-    with closing(Watch(ReadAccess(settings))) as watched:
+    with closing(IncidentWatch(ReadAccess(settings))) as watched:
         yield watched
 
 
-def last(watched: Watch, before: Incident | None = None, *, everything: bool = False) -> Incident:
+def last(
+    watched: IncidentWatch, before: Incident | None = None, *, everything: bool = False
+) -> Incident:
     *_, incident = watched.read(before, everything=everything)
     return incident
 
@@ -60,13 +62,13 @@ def words(incident: Incident) -> str:
     return f"{row.verdict} {row.action}"
 
 
-def test_the_bomb_is_seen_while_it_runs(watched: Watch) -> None:
+def test_the_bomb_is_seen_while_it_runs(watched: IncidentWatch) -> None:
     assert words(last(watched)) == "BOMB stop b3 NOW"
 
 
 @pytest.mark.parametrize("everything", [False, True])
 def test_once_it_is_stopped_its_start_is_not_proposed(
-    bombed: FakeCluster, watched: Watch, everything: bool
+    bombed: FakeCluster, watched: IncidentWatch, everything: bool
 ) -> None:
     seen = last(watched)
     stop_b3(bombed)
@@ -75,7 +77,9 @@ def test_once_it_is_stopped_its_start_is_not_proposed(
     assert after.summary.headline.startswith("Elect: ")
 
 
-def test_it_says_to_keep_the_broker_down_and_why(bombed: FakeCluster, watched: Watch) -> None:
+def test_it_says_to_keep_the_broker_down_and_why(
+    bombed: FakeCluster, watched: IncidentWatch
+) -> None:
     seen = last(watched)
     stop_b3(bombed)
     found = last(watched, seen).assessment(CARTS)
@@ -88,13 +92,13 @@ def test_it_says_to_keep_the_broker_down_and_why(bombed: FakeCluster, watched: W
 
 
 def test_a_broker_that_was_never_read_is_still_worth_waiting_for(
-    bombed: FakeCluster, watched: Watch
+    bombed: FakeCluster, watched: IncidentWatch
 ) -> None:
     stop_b3(bombed)
     assert words(last(watched)) == "WAIT start b3"
 
 
-def test_a_topic_created_again_is_another_one(bombed: FakeCluster, watched: Watch) -> None:
+def test_a_topic_created_again_is_another_one(bombed: FakeCluster, watched: IncidentWatch) -> None:
     seen = last(watched)
     stop_b3(bombed)
     state = bombed.story.states[CARTS]
@@ -103,7 +107,7 @@ def test_a_topic_created_again_is_another_one(bombed: FakeCluster, watched: Watc
 
 
 def test_a_broker_declared_gone_is_not_waited_for_until_that_is_taken_back(
-    bombed: FakeCluster, watched: Watch
+    bombed: FakeCluster, watched: IncidentWatch
 ) -> None:
     stop_b3(bombed)
     before = last(watched)

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 import pytest
 
 from services.incident import cells
-from services.incident.groups import Group, Sum, grouped
-from services.incident.order import Order, ordered
-from services.incident.row import Row
+from services.incident.groups import PartitionGroup, Sum, grouped
+from services.incident.order import RowOrder, ordered
+from services.incident.row import IncidentRow
 from tests.incidents import every_verdict, incident_of, lossless, many_offline, unread
 
 INCIDENT = every_verdict()
 
 
-def written(groups: Iterable[Group]) -> list[tuple[str, ...]]:
+def written(groups: Iterable[PartitionGroup]) -> list[tuple[str, ...]]:
     return [
         (
             cells.verdict_text(one),
@@ -72,21 +72,21 @@ def test_groups_of_partitions_that_are_not_judged_yet_say_so() -> None:
 @pytest.mark.parametrize(
     ("order", "first"),
     [
-        (Order.TOPIC, "__consumer_offsets-7"),
-        (Order.LOSS, "users-6"),
-        (Order.UNREAD, "carts-0"),
-        (Order.LEO, "__consumer_offsets-7"),
-        (Order.EPOCH, "users-6"),
-        (Order.HEARD, "stock-2"),
+        (RowOrder.TOPIC, "__consumer_offsets-7"),
+        (RowOrder.LOSS, "users-6"),
+        (RowOrder.UNREAD, "carts-0"),
+        (RowOrder.LEO, "__consumer_offsets-7"),
+        (RowOrder.EPOCH, "users-6"),
+        (RowOrder.HEARD, "stock-2"),
     ],
 )
-def test_a_list_is_sorted_by_what_is_asked_for(order: Order, first: str) -> None:
+def test_a_list_is_sorted_by_what_is_asked_for(order: RowOrder, first: str) -> None:
     assert str(ordered(INCIDENT.rows, order)[0].partition) == first
 
 
-@pytest.mark.parametrize("order", Order)
-def test_every_order_keeps_every_row(order: Order) -> None:
-    def names(rows: Iterable[Row]) -> set[str]:
+@pytest.mark.parametrize("order", RowOrder)
+def test_every_order_keeps_every_row(order: RowOrder) -> None:
+    def names(rows: Iterable[IncidentRow]) -> set[str]:
         return {str(one.partition) for one in rows}
 
     assert names(ordered(INCIDENT.rows, order)) == names(INCIDENT.rows)

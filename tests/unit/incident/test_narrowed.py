@@ -6,8 +6,8 @@ import pytest
 
 from services.incident.filters import _EXAMPLES, parse_filter
 from services.incident.incident import Incident
-from services.incident.listing import View, listing, narrowed
-from services.incident.order import Order
+from services.incident.listing import ListingView, listing, narrowed
+from services.incident.order import RowOrder
 from services.model import TopicPartition
 from tests.incidents import every_verdict, many_offline, unread
 
@@ -34,13 +34,13 @@ WORDS = (
 
 @pytest.mark.parametrize("name", INCIDENTS)
 @pytest.mark.parametrize("text", ["", *WORDS])
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", RowOrder)
 def test_a_part_of_the_whole_list_is_what_listing_all_rows_makes(
-    name: str, text: str, order: Order
+    name: str, text: str, order: RowOrder
 ) -> None:
     incident: Incident = INCIDENTS[name]
-    view = View(parse_filter(text), order)
-    made = narrowed(listing(incident.rows, View()), view)
+    view = ListingView(parse_filter(text), order)
+    made = narrowed(listing(incident.rows, ListingView()), view)
     listed = listing(incident.rows, view)
     if made is not None:
         assert [one.key for one in made.groups] == [one.key for one in listed.groups]
@@ -52,34 +52,34 @@ def test_a_part_of_the_whole_list_is_what_listing_all_rows_makes(
 )
 def test_words_of_topic_verdict_and_action_take_no_look_at_each_row(text: str) -> None:
     rows = many_offline(40).rows
-    assert narrowed(listing(rows, View()), View(parse_filter(text))) is not None
+    assert narrowed(listing(rows, ListingView()), ListingView(parse_filter(text))) is not None
 
 
 @pytest.mark.parametrize("text", ["orders-7", "orders*", "broker:2", "loss:>0", "is:unknown"])
 def test_words_that_tell_partitions_of_a_group_apart_do(text: str) -> None:
     rows = many_offline(40).rows
-    assert narrowed(listing(rows, View()), View(parse_filter(text))) is None
+    assert narrowed(listing(rows, ListingView()), ListingView(parse_filter(text))) is None
 
 
-@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("order", RowOrder)
 def test_the_order_of_figures_takes_a_look_at_each_row_and_that_of_names_does_not(
-    order: Order,
+    order: RowOrder,
 ) -> None:
-    made = narrowed(listing(every_verdict().rows, View()), View(order=order))
-    assert (made is None) == (order not in (Order.URGENCY, Order.TOPIC))
+    made = narrowed(listing(every_verdict().rows, ListingView()), ListingView(order=order))
+    assert (made is None) == (order not in (RowOrder.URGENCY, RowOrder.TOPIC))
 
 
 def test_no_group_is_opened_for_a_partition_that_none_of_them_has() -> None:
     rows = every_verdict().rows
     gone = TopicPartition(rows[0].partition.topic, 10_000)
-    assert listing(rows, View(), keep=gone).opened == frozenset()
+    assert listing(rows, ListingView(), keep=gone).opened == frozenset()
 
 
 def test_the_group_of_the_partition_to_keep_is_opened() -> None:
     rows = many_offline(40).rows
     keep = rows[-1].partition
-    view = View(parse_filter(keep.topic))
-    made = narrowed(listing(rows, View()), view, keep=keep)
+    view = ListingView(parse_filter(keep.topic))
+    made = narrowed(listing(rows, ListingView()), view, keep=keep)
     assert made is not None
     assert made.opened == listing(rows, view, keep=keep).opened
     assert len(made.opened) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from services.errors import StorageError
-from services.incident.elections_seen import ElectionSeen, Holder, Kept
+from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
 from services.incident.observations import Observations, clusters_observed, unacknowledged
 from services.journal import list_journals
 from services.model import TopicPartition
@@ -19,9 +19,9 @@ from services.recovery.timeline.shelf import Shelf
 CLUSTER = "Kx/3=="
 SEEN = ElectionSeen(
     TopicPartition("orders", 3), "an-id", 2, 6, 5_000, 70, False, 1, 103, 33, False,
-    (Holder(1, 103, 0, Kept.DOWN),),
+    (ReplicaAhead(1, 103, 0, LogFate.DOWN),),
 )  # fmt: skip
-CUT = replace(SEEN, seen_at_ms=9_000, holders=(Holder(1, 103, 0, Kept.TRUNCATED),))
+CUT = replace(SEEN, seen_at_ms=9_000, holders=(ReplicaAhead(1, 103, 0, LogFate.TRUNCATED),))
 
 
 @pytest.fixture

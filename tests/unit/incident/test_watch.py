@@ -21,12 +21,12 @@ from services.contents_effort import Effort
 from services.errors import Unreachable, WrongCluster
 from services.incident import pending, presence, replicas, watch
 from services.incident.incident import Incident
-from services.incident.row import Row
-from services.incident.watch import Watch
+from services.incident.row import IncidentRow
+from services.incident.watch import IncidentWatch
 from services.kafka.cluster import describe_cluster, reassignments
 from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from services.kafka.wire import sender
-from services.model import Contents, TopicPartition, Unknown
+from services.model import LogContents, TopicPartition, Unknown
 from services.recovery.evidence import gather
 from services.recovery.judgement.assessment import Verdict
 from services.session import ReadAccess
@@ -58,17 +58,19 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
 
 
 @pytest.fixture
-def watched(cluster: FakeCluster) -> Iterator[Watch]:
+def watched(cluster: FakeCluster) -> Iterator[IncidentWatch]:
     with closing(watch_of(cluster)) as watched:
         yield watched
 
 
-def watch_of(cluster: FakeCluster, **options: object) -> Watch:
+def watch_of(cluster: FakeCluster, **options: object) -> IncidentWatch:
     settings = ConnectionSettings((cluster.brokers[1].endpoint, cluster.brokers[2].endpoint))
-    return Watch(ReadAccess(settings), **options)  # type: ignore[arg-type]
+    return IncidentWatch(ReadAccess(settings), **options)  # type: ignore[arg-type]
 
 
-def last(watched: Watch, before: Incident | None = None, *, everything: bool = False) -> Incident:
+def last(
+    watched: IncidentWatch, before: Incident | None = None, *, everything: bool = False
+) -> Incident:
     *_, incident = watched.read(before, everything=everything)
     return incident
 
@@ -85,7 +87,7 @@ def asked(cluster: FakeCluster, broker: int = 1) -> list[TopicPartition]:
 
 class TestWhatIsTold:
     def test_rows_are_told_at_once_from_metadata_alone_and_then_judged(
-        self, watched: Watch
+        self, watched: IncidentWatch
     ) -> None:
         first, *_, final = watched.read()
         assert [(one.partition, one.verdict) for one in first.rows] == [
@@ -97,7 +99,7 @@ class TestWhatIsTold:
         assert final.complete
 
     def test_the_evidence_of_a_row_is_thawed_and_judged_when_asked_for(
-        self, watched: Watch
+        self, watched: IncidentWatch
     ) -> None:
         found = last(watched).assessment(ORDERS[1])
         assert found is not None
@@ -105,7 +107,7 @@ class TestWhatIsTold:
         assert [log.log_end for log in found.evidence.replicas[1:]] == [100, 70]
 
     def test_many_are_read_in_goes_and_groups_are_asked_once(
-        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+        self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(replicas, "FIRST_GO", 1)
         monkeypatch.setattr(replicas, "GO", 2)
@@ -115,7 +117,7 @@ class TestWhatIsTold:
         assert len(cluster.brokers[1].requests(ListGroupsRequest)) == 1
 
     def test_internal_topics_are_read_first(
-        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+        self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(replicas, "FIRST_GO", 1)
         cluster.story.offline(OFFSETS, (3, 1, 2), elr=(3,))
@@ -123,7 +125,7 @@ class TestWhatIsTold:
         assert asked(cluster)[0] == OFFSETS
 
     def test_what_takes_too_long_is_left_to_the_next_reading(
-        self, watched: Watch, monkeypatch: pytest.MonkeyPatch
+        self, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(replicas, "FIRST_GO", 1)
         monkeypatch.setattr(replicas, "GO", 1)
@@ -137,7 +139,7 @@ class TestWhatIsTold:
 
 class TestWhatIsReadAgain:
     def test_while_nothing_changes_no_replica_is_read_and_rows_are_the_same(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
         requests = len(asked(cluster))
@@ -148,7 +150,7 @@ class TestWhatIsReadAgain:
         assert len(asked(cluster)) == requests
 
     def test_only_the_partition_that_changed_is_read(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
         requests = len(asked(cluster))
@@ -163,7 +165,7 @@ class TestWhatIsReadAgain:
         ]  # fmt: skip
 
     def test_everything_is_read_again_when_asked_for(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
         cluster.hold(1, ORDERS[0], (0, 500))
@@ -171,7 +173,7 @@ class TestWhatIsReadAgain:
         assert last(watched, before, everything=True).rows[0].log_end == 500
 
     def test_everything_is_read_again_after_a_while(
-        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+        self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(pending, "EVERYTHING_SECONDS", 0.0)
         monkeypatch.setattr(pending, "REPLICAS_SHARE", 1e9)
@@ -180,7 +182,7 @@ class TestWhatIsReadAgain:
         assert last(watched, before).rows[0].log_end == 500
 
     def test_a_partition_that_is_led_again_is_gone_and_a_new_one_is_there(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
         cluster.story.states[ORDERS[0]] = replace(cluster.story.states[ORDERS[0]], leader=1)
@@ -211,7 +213,7 @@ class TestWhatIsReadAgain:
         assert [str(one.action) for one in led_since.rows] == ["start b2"] * 4
 
     def test_a_quorum_that_is_lost_changes_verdicts_without_a_replica_being_read(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
         requests = len(asked(cluster))
@@ -225,7 +227,7 @@ class TestWhatIsReadAgain:
 
 class TestWhoIsSilent:
     def test_a_hung_broker_is_named_and_awaited_and_costs_one_short_wait(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         cluster.brokers[2].hung = True
         before = last(watched)
@@ -257,7 +259,7 @@ class TestWhoIsSilent:
             assert all(one.automatable for one in incident.rows)
 
     def test_a_broker_that_answers_again_is_read_by_itself(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         cluster.brokers[2].hung = True
         incident = last(watched)
@@ -290,7 +292,7 @@ class TestWhoIsSilent:
 
 class TestFailures:
     def test_a_reading_that_fails_is_an_error_and_the_next_one_heals(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
 
@@ -309,7 +311,7 @@ class TestFailures:
         assert last(watched, before).rows is before.rows
 
     def test_a_bootstrap_broker_that_hangs_is_left_for_another_in_the_same_reading(
-        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+        self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(watch, "GREETING_SECONDS", ROLL_CALL)
         monkeypatch.setattr(describe_cluster, "QUORUM_SECONDS", ROLL_CALL)
@@ -320,7 +322,7 @@ class TestFailures:
         assert last(watched, before).rows
 
     def test_another_cluster_at_the_same_addresses_is_refused(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
         cluster.story.cluster_id = "another"
@@ -330,7 +332,7 @@ class TestFailures:
 
 class TestClosing:
     def test_a_reading_that_waits_ends_at_once_and_without_an_error(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
         waiting = threading.Event()
@@ -350,7 +352,9 @@ class TestClosing:
         assert time.monotonic() - began < within(1.0)
         assert told == []
 
-    def test_a_reading_of_replicas_ends_at_once(self, cluster: FakeCluster, watched: Watch) -> None:
+    def test_a_reading_of_replicas_ends_at_once(
+        self, cluster: FakeCluster, watched: IncidentWatch
+    ) -> None:
         waiting = threading.Event()
         cluster.brokers[2].serve(ListOffsetsRequest, lambda _: waiting.set())
         told: list[Incident] = []
@@ -364,12 +368,12 @@ class TestClosing:
         assert [one.judged for one in told] in ([0], [0, 4])
 
     def test_rows_that_are_judged_again_are_left_at_once(
-        self, cluster: FakeCluster, watched: Watch, monkeypatch: pytest.MonkeyPatch
+        self, cluster: FakeCluster, watched: IncidentWatch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = last(watched)
-        again: list[Row] = []
+        again: list[IncidentRow] = []
 
-        def judged_once(row: Row, *_: object) -> Row:
+        def judged_once(row: IncidentRow, *_: object) -> IncidentRow:
             again.append(row)
             watched.close()
             return row
@@ -380,7 +384,7 @@ class TestClosing:
         assert len(again) == 1
 
     def test_a_watch_that_is_closed_tells_nothing(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         watched.close()
         assert list(watched.read()) == []
@@ -398,7 +402,9 @@ def contents_asked(cluster: FakeCluster, broker: int = 1) -> list[TopicPartition
     ]
 
 
-def contents_of(incident: Incident, partition: TopicPartition, broker: int) -> Contents | Unknown:
+def contents_of(
+    incident: Incident, partition: TopicPartition, broker: int
+) -> LogContents | Unknown:
     row = incident.row(partition)
     assert row is not None
     assert row.evidence is not None
@@ -409,7 +415,7 @@ def contents_of(incident: Incident, partition: TopicPartition, broker: int) -> C
 
 class TestContents:
     def test_rows_are_told_before_contents_are_read_and_again_after(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         cluster.replicas[1, ORDERS[0]].corrupt_at = 40
         watched.declare_gone([3])
@@ -421,17 +427,17 @@ class TestContents:
         assert (told[0], told[-1][0]) == ((1, 0), 2)
 
     def test_a_log_that_stays_as_it_is_is_not_read_again(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
-        assert contents_of(before, ORDERS[1], 1) == Contents(0, 100, bytes_read=161)
+        assert contents_of(before, ORDERS[1], 1) == LogContents(0, 100, bytes_read=161)
         asked_before = contents_asked(cluster)
         after = last(watched, before, everything=True)
         assert contents_asked(cluster) == asked_before
-        assert contents_of(after, ORDERS[1], 1) == Contents(0, 100, bytes_read=161)
+        assert contents_of(after, ORDERS[1], 1) == LogContents(0, 100, bytes_read=161)
 
     def test_a_log_that_became_another_is_read_again(
-        self, cluster: FakeCluster, watched: Watch
+        self, cluster: FakeCluster, watched: IncidentWatch
     ) -> None:
         before = last(watched)
         cluster.hold(1, ORDERS[1], (0, 90))
@@ -441,11 +447,11 @@ class TestContents:
         assert isinstance(shown[0], Unknown), "it is shown before it is read"
         after = told[-1]
         assert contents_asked(cluster)[asked_before:] == [ORDERS[1]]
-        assert contents_of(after, ORDERS[1], 1) == Contents(0, 90, bytes_read=151)
+        assert contents_of(after, ORDERS[1], 1) == LogContents(0, 90, bytes_read=151)
 
     def test_a_console_that_is_told_to_read_none_says_so(self, cluster: FakeCluster) -> None:
         settings = ConnectionSettings((cluster.brokers[1].endpoint,))
-        with closing(Watch(ReadAccess(settings, contents=Effort.OFF))) as watched:
+        with closing(IncidentWatch(ReadAccess(settings, contents=Effort.OFF))) as watched:
             told = contents_of(last(watched), ORDERS[0], 1)
         assert told == Unknown("its contents were not read (--verify-contents off)")
         assert contents_asked(cluster) == []

@@ -14,7 +14,7 @@ from services.incident import few_logs, presence, watch, witness
 from services.incident.election_words import alarm_lines
 from services.incident.incident import Incident
 from services.incident.observations import unacknowledged
-from services.incident.watch import Watch
+from services.incident.watch import IncidentWatch
 from services.model import TopicPartition
 from services.recovery.evidence import gather
 from services.session import ReadAccess
@@ -42,13 +42,15 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
 
 
 @contextmanager
-def watching(cluster: FakeCluster, folder: Path) -> Iterator[Watch]:
+def watching(cluster: FakeCluster, folder: Path) -> Iterator[IncidentWatch]:
     settings = ConnectionSettings((cluster.brokers[1].endpoint, cluster.brokers[2].endpoint))
-    with closing(Watch(ReadAccess(settings), state_folder=folder)) as watched:
+    with closing(IncidentWatch(ReadAccess(settings), state_folder=folder)) as watched:
         yield watched
 
 
-def last(watched: Watch, before: Incident | None = None, *, everything: bool = False) -> Incident:
+def last(
+    watched: IncidentWatch, before: Incident | None = None, *, everything: bool = False
+) -> Incident:
     *_, incident = watched.read(before, everything=everything)
     return incident
 

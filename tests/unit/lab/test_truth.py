@@ -8,13 +8,13 @@ import pytest
 
 from services.errors import LabError
 from services.lab.truth import (
-    Choice,
     Condition,
+    CountedLoss,
     Expectation,
     PartitionTruth,
     ReplicaTruth,
+    TrueVerdict,
     Truth,
-    Verdict,
     Written,
     from_json,
     load_truth,
@@ -30,14 +30,14 @@ LEDGER = TopicPartition("ledger", 0)
 def truth() -> Truth:
     partition = PartitionTruth(
         scenario="diverged",
-        expectation=Expectation(LEDGER, Verdict.WAIT, 3, 1, "b3 led last", Verdict.LOSS),
+        expectation=Expectation(LEDGER, TrueVerdict.WAIT, 3, 1, "b3 led last", TrueVerdict.LOSS),
         assignment=(2, 1),
         written=(Written(1, 100, ("r-100", "r-101"), "1", committed=False, broker=2),),
         replicas=(
             ReplicaTruth(2, True, 0, 102, (EpochRange(0, 0, 100), EpochRange(1, 100, 102)), 102),
             ReplicaTruth(1, False, 0, 0, (), 0, disk="replaced"),
         ),
-        choices=(Choice(2, committed=0, uncommitted=0, unread=0, acked=0),),
+        choices=(CountedLoss(2, committed=0, uncommitted=0, unread=0, acked=0),),
     )
     return Truth(
         cluster_id="cluster",

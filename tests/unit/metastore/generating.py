@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.metastore.command_id import Action, CommandId, EntityType
+from services.metastore.command_id import CommandAction, CommandId, EntityType
 from services.metastore.records import CommandRecord
 
 HARD = (
@@ -154,7 +154,7 @@ class Generator:
         )
         self.model.sources[name] = Source(kind, topic)
         ddl = self._source_ddl(kind, name, topic)
-        return CommandId(kind, quoted(name), Action.CREATE), self._value(text, ddl)
+        return CommandId(kind, quoted(name), CommandAction.CREATE), self._value(text, ddl)
 
     def _create_as(self) -> tuple[CommandId, dict[str, Any]]:
         name = self._name()
@@ -173,7 +173,7 @@ class Generator:
         self.model.begin(query, source, name, creates=True)
         ddl = self._source_ddl(kind, name, name)
         plan = self._query(query, (source,), name)
-        return CommandId(kind, quoted(name), Action.CREATE), self._value(text, ddl, plan)
+        return CommandId(kind, quoted(name), CommandAction.CREATE), self._value(text, ddl, plan)
 
     def _insert_into(self) -> tuple[CommandId, dict[str, Any]]:
         streams = [n for n, one in self.model.sources.items() if one.kind is EntityType.STREAM]
@@ -184,7 +184,7 @@ class Generator:
         words = "INSERT INTO", identifier(sink), "SELECT * FROM", identifier(source)
         text = f"{' '.join(words)} EMIT CHANGES;"
         self.model.begin(query, source, sink, creates=False)
-        key = CommandId(EntityType.STREAM, quoted(sink), Action.CREATE)
+        key = CommandId(EntityType.STREAM, quoted(sink), CommandAction.CREATE)
         return key, self._value(text, None, self._query(query, (source,), sink))
 
     def _create_type(self) -> tuple[CommandId, dict[str, Any]]:
@@ -192,13 +192,15 @@ class Generator:
         text = f"CREATE TYPE {name} AS STRUCT<A INT, `b:c` STRING>;"
         self.model.types[name] = "STRUCT<`A` INTEGER, `b:c` STRING>"
         ddl = {"@type": "registerTypeV1", "type": self.model.types[name], "typeName": name}
-        return CommandId(EntityType.TYPE, name, Action.CREATE), self._value(text, ddl)
+        return CommandId(EntityType.TYPE, name, CommandAction.CREATE), self._value(text, ddl)
 
     def _drop_type(self) -> tuple[CommandId, dict[str, Any]]:
         name = self.random.choice(list(self.model.types))
         del self.model.types[name]
         ddl = {"@type": "dropTypeV1", "typeName": name}
-        return CommandId(EntityType.TYPE, name, Action.DROP), self._value(f"DROP TYPE {name};", ddl)
+        return CommandId(EntityType.TYPE, name, CommandAction.DROP), self._value(
+            f"DROP TYPE {name};", ddl
+        )
 
     def _drop(self) -> tuple[CommandId, dict[str, Any]]:
         name = self.random.choice(self.model.droppable())
@@ -207,7 +209,7 @@ class Generator:
             self.model.end(self.model.creators[name])
         text = f"DROP {kind.value.upper()} {identifier(name)};"
         ddl = {"@type": "dropSourceV1", "sourceName": name}
-        return CommandId(kind, name, Action.DROP), self._value(text, ddl)
+        return CommandId(kind, name, CommandAction.DROP), self._value(text, ddl)
 
     def _alter(self) -> tuple[CommandId, dict[str, Any]]:
         name = self.random.choice(list(self.model.sources))
@@ -220,13 +222,13 @@ class Generator:
             "ksqlType": kind.value.upper(),
             "newColumns": [f"`{column}` BIGINT"],
         }
-        return CommandId(kind, name, Action.ALTER), self._value(text, ddl)
+        return CommandId(kind, name, CommandAction.ALTER), self._value(text, ddl)
 
     def _terminate(self) -> tuple[CommandId, dict[str, Any]]:
         if self.random.random() < 0.03:
             for query in list(self.model.queries):
                 self.model.end(query)
-            return CommandId(EntityType.TERMINATE, "ALL", Action.EXECUTE), self._value(
+            return CommandId(EntityType.TERMINATE, "ALL", CommandAction.EXECUTE), self._value(
                 "TERMINATE ALL;"
             )
         query = self.random.choice(list(self.model.queries))
@@ -245,7 +247,7 @@ class Generator:
 
     def _by_id(self, kind: EntityType, query: str) -> tuple[CommandId, dict[str, Any]]:
         text = f"{kind.value.upper()} {identifier(query)};"
-        return CommandId(kind, query, Action.EXECUTE), self._value(text)
+        return CommandId(kind, query, CommandAction.EXECUTE), self._value(text)
 
     def _source_ddl(self, kind: EntityType, name: str, topic: str) -> dict[str, Any]:
         return {

@@ -18,7 +18,7 @@ from services.metastore.command import (
 )
 from services.metastore.command_id import (
     TERMINATE_CLUSTER,
-    Action,
+    CommandAction,
     CommandId,
     EntityType,
     InvalidCommandId,
@@ -46,7 +46,7 @@ def test_two_thousand_commands_of_the_grammar_are_read_back() -> None:
 
 @pytest.mark.parametrize("name", HARD)
 def test_a_hard_name_survives_its_id(name: str) -> None:
-    one = CommandId(EntityType.STREAM, quoted(name), Action.CREATE)
+    one = CommandId(EntityType.STREAM, quoted(name), CommandAction.CREATE)
     assert CommandId.from_json(one.to_json()) == one
     assert unquoted(one.entity) == name
     assert one.readable_by_ksqldb == ("/" not in name)

@@ -12,7 +12,7 @@ from services.lag import Behind
 from services.metastore.alarms import Alarm, Danger
 from services.metastore.evidence_log import alarm_file, note_alarm
 from services.metastore.glance import MetastoreGlance
-from services.metastore.live_backup import Origin, open_backup
+from services.metastore.live_backup import BackedUpTopic, open_backup
 from services.metastore.names import command_topic
 from services.metastore.status_file import read_status, status_file, write_status
 from tests.unit.metastore.generating import Generator
@@ -68,7 +68,7 @@ def test_a_status_that_cannot_be_read_is_none(tmp_path: Path, noise: bytes) -> N
 def test_several_services_are_summed_up_and_old_files_are_not_counted(tmp_path: Path) -> None:
     back_up(tmp_path, RECORDS)
     back_up(tmp_path, RECORDS[1:])
-    other = Origin(command_topic("other_"), "id", "cluster")
+    other = BackedUpTopic(command_topic("other_"), "id", "cluster")
     back_up(tmp_path, RECORDS[:5], origin=other)
     (tmp_path / "notes_5.bak").write_text("x\n")
     assert glance(tmp_path)[0] == "2 services, 0 followed, 16 commands"

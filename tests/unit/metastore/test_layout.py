@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.metastore.restore.layout import AbortPads, Commands, Pads, needs_pads, steps
+from services.metastore.restore.layout import AbortPads, CommandRange, Pads, needs_pads, steps
 
 PATTERNS = st.lists(st.integers(0, 4), max_size=30)
 """How many offsets are free before each command."""
@@ -27,7 +27,7 @@ def test_m3_every_pattern_of_gaps_is_reproduced(gaps: list[int]) -> None:
     pads = aborts = 0
     for step in steps(offsets):
         assert step.offset == len(log)
-        if isinstance(step, Commands):
+        if isinstance(step, CommandRange):
             log.extend(range(step.start, step.end))
         elif isinstance(step, Pads):
             assert not aborts
@@ -45,24 +45,24 @@ def test_m3_every_pattern_of_gaps_is_reproduced(gaps: list[int]) -> None:
 def test_m3_the_usual_log_of_a_service() -> None:
     """A command a transaction: every other offset is a marker."""
     assert list(steps([0, 2, 4])) == [
-        Commands(0, 1, 0),
+        CommandRange(0, 1, 0),
         Pads(1, 1),
-        Commands(1, 2, 2),
+        CommandRange(1, 2, 2),
         AbortPads(3),
-        Commands(2, 3, 4),
+        CommandRange(2, 3, 4),
     ]
 
 
 def test_m3_a_log_without_gaps_needs_one_transaction() -> None:
-    assert list(steps([0, 1, 2])) == [Commands(0, 3, 0)]
+    assert list(steps([0, 1, 2])) == [CommandRange(0, 3, 0)]
     assert not needs_pads([0, 1, 2])
     assert list(steps([])) == []
 
 
 def test_m3_a_single_gap_is_a_pad_and_its_marker_comes_last() -> None:
     assert list(steps([0, 2])) == [
-        Commands(0, 1, 0),
+        CommandRange(0, 1, 0),
         Pads(1, 1),
-        Commands(1, 2, 2),
+        CommandRange(1, 2, 2),
         AbortPads(3),
     ]

@@ -12,7 +12,7 @@ import pytest
 
 from services.errors import AlreadyRunning, ConflictingRecord, StorageError
 from services.metastore.events import Begun, Continued, Event, Flagged, Mended, Shorter
-from services.metastore.live_backup import LiveBackup, Origin, open_backup
+from services.metastore.live_backup import BackedUpTopic, LiveBackup, open_backup
 from services.metastore.names import Style, command_topic
 from services.metastore.records import CommandRecord
 from services.metastore.restart import Restart
@@ -21,7 +21,7 @@ from services.metastore.side_reader import side_extent, stored_records
 from tests.unit.metastore.generating import Generator
 
 TOPIC = command_topic("default_")
-ORIGIN = Origin(TOPIC, "topic-id-1", "cluster")
+ORIGIN = BackedUpTopic(TOPIC, "topic-id-1", "cluster")
 NAMED = f"{TOPIC}_1593540976.bak"
 NOW_MS = 1_593_540_976_123
 
@@ -31,7 +31,7 @@ def back_up(
     records: Sequence[CommandRecord],
     *,
     group: int = 7,
-    origin: Origin = ORIGIN,
+    origin: BackedUpTopic = ORIGIN,
     fail: bool = False,
     style: Style = Style.KLIP,
 ) -> list[Event]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from services.metastore.command import Command
 from services.metastore.command_id import CommandId
 from services.metastore.statements.parsing import UnsupportedStatement, parse
-from services.metastore.statements.statement import Kind
+from services.metastore.statements.statement import StatementKind
 from services.metastore.statements.tokens import InvalidStatement
 from tests.unit.metastore.generating import Generator
 
@@ -23,18 +23,18 @@ def test_every_generated_statement_gives_the_key_that_ksqldb_writes() -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "name"),
     [
-        ("create stream a (id int key) with (kafka_topic='x')", Kind.CREATE_SOURCE, "A"),
-        ('CREATE TABLE "a;b" AS SELECT * FROM c;', Kind.CREATE_AS, "a;b"),
-        ("/* ; */ DROP -- it's\n STREAM IF EXISTS `x/y`;;", Kind.DROP_SOURCE, "x/y"),
-        ("ALTER STREAM a ADD COLUMN b INT, ADD c STRUCT<d INT, e INT>;", Kind.ALTER, "A"),
-        ("CREATE TYPE t AS ARRAY<INT>;", Kind.CREATE_TYPE, "T"),
-        ("DROP TYPE IF EXISTS t;", Kind.DROP_TYPE, "T"),
-        ("TERMINATE csas_a_1;", Kind.TERMINATE, "CSAS_A_1"),
-        ("PAUSE ALL;", Kind.PAUSE, "ALL"),
-        ("RESUME `q:1`;", Kind.RESUME, "q:1"),
+        ("create stream a (id int key) with (kafka_topic='x')", StatementKind.CREATE_SOURCE, "A"),
+        ('CREATE TABLE "a;b" AS SELECT * FROM c;', StatementKind.CREATE_AS, "a;b"),
+        ("/* ; */ DROP -- it's\n STREAM IF EXISTS `x/y`;;", StatementKind.DROP_SOURCE, "x/y"),
+        ("ALTER STREAM a ADD COLUMN b INT, ADD c STRUCT<d INT, e INT>;", StatementKind.ALTER, "A"),
+        ("CREATE TYPE t AS ARRAY<INT>;", StatementKind.CREATE_TYPE, "T"),
+        ("DROP TYPE IF EXISTS t;", StatementKind.DROP_TYPE, "T"),
+        ("TERMINATE csas_a_1;", StatementKind.TERMINATE, "CSAS_A_1"),
+        ("PAUSE ALL;", StatementKind.PAUSE, "ALL"),
+        ("RESUME `q:1`;", StatementKind.RESUME, "q:1"),
     ],
 )
-def test_a_statement_is_read(text: str, kind: Kind, name: str) -> None:
+def test_a_statement_is_read(text: str, kind: StatementKind, name: str) -> None:
     statement = parse(text)
     assert (statement.kind, statement.name) == (kind, name)
 

@@ -12,14 +12,14 @@ import pytest
 from services.errors import WrongCluster
 from services.kafka.replicas.list_offsets import OffsetError
 from services.kafka.wire.broker_errors import OFFSET_NOT_AVAILABLE
-from services.lag import Behind, Lag
+from services.lag import Behind, LagAlarm
 from services.metastore import topic_run
 from services.metastore.backup_job import BackupJob
 from services.metastore.live_backup import LiveBackup
-from services.metastore.topic_reader import Batch
+from services.metastore.topic_reader import PolledCommands
 from services.metastore.topic_run import TopicChanged, TopicRun
 from services.metastore.topic_state import TopicState
-from services.metastore.watch import Watch
+from services.metastore.watch import MetastoreWatch
 from services.model import Unknown
 from services.session import ReadAccess
 from tests.unit.metastore.generating import Generator
@@ -54,11 +54,11 @@ def heard() -> list[object]:
 def run(tmp_path: Path, heard: list[object], monkeypatch: pytest.MonkeyPatch) -> TopicRun:
     """A run whose leader still says that it leads the same topic."""
     monkeypatch.setattr(topic_run, "topic_id_at", lambda *_: STATE.topic_id)
-    watch = Watch(cast("ReadAccess", None), "t", lambda _: None)
+    watch = MetastoreWatch(cast("ReadAccess", None), "t", lambda _: None)
     watch.newest = STATE
     job = BackupJob("t", tmp_path, follow=True)
     client = cast("Any", Cluster())
-    return TopicRun(client, {}, job, watch, heard.append, Lag(heard.append), lambda: False)
+    return TopicRun(client, {}, job, watch, heard.append, LagAlarm(heard.append), lambda: False)
 
 
 @pytest.mark.parametrize(("epoch", "taken"), [(2, True), (3, True), (4, False)])
@@ -68,7 +68,7 @@ def test_commands_of_a_later_leader_epoch_are_not_appended_before_the_log_is_com
     """The client may follow the new leader before anybody else has heard of it."""
     backup = Backup()
     take: Callable[[], None] = lambda: run._take(  # noqa: E731
-        cast("LiveBackup", backup), Batch(RECORDS, True, 4, epoch), STATE
+        cast("LiveBackup", backup), PolledCommands(RECORDS, True, 4, epoch), STATE
     )
     if taken:
         take()

@@ -13,7 +13,7 @@ from services.metastore.backup_job import BackupJob
 from services.metastore.backup_run import _Noting
 from services.metastore.events import Event, NotNoted
 from services.metastore.evidence_log import alarm_file
-from services.metastore.watch import Watch
+from services.metastore.watch import MetastoreWatch
 from services.session import ReadAccess
 
 ALARM = Alarm(Danger.RETENTION_TIME, "topic t has retention.ms=0", {"value": "0"})
@@ -27,7 +27,7 @@ class BrokenAccess:
         raise LookupError(name)
 
 
-def check_until_it_fails(watch: Watch) -> None:
+def check_until_it_fails(watch: MetastoreWatch) -> None:
     give_up = time.monotonic() + SECONDS
     while time.monotonic() < give_up:
         watch.check()
@@ -36,7 +36,7 @@ def check_until_it_fails(watch: Watch) -> None:
 def test_what_ends_a_watch_is_raised_to_who_asks_it() -> None:
     access = cast("ReadAccess", BrokenAccess())
     with (
-        Watch(access, "t", lambda _: None) as watch,
+        MetastoreWatch(access, "t", lambda _: None) as watch,
         pytest.raises(LookupError, match="breakglass-metastore-watch"),
     ):
         check_until_it_fails(watch)

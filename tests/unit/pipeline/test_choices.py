@@ -9,7 +9,7 @@ import pytest
 from services.errors import DiskFull, PipelineError, StorageError, UsageError
 from services.pipeline.generations import Generation, following, latest
 from services.pipeline.restore.settings import OPEN, afterwards, during, expired_at_once
-from services.pipeline.source import Wanted
+from services.pipeline.source import WantedTopics
 from services.pipeline.spark_job import job_error
 from services.topic_backup.store.store import LocalStore
 from services.topic_backup.summary import SegmentSummary
@@ -17,16 +17,20 @@ from services.topic_backup.summary import SegmentSummary
 
 def test_topics_are_chosen_by_name_and_by_pattern() -> None:
     existing = ["orders", "orders-2", "payments", "__consumer_offsets"]
-    assert Wanted(("payments",), "orders.*").choose(existing) == ["orders", "orders-2", "payments"]
-    assert Wanted(pattern=".*").choose(existing) == ["orders", "orders-2", "payments"]
-    assert Wanted(("__consumer_offsets",)).choose(existing) == ["__consumer_offsets"]
+    assert WantedTopics(("payments",), "orders.*").choose(existing) == [
+        "orders",
+        "orders-2",
+        "payments",
+    ]
+    assert WantedTopics(pattern=".*").choose(existing) == ["orders", "orders-2", "payments"]
+    assert WantedTopics(("__consumer_offsets",)).choose(existing) == ["__consumer_offsets"]
 
 
 def test_a_topic_that_is_missing_and_a_broken_pattern_are_usage_errors() -> None:
     with pytest.raises(UsageError, match="no topic nowhere"):
-        Wanted(("nowhere",)).choose(["orders"])
+        WantedTopics(("nowhere",)).choose(["orders"])
     with pytest.raises(UsageError, match="--topics-regex"):
-        Wanted(pattern="(").choose(["orders"])
+        WantedTopics(pattern="(").choose(["orders"])
 
 
 def test_the_newest_generation_is_found_by_number(tmp_path: Path) -> None:

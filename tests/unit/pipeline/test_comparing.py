@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from services.pipeline.comparing import Comparison, Differences
-from services.pipeline.part_writer import Chunk, PartTarget, PartTask
+from services.pipeline.comparing import Differences, StretchComparison
+from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.pipeline.stored import StoredSegment, stored_segments
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.assembler import TopicAssembler
@@ -20,10 +20,10 @@ def record(offset: int, value: bytes = b"v") -> Record:
     return Record(offset, TimestampType.CREATE, 1000 + offset, b"k%d" % offset, value)
 
 
-def chunk(*records: Record) -> Chunk:
+def chunk(*records: Record) -> RecordChunk:
     """The *records* as Spark gives them to a task."""
     encoded = [encode(one) for one in records]
-    return Chunk(
+    return RecordChunk(
         0,
         np.array([one.offset for one in records]),
         np.array([one.timestamp or 0 for one in records]),
@@ -45,8 +45,8 @@ def stored(root: Path, *records: Record, limit: int = 100) -> list[StoredSegment
     return stored_segments(LocalFolder(path), manifest.partitions[0].segments)
 
 
-def compared(segments: list[StoredSegment], *chunks: Chunk) -> Differences:
-    comparison = Comparison(0, segments)
+def compared(segments: list[StoredSegment], *chunks: RecordChunk) -> Differences:
+    comparison = StretchComparison(0, segments)
     for one in chunks:
         comparison.take(one)
     return comparison.found

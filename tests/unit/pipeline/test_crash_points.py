@@ -9,14 +9,14 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from services.pipeline.part_writer import Chunk, PartTarget, PartTask
+from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.topic_backup import consumer_offsets, group_history, partition_index
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.assembler import TopicAssembler
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicIdentity, read_manifest
-from services.topic_backup.part import Part
-from services.topic_backup.prune import Limits, prune
+from services.topic_backup.part import SegmentPart
+from services.topic_backup.prune import PruneLimits, prune
 from services.topic_backup.reader import PartitionReader
 from services.topic_backup.record import Record, TimestampType, encode
 from services.topic_backup.verification import verify_files
@@ -31,9 +31,9 @@ TRUTH = [
 ]
 
 
-def chunk(records: list[Record], partition: int) -> Chunk:
+def chunk(records: list[Record], partition: int) -> RecordChunk:
     encoded = [encode(one) for one in records]
-    return Chunk(
+    return RecordChunk(
         partition,
         np.array([one.offset for one in records], np.int64),
         np.array([one.timestamp for one in records], np.int64),
@@ -42,7 +42,7 @@ def chunk(records: list[Record], partition: int) -> Chunk:
     )
 
 
-def written(folder: Path, partition: int, start: int, end: int) -> list[Part]:
+def written(folder: Path, partition: int, start: int, end: int) -> list[SegmentPart]:
     """Records *start* to *end* as a task writes them."""
     target = PartTarget(LocalFolder(folder), secrets.token_hex(8), SEGMENT_BYTES)
     with PartTask(target, attempt=0) as task:
@@ -130,7 +130,7 @@ def test_a_prune_that_ends_anywhere_leaves_the_newest(
         points.watch(patched)
         run(points.folder, 30)
         points.states.clear()
-        assert len(prune(LocalFolder(points.folder), Limits(keep_bytes=500))) == 2
+        assert len(prune(LocalFolder(points.folder), PruneLimits(keep_bytes=500))) == 2
     for before, path in points.materialized(tmp_path / "left"):
         folder = LocalFolder(path)
         left = offsets(folder)

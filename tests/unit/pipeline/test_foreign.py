@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from services.pipeline.restore.foreign import stretches
-from services.pipeline.restore.offset_map import Committed
+from services.pipeline.restore.offset_map import CommittedRun
 
-RUNS = [Committed(0, 3, 0, 3), Committed(3, 5, 4, 2)]
+RUNS = [CommittedRun(0, 3, 0, 3), CommittedRun(3, 5, 4, 2)]
 """Offsets 0 to 2 and 4 to 5; the markers are at 3 and 6."""
-SHIFTED = [Committed(0, 3, 2, 3), Committed(3, 5, 9, 2)]
+SHIFTED = [CommittedRun(0, 3, 2, 3), CommittedRun(3, 5, 9, 2)]
 """Offsets 2 to 4 and 9 to 10."""
 
 
@@ -27,7 +27,7 @@ SHIFTED = [Committed(0, 3, 2, 3), Committed(3, 5, 9, 2)]
     ],
 )
 def test_one_offset_behind_a_transaction_is_its_marker(
-    runs: list[Committed], start: int, end: int, expected: list[tuple[int, int]]
+    runs: list[CommittedRun], start: int, end: int, expected: list[tuple[int, int]]
 ) -> None:
     assert list(stretches(runs, start, end, transactional=True)) == expected
 
@@ -37,4 +37,4 @@ def test_without_transactions_there_are_no_markers() -> None:
 
 
 def test_one_offset_before_the_first_record_is_no_marker() -> None:
-    assert list(stretches([Committed(0, 3, 1, 3)], 0, 5, transactional=True)) == [(0, 1)]
+    assert list(stretches([CommittedRun(0, 3, 1, 3)], 0, 5, transactional=True)) == [(0, 1)]

@@ -18,7 +18,7 @@ from services.pipeline.generations import (
 from services.topic_backup.catalog import held_topics, newest
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicIdentity
-from services.topic_backup.store.form import Form
+from services.topic_backup.store.form import StoredForm
 from services.topic_backup.store.store import LocalStore, ObjectStore
 from services.topic_backup.topic_writer import TopicWriter
 
@@ -103,10 +103,12 @@ def test_nothing_is_set_aside_while_another_process_writes_there(root: Path) -> 
     assert (root / "orders").is_dir()
 
 
-@pytest.mark.parametrize("form", [Form(compressed=True), Form(encrypted=True)])
-def test_what_kafka_backup_cannot_read_has_no_folder_to_replace(root: Path, form: Form) -> None:
+@pytest.mark.parametrize("form", [StoredForm(compressed=True), StoredForm(encrypted=True)])
+def test_what_kafka_backup_cannot_read_has_no_folder_to_replace(
+    root: Path, form: StoredForm
+) -> None:
     with pytest.raises(UsageError, match="without --compress and --encrypt-key"):
         require_replaceable(LocalStore(root), form)
     with pytest.raises(UsageError):
         require_replaceable(ObjectStore("memory://backups"), None)
-    require_replaceable(LocalStore(root), Form())
+    require_replaceable(LocalStore(root), StoredForm())

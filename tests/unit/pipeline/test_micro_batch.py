@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.model import EpochHistory, TopicPartition
-from services.pipeline.continuing import Stretch, stretch
+from services.pipeline.continuing import CopyStretch, stretch
 from services.pipeline.micro_batch import within
 from services.pipeline.source import PartitionSource
 from services.topic_backup.summary import Gap, GapReason, PartitionSummary, SegmentSummary
@@ -13,7 +13,7 @@ from services.topic_backup.summary import Gap, GapReason, PartitionSummary, Segm
 PARTITION = TopicPartition("t", 0)
 
 
-def wanted(committed: int | None, log_start: int = 0, stable_end: int = 100) -> Stretch:
+def wanted(committed: int | None, log_start: int = 0, stable_end: int = 100) -> CopyStretch:
     """What is to be copied after everything before *committed* was."""
     source = PartitionSource(PARTITION, 1, log_start, stable_end, 100, EpochHistory((), 0), 0)
     segments = (SegmentSummary("s", 0, 1, ""),)

@@ -8,9 +8,9 @@ import pytest
 
 from services.errors import PipelineError
 from services.pipeline.restore.offset_log import Announced, OffsetLog, read_log, runs_of
-from services.pipeline.restore.offset_map import Committed
+from services.pipeline.restore.offset_map import CommittedRun
 
-FIRST, SECOND = Committed(0, 5, 10, 3), Committed(5, 10, 14, 2)
+FIRST, SECOND = CommittedRun(0, 5, 10, 3), CommittedRun(5, 10, 14, 2)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_of_two_attempts_at_the_same_records_the_topic_tells_the_true_one(
     path: Path, log: OffsetLog
 ) -> None:
     """An attempt that was fenced may still announce what it never commits."""
-    fenced, true = Committed(5, 10, 14, 2), Committed(5, 10, 17, 2)
+    fenced, true = CommittedRun(5, 10, 14, 2), CommittedRun(5, 10, 17, 2)
     log.announce([true])
     log.announce([fenced])
     assert log.settle(10, lambda one: one.runs == (true,)) == 10
@@ -99,9 +99,9 @@ def test_a_log_that_contradicts_the_cluster_is_an_error(log: OffsetLog, reached:
 
 def test_records_between_those_of_others_are_told_as_they_lie() -> None:
     assert runs_of([0, 1, 4, 5], [10, 11, 13, 14]) == [
-        Committed(0, 2, 10, 2),
-        Committed(4, 6, 13, 2),
+        CommittedRun(0, 2, 10, 2),
+        CommittedRun(4, 6, 13, 2),
     ]
-    assert runs_of([7], [3]) == [Committed(7, 8, 3, 1)]
+    assert runs_of([7], [3]) == [CommittedRun(7, 8, 3, 1)]
     with pytest.raises(ValueError, match="11 follows 12"):
         runs_of([0, 1], [12, 11])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.pipeline.restore.offset_map import Committed, OffsetMap
+from services.pipeline.restore.offset_map import CommittedRun, OffsetMap
 from services.pipeline.stored import StoredSegment, stored_segments
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicIdentity
@@ -15,7 +15,7 @@ from services.topic_backup.record import Record, TimestampType
 from services.topic_backup.topic_writer import TopicWriter
 
 OLD = (0, 1, 4, 5, 9)
-RUNS = [Committed(0, 5, 10, 3), Committed(5, 10, 14, 2)]
+RUNS = [CommittedRun(0, 5, 10, 3), CommittedRun(5, 10, 14, 2)]
 """Three records became 10 to 12, a marker took 13, two became 14 and 15."""
 
 

@@ -23,15 +23,15 @@ import numpy as np
 from services.pipeline.daemon import WANTED
 for name in WANTED:
     import_module(name)
-from services.pipeline.comparing import Comparison
-from services.pipeline.part_writer import Chunk, PartTarget, PartTask
+from services.pipeline.comparing import StretchComparison
+from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.topic_backup.folder import LocalFolder
 record = bytes.fromhex({RECORD.hex()!r})
 longs = (np.array([7]), np.array([0]), np.array([0, len(record)]))
-chunk = Chunk(3, *longs, memoryview(record))
+chunk = RecordChunk(3, *longs, memoryview(record))
 with PartTask(PartTarget(LocalFolder(Path({str(tmp_path)!r})), "run", 1000), 0) as task:
     (part,) = [*task.take(chunk), *task.finish()]
-comparison = Comparison(3, ())
+comparison = StretchComparison(3, ())
 comparison.take(chunk)
 print(part.to_json(), comparison.found.counts, "pandas" in sys.modules)
 """

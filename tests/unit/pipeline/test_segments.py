@@ -10,18 +10,18 @@ from services.model import EpochHistory, EpochRange
 from services.pipeline.gaps import together
 from services.pipeline.segments import epoch_starts, holes, new_segments
 from services.topic_backup.folder import LocalFolder
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.summary import EpochStart, Gap, GapReason
 
 CONTROL, ABORTED = GapReason.CONTROL, GapReason.ABORTED
 
 
-def part(folder: Path, *offsets: int) -> Part:
+def part(folder: Path, *offsets: int) -> SegmentPart:
     """A part of records with these *offsets*, whose index is in *folder*."""
     name = f"index-{offsets[0]}"
     entries = np.array([[offset, 1, 1] for offset in offsets], ">i8")
     (folder / name).write_bytes(b"\x01" + entries.tobytes())
-    return Part(0, "r", name, len(offsets), offsets[0], offsets[-1], 0, 0, 0, 1, "")
+    return SegmentPart(0, "r", name, len(offsets), offsets[0], offsets[-1], 0, 0, 0, 1, "")
 
 
 def test_holes_before_in_between_and_behind(tmp_path: Path) -> None:

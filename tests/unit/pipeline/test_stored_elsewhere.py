@@ -12,7 +12,7 @@ import pytest
 
 from services.errors import AlreadyRunning, DamagedBackup, UsageError
 from services.pipeline import fetched
-from services.pipeline.part_writer import Chunk, PartTarget, PartTask
+from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.pipeline.stored import StoredSegment, runs_between, stored_segments
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.address import partition_of, reindex_all
@@ -20,11 +20,11 @@ from services.topic_backup.assembling import Assembler, assembling
 from services.topic_backup.catalog import held_topics
 from services.topic_backup.layout import records_name, segment_index_name
 from services.topic_backup.manifest import TopicIdentity, TopicManifest, read_manifest
-from services.topic_backup.prune import Limits, prune
+from services.topic_backup.prune import PruneLimits, prune
 from services.topic_backup.record import Record, encode
 from services.topic_backup.status import read_status
 from services.topic_backup.store import runs_folder
-from services.topic_backup.store.form import Form
+from services.topic_backup.store.form import StoredForm
 from services.topic_backup.store.store import Store
 from services.topic_backup.summary import Gap, GapReason
 from services.topic_backup.verification import verify_files
@@ -47,12 +47,12 @@ FORMS = {"memory": PLAIN, "memory-both": BOTH, "disk-compressed": COMPRESSED}
 
 
 @pytest.fixture(params=PLACES)
-def form(request: pytest.FixtureRequest) -> Form:
+def form(request: pytest.FixtureRequest) -> StoredForm:
     return FORMS.get(request.param, ENCRYPTED)
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, form: Form, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest, form: StoredForm, tmp_path: Path) -> Iterator[Store]:
     """A place where folders are such that nothing is changed in them."""
     if "disk" in request.node.callspec.params["form"]:
         yield on_disk(tmp_path / "backup")
@@ -61,9 +61,9 @@ def store(request: pytest.FixtureRequest, form: Form, tmp_path: Path) -> Iterato
             yield store
 
 
-def chunk(records: Sequence[Record]) -> Chunk:
+def chunk(records: Sequence[Record]) -> RecordChunk:
     encoded = [encode(one) for one in records]
-    return Chunk(
+    return RecordChunk(
         0,
         np.array([one.offset for one in records], np.int64),
         np.array([one.timestamp for one in records], np.int64),
@@ -72,7 +72,7 @@ def chunk(records: Sequence[Record]) -> Chunk:
     )
 
 
-def opened(store: Store, form: Form) -> Assembler:
+def opened(store: Store, form: StoredForm) -> Assembler:
     folder = store.folder("orders", form)
     return assembling(folder, ORDERS, LIMIT).__enter__()
 
@@ -86,7 +86,7 @@ def add(assembler: Assembler, start: int, end: int) -> None:
     assembler.add([Addition(0, new, Missing(), end)])
 
 
-def back_up(store: Store, form: Form, start: int, end: int) -> TopicManifest:
+def back_up(store: Store, form: StoredForm, start: int, end: int) -> TopicManifest:
     folder = store.folder("orders", form)
     with assembling(folder, ORDERS, LIMIT) as assembler:
         add(assembler, start, end)
@@ -104,7 +104,7 @@ def offsets(store: Store, start: int = 0, end: int = 10**6) -> list[int]:
     return [int(one) for run in runs_between(stored(store), start, end) for one in run.offsets]
 
 
-def test_runs_add_up_and_every_way_of_reading_finds_them(store: Store, form: Form) -> None:
+def test_runs_add_up_and_every_way_of_reading_finds_them(store: Store, form: StoredForm) -> None:
     back_up(store, form, 0, 25)
     manifest = back_up(store, form, 25, 40)
     assert manifest.commit == 2
@@ -121,7 +121,7 @@ def test_runs_add_up_and_every_way_of_reading_finds_them(store: Store, form: For
 
 
 def test_records_are_read_by_range(
-    store: Store, form: Form, monkeypatch: pytest.MonkeyPatch
+    store: Store, form: StoredForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back_up(store, form, 0, 40)
     monkeypatch.setattr(fetched, "RUN_BYTES", 90)
@@ -133,7 +133,7 @@ def test_records_are_read_by_range(
     assert content == b"".join(map(encode, run(3, 38)))
 
 
-def test_readers_that_go_forward_and_back_find_their_place(store: Store, form: Form) -> None:
+def test_readers_that_go_forward_and_back_find_their_place(store: Store, form: StoredForm) -> None:
     back_up(store, form, 0, 40)
     segments = stored(store)
     for start, end in [(0, 4), (4, 9), (9, 30), (2, 5), (35, 40), (40, 50)]:
@@ -141,7 +141,7 @@ def test_readers_that_go_forward_and_back_find_their_place(store: Store, form: F
         assert found == list(range(start, min(end, 40)))
 
 
-def test_a_segment_goes_to_a_worker_and_is_opened_there(store: Store, form: Form) -> None:
+def test_a_segment_goes_to_a_worker_and_is_opened_there(store: Store, form: StoredForm) -> None:
     back_up(store, form, 0, 9)
     segments = stored(store)
     list(runs_between(segments, 0, 9))
@@ -150,7 +150,9 @@ def test_a_segment_goes_to_a_worker_and_is_opened_there(store: Store, form: Form
     assert list(only.offsets) == [2, 3]
 
 
-def test_indexes_that_are_gone_are_done_without_and_made_anew(store: Store, form: Form) -> None:
+def test_indexes_that_are_gone_are_done_without_and_made_anew(
+    store: Store, form: StoredForm
+) -> None:
     back_up(store, form, 0, 25)
     folder = store.folder("orders")
     (first, *_) = stored(store)
@@ -162,7 +164,7 @@ def test_indexes_that_are_gone_are_done_without_and_made_anew(store: Store, form
 
 
 def test_a_run_that_did_not_commit_is_no_part_of_the_backup_and_goes(
-    store: Store, form: Form, monkeypatch: pytest.MonkeyPatch
+    store: Store, form: StoredForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back_up(store, form, 0, 5)
     killed = opened(store, form)
@@ -175,7 +177,7 @@ def test_a_run_that_did_not_commit_is_no_part_of_the_backup_and_goes(
     assert not {one for one in left if "0000000005_records" in one} & set(store.names("orders"))
 
 
-def test_frequent_runs_leave_few_segments(store: Store, form: Form) -> None:
+def test_frequent_runs_leave_few_segments(store: Store, form: StoredForm) -> None:
     for number in range(24):
         folder = store.folder("orders", form)
         with assembling(folder, ORDERS, 2**20) as assembler:
@@ -189,7 +191,7 @@ def test_frequent_runs_leave_few_segments(store: Store, form: Form) -> None:
     assert len([one for one in store.names("orders") if "_records" in one]) < 60
 
 
-def test_what_is_damaged_is_not_joined(store: Store, form: Form) -> None:
+def test_what_is_damaged_is_not_joined(store: Store, form: StoredForm) -> None:
     folder = store.folder("orders", form)
     with assembling(folder, ORDERS, 2**20) as assembler:
         add(assembler, 0, 2)
@@ -205,7 +207,7 @@ def test_what_is_damaged_is_not_joined(store: Store, form: Form) -> None:
         add(assembler, 2, 4)
 
 
-def test_of_two_runs_that_race_one_commits(store: Store, form: Form) -> None:
+def test_of_two_runs_that_race_one_commits(store: Store, form: StoredForm) -> None:
     back_up(store, form, 0, 5)
     one, other = opened(store, form), opened(store, form)
     add(one, 5, 12)
@@ -217,7 +219,7 @@ def test_of_two_runs_that_race_one_commits(store: Store, form: Form) -> None:
     assert verify_files(store.folder("orders")).whole
 
 
-def test_a_partition_without_records_keeps_its_gaps(store: Store, form: Form) -> None:
+def test_a_partition_without_records_keeps_its_gaps(store: Store, form: StoredForm) -> None:
     gone = Missing((Gap(0, 4, GapReason.ABORTED),), {"aborted": 4})
     folder = store.folder("orders", form)
     with assembling(folder, ORDERS, LIMIT) as assembler:
@@ -230,10 +232,10 @@ def test_a_partition_without_records_keeps_its_gaps(store: Store, form: Form) ->
     assert (segment.missing, segment.count) == ({"aborted": 4}, 2)
 
 
-def test_old_segments_are_pruned(store: Store, form: Form) -> None:
+def test_old_segments_are_pruned(store: Store, form: StoredForm) -> None:
     back_up(store, form, 0, 40)
     folder = store.folder("orders")
-    gone = prune(folder, Limits(keep_bytes=900))
+    gone = prune(folder, PruneLimits(keep_bytes=900))
     assert gone
     assert not any(records_name(one.prefix) in folder.names() for one in gone)
     first = offsets(store)[0]
@@ -242,7 +244,7 @@ def test_old_segments_are_pruned(store: Store, form: Form) -> None:
     assert verify_files(folder).whole
 
 
-def test_a_changed_byte_is_found(store: Store, form: Form) -> None:
+def test_a_changed_byte_is_found(store: Store, form: StoredForm) -> None:
     back_up(store, form, 0, 25)
     folder = store.folder("orders")
     name = records_name(stored(store)[0].prefix)
@@ -273,7 +275,7 @@ def test_segments_of_an_encrypted_backup_cannot_change_places(tmp_path: Path) ->
     assert not verify_files(store.folder("orders")).whole
 
 
-def test_the_hash_is_that_of_the_plain_records(store: Store, form: Form) -> None:
+def test_the_hash_is_that_of_the_plain_records(store: Store, form: StoredForm) -> None:
     manifest = back_up(store, form, 0, 5)
     content = b"\x01" + b"".join(map(encode, run(0, 5)))
     (segment,) = manifest.partitions[0].segments

@@ -15,7 +15,7 @@ from services.connection.settings import ConnectionSettings
 from services.kafka.read_client import ReadClient
 from services.model import PartitionState, TopicPartition
 from services.pipeline.micro_batch import BatchRanges
-from services.pipeline.running import BackupSettings, Meter, Run
+from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.pipeline.stream import Stream
 from services.session import ReadAccess
@@ -66,7 +66,7 @@ def handed_out(
     settings = BackupSettings(LocalStore(Path("unused")), offsets_a_job=most)
     # Nothing here asks Spark for anything.
     spark, access = cast("Spark", None), ReadAccess(ConnectionSettings(()))
-    run = Run(client, spark, access, settings, Meter(lambda _: None))
+    run = BackupRun(client, spark, access, settings, Meter(lambda _: None))
     with Stream(run, ends, found.append, QUICK):
         yield found
 

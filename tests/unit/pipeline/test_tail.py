@@ -13,10 +13,10 @@ from services.pipeline.restore.tail import (
     THERE,
     TWICE,
     UNDECIDED,
-    Candidate,
     ElectedLog,
     Fates,
     TailChoice,
+    TailRecord,
     content,
     epochs_of,
     fates_of,
@@ -72,8 +72,8 @@ def test_content_is_the_same_wherever_a_record_is_put_back() -> None:
         assert content(other) != content(back)
 
 
-def candidate(offset: int, text: bytes | None = None) -> Candidate:
-    return Candidate(offset, text or b"%d" % offset)
+def candidate(offset: int, text: bytes | None = None) -> TailRecord:
+    return TailRecord(offset, text or b"%d" % offset)
 
 
 def test_what_is_there_already_is_put_back_as_often_as_it_lacks() -> None:

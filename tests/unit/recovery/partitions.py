@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from services.model import (
     CONTENTS_UNREAD,
-    Contents,
+    LogContents,
     PartitionEvidence,
     Reassignment,
     ReplicaLog,
@@ -25,10 +25,10 @@ _roles = st.sampled_from([Role.STALE, Role.STALE, Role.ISR, Role.ELR, Role.LAST_
 _marks: st.SearchStrategy[int | Unknown] = st.one_of(
     st.integers(0, 6), st.just(Unknown("high watermark 0 after kill -9"))
 )
-_contents: st.SearchStrategy[Contents | Unknown] = st.one_of(
+_contents: st.SearchStrategy[LogContents | Unknown] = st.one_of(
     st.just(CONTENTS_UNREAD),
-    st.builds(Contents, st.integers(0, 8), st.integers(0, 8), st.none()),
-    st.builds(Contents, st.integers(0, 8), st.integers(0, 8), st.integers(0, 8)),
+    st.builds(LogContents, st.integers(0, 8), st.integers(0, 8), st.none()),
+    st.builds(LogContents, st.integers(0, 8), st.integers(0, 8), st.integers(0, 8)),
 )
 _moves: st.SearchStrategy[Reassignment | None | Unknown] = st.sampled_from(
     [None, None, None, Reassignment((9,), ()), Unknown("not told")]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from services.recovery.execution.limits import Limits
+from services.recovery.execution.limits import ExecutionLimits
 from tests.waiting import within
 
 
-def patient() -> Limits:
+def patient() -> ExecutionLimits:
     """Short, and longer while much else runs: what answers at all is waited for."""
-    return Limits(read=within(2.0), election=within(0.5), confirmation=within(0.5))
+    return ExecutionLimits(read=within(2.0), election=within(0.5), confirmation=within(0.5))

@@ -8,13 +8,13 @@ from uuid import UUID
 from services.model import (
     EpochHistory,
     EpochRange,
+    FigureSource,
     PartitionEvidence,
     PartitionState,
     Quorum,
     Reassignment,
     ReplicaLog,
     Role,
-    Source,
     TopicPartition,
     TopicSettings,
     Unknown,
@@ -59,7 +59,7 @@ def log(
         epochs=EpochHistory(ranges, start),
         newest_ms=1_000 if ranges else None,
         log_dir_online=log_dir_online,
-        source=Source.STOCK,
+        source=FigureSource.STOCK,
         observed_at_ms=5_000,
     )
 
@@ -79,7 +79,7 @@ def without_epochs(broker: int, end: int, *, role: Role = Role.STALE) -> Replica
         epochs=denied,
         newest_ms=denied,
         log_dir_online=True,
-        source=Source.STOCK,
+        source=FigureSource.STOCK,
     )
 
 

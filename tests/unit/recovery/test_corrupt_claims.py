@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.model import CONTENTS_UNREAD, Contents, PartitionEvidence, ReplicaLog, Unknown
+from services.model import CONTENTS_UNREAD, LogContents, PartitionEvidence, ReplicaLog, Unknown
 from services.recovery.guarded.priced import frozen, groups_of, planned
 from services.recovery.judgement.assessment import Assessment, Verdict
 from services.recovery.judgement.loss import loss_of
@@ -52,7 +52,7 @@ class CorruptClaim:
     def known_damage(self, broker: int) -> int | None:
         """The damage of *broker*'s log, if it lies where its contents were read."""
         at, contents = self.damaged.get(broker), self.log(broker).contents
-        read = isinstance(contents, Contents) and at is not None and contents.verified_from <= at
+        read = isinstance(contents, LogContents) and at is not None and contents.verified_from <= at
         return at if read else None
 
     def served(self, broker: int) -> frozenset[Record]:
@@ -92,9 +92,9 @@ def _read(draw: st.DrawFn, replica: ReplicaLog, damaged: int | None) -> ReplicaL
     back_to = draw(st.one_of(st.just(start), st.integers(start, end)))
     stopped = "the budget ended" if back_to > start else ""
     if damaged is not None and damaged >= back_to:
-        contents = Contents(back_to, damaged, damaged, "its CRC differs", stopped=stopped)
+        contents = LogContents(back_to, damaged, damaged, "its CRC differs", stopped=stopped)
     else:
-        contents = Contents(back_to, end, stopped=stopped)
+        contents = LogContents(back_to, end, stopped=stopped)
     return replace(replica, contents=contents)
 
 

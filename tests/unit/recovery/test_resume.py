@@ -17,14 +17,14 @@ from services.errors import WrongCluster
 from services.journal import Journal, JournalView, read
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import Reassignment, TopicPartition, Unknown
-from services.recovery.execution.record import Record, described
+from services.recovery.execution.record import ExecutionJournal, described
 from services.recovery.execution.routes import native_route
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.recover import Recovery, Rescue
 from services.recovery.remains import Remains, consented, remains
 from services.recovery.rescue.journalled import SAVED
 from services.recovery.rescue.journalled import STEP as RESCUE
-from services.recovery.resume import Resume, Survey, survey
+from services.recovery.resume import JournalSurvey, Resume, survey
 from tests.fake_controller import FakeController, after, unanswered
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.conftest import Bench
@@ -80,14 +80,16 @@ AGREED = {"price": "0", "abandons": [3], "unread_at_least": 100, "gone": [3]}
 """b3, which led last, was declared gone."""
 
 
-def plan(bench: Bench, targets: Sequence[Target], price: str = "0", **details: Any) -> None:
+def plan(bench: Bench, targets: Sequence[ElectionTarget], price: str = "0", **details: Any) -> None:
     """Write the plan and the consent that an execution begins with."""
     items = {one.partition: {**described(one), **AGREED, "price": price} for one in targets}
     bench.journal.plan("", "", items, **details)
     bench.journal.consent(f"{len(targets)} partitions lose {price}")
 
 
-def killed(bench: Bench, targets: Sequence[Target], step: str, *, announced: bool = True) -> None:
+def killed(
+    bench: Bench, targets: Sequence[ElectionTarget], step: str, *, announced: bool = True
+) -> None:
     """Begin to elect *targets* and be killed at *step*."""
     plan(bench, targets)
     execution = replace(bench.execution(), journal=Killed(bench.journal, step, announced))
@@ -106,7 +108,7 @@ class Resumed:
     rescue: Rescue | None = None
 
     @property
-    def survey(self) -> Survey:
+    def survey(self) -> JournalSurvey:
         return survey(self.bench.read, self.view, 5.0)
 
     def _resume(self) -> Resume:
@@ -120,10 +122,10 @@ class Resumed:
         )
         return Resume(recovery, self.survey)
 
-    def finish(self) -> list[Outcome]:
+    def finish(self) -> list[PartitionOutcome]:
         return [one for batch in self._resume().finish() for one in batch]
 
-    def undo(self) -> list[Outcome]:
+    def undo(self) -> list[PartitionOutcome]:
         return [one for batch in self._resume().undo() for one in batch]
 
 
@@ -160,7 +162,7 @@ class TestFinishing:
         plan(bench, targets)
         bench.journal.close()
         with resumed(bench) as journal:
-            assert {one.result for one in journal.finish()} == {Result.ELECTED}
+            assert {one.result for one in journal.finish()} == {RecoveryResult.ELECTED}
         assert bench.controller.partitions == [1, 1, 1, 2, 2, 2]
 
     def test_killed_before_the_plan_nothing_is_left(self, bench: Bench) -> None:
@@ -197,7 +199,7 @@ class TestFinishing:
             journal.finish()
         sent = len(bench.controller.steps)
         with resumed(bench) as journal:
-            assert {one.result for one in journal.finish()} == {Result.ALREADY_ONLINE}
+            assert {one.result for one in journal.finish()} == {RecoveryResult.ALREADY_ONLINE}
         assert len(bench.controller.steps) == sent
 
     def test_a_colleagues_journal_will_do(self, bench: Bench, tmp_path: Path) -> None:
@@ -206,7 +208,7 @@ class TestFinishing:
         theirs = tmp_path / "from-a-colleague.jsonl"
         shutil.copyfile(bench.journal.path, theirs)
         with resumed(bench, theirs) as journal:
-            assert [one.result for one in journal.finish()] == [Result.ELECTED]
+            assert [one.result for one in journal.finish()] == [RecoveryResult.ELECTED]
         assert read(theirs).result == "succeeded"
         assert result(bench) is None
 
@@ -216,7 +218,7 @@ class TestFinishing:
         targets = bench.offline()
         killed(bench, targets, "designate")
         with resumed(bench) as journal:
-            assert [one.result for one in journal.finish()] == [Result.ELECTED]
+            assert [one.result for one in journal.finish()] == [RecoveryResult.ELECTED]
         assert bench.assignment(targets[0]) == ORIGINAL
 
     def test_r13_an_order_written_before_is_put_back_whichever_way_it_is_finished(
@@ -229,7 +231,7 @@ class TestFinishing:
         bench.choose_route, bench.elect = native_route, bench.electing_through(1)
         with resumed(bench) as journal:
             (outcome,) = journal.finish()
-        assert (outcome.result, outcome.order_restored) == (Result.ELECTED, True)
+        assert (outcome.result, outcome.order_restored) == (RecoveryResult.ELECTED, True)
         assert bench.assignment(targets[0]) == ORIGINAL
 
     def test_on_request_it_stops_between_two_batches_and_stays_unfinished(
@@ -243,7 +245,11 @@ class TestFinishing:
         bench.controller.next(ELECT, after(lambda: asked.append(True)))
         with resumed(bench) as journal:
             results = [one.result for one in journal.finish()]
-        assert results == [Result.ELECTED, Result.NOT_ATTEMPTED, Result.NOT_ATTEMPTED]
+        assert results == [
+            RecoveryResult.ELECTED,
+            RecoveryResult.NOT_ATTEMPTED,
+            RecoveryResult.NOT_ATTEMPTED,
+        ]
         assert result(bench) is None
 
 
@@ -262,7 +268,7 @@ class TestGuards:
         bench.cluster.story.states[target.partition] = replace(state, leader_epoch=9)
         with resumed(bench) as journal:
             (outcome,) = journal.finish()
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert "led again" in outcome.reason
         assert (bench.controller.steps, result(bench)) == ([], "partly failed")
 
@@ -317,7 +323,7 @@ class TestGuards:
         bench.cluster.story.fenced = set()
         with resumed(bench) as journal:
             (outcome,) = journal.finish()
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert "b3 would be elected instead of b1" in outcome.reason
 
     def test_a_recreated_topic_is_left_alone(self, bench: Bench) -> None:
@@ -342,7 +348,7 @@ class TestGuards:
         lead(bench, target, 3)
         with resumed(bench) as journal:
             (outcome,) = journal.finish()
-        assert (outcome.result, outcome.reason) == (Result.ALREADY_ONLINE, "led by b3")
+        assert (outcome.result, outcome.reason) == (RecoveryResult.ALREADY_ONLINE, "led by b3")
 
     def test_r13_another_leader_in_our_order_is_named_and_the_order_left(
         self, bench: Bench
@@ -370,7 +376,7 @@ class TestGuards:
         bench.journal.close()
         lead(bench, target, 1, assignment=WRITTEN)
         with resumed(bench) as journal:
-            assert [one.result for one in journal.finish()] == [Result.ELECTED]
+            assert [one.result for one in journal.finish()] == [RecoveryResult.ELECTED]
         assert bench.assignment(target) == WRITTEN
         assert bench.controller.steps == []
 
@@ -383,7 +389,7 @@ class TestGuards:
         bench.elect = bench.electing_through(2)
         for _ in range(2):
             with resumed(bench) as journal:
-                assert [one.result for one in journal.finish()] == [Result.UNKNOWN]
+                assert [one.result for one in journal.finish()] == [RecoveryResult.UNKNOWN]
             assert [step.name for step in bench.written().unsettled] == ["elect"]
         assert bench.assignment(targets[0]) == WRITTEN
         bench.cluster.brokers[1].hung = False
@@ -399,7 +405,7 @@ class TestUndoing:
         assert bench.assignment(targets[0]) == WRITTEN
         with resumed(bench) as journal:
             outcomes = journal.undo()
-        assert {one.result for one in outcomes} == {Result.UNDONE}
+        assert {one.result for one in outcomes} == {RecoveryResult.UNDONE}
         assert {bench.assignment(one) for one in targets} == {ORIGINAL}
         assert {bench.leader(one) for one in targets} == {None}
         assert (result(bench), bench.written().unsettled) == ("undone", ())
@@ -409,7 +415,7 @@ class TestUndoing:
         killed(bench, targets, "reorder")
         with resumed(bench) as journal:
             (outcome,) = journal.undo()
-        assert (outcome.result, outcome.reason) == (Result.UNDONE, "its order is as it was")
+        assert (outcome.result, outcome.reason) == (RecoveryResult.UNDONE, "its order is as it was")
         assert bench.controller.steps == []
 
     @pytest.mark.parametrize("step", ["elect", "restore order"])
@@ -420,7 +426,7 @@ class TestUndoing:
         with resumed(bench) as journal:
             (outcome,) = journal.undo()
         assert (outcome.result, outcome.reason) == (
-            Result.REFUSED,
+            RecoveryResult.REFUSED,
             "b1 leads it: an election cannot be undone",
         )
         assert len(bench.controller.steps) == sent
@@ -460,9 +466,9 @@ class TestUndoing:
         killed(bench, targets, "elect")
         bench.controller.next(REORDER, unanswered)
         with resumed(bench) as journal:
-            assert [one.result for one in journal.undo()] == [Result.UNKNOWN]
+            assert [one.result for one in journal.undo()] == [RecoveryResult.UNKNOWN]
         with resumed(bench) as journal:
-            assert [one.result for one in journal.undo()] == [Result.UNDONE]
+            assert [one.result for one in journal.undo()] == [RecoveryResult.UNDONE]
         assert (result(bench), bench.written().unsettled) == ("undone", ())
 
     def test_undone_it_can_still_be_finished(self, bench: Bench) -> None:
@@ -471,7 +477,7 @@ class TestUndoing:
         with resumed(bench) as journal:
             journal.undo()
         with resumed(bench) as journal:
-            assert [one.result for one in journal.finish()] == [Result.ELECTED]
+            assert [one.result for one in journal.finish()] == [RecoveryResult.ELECTED]
         assert bench.assignment(targets[0]) == ORIGINAL
 
 
@@ -504,7 +510,7 @@ class TestWhatTheJournalSays:
         bench.journal.request("reorder", {targets[0].partition: described(targets[0])})
         bench.journal.close()
         with resumed(bench) as journal:
-            assert [one.result for one in journal.finish()] == [Result.ELECTED]
+            assert [one.result for one in journal.finish()] == [RecoveryResult.ELECTED]
 
     def test_what_was_never_described_is_named(self, bench: Bench) -> None:
         (target,) = bench.offline()
@@ -534,7 +540,7 @@ class TestWhatTheJournalSays:
         rescue = RescueOfAll()
         with resumed(bench) as journal:
             journal.rescue = rescue
-            assert {one.result for one in journal.finish()} == {Result.ELECTED}
+            assert {one.result for one in journal.finish()} == {RecoveryResult.ELECTED}
         assert rescue.saved == [unsaved.partition]
 
     def test_r16_a_loss_agreed_to_as_unknown_is_not_priced_again(self, bench: Bench) -> None:
@@ -543,7 +549,7 @@ class TestWhatTheJournalSays:
         bench.journal.close()
         bench.cluster.hold(2, target.partition, (0, 100), (4, 35))
         with resumed(bench) as journal:
-            assert [one.result for one in journal.finish()] == [Result.ELECTED]
+            assert [one.result for one in journal.finish()] == [RecoveryResult.ELECTED]
 
     def test_r16_a_broker_that_came_back_since_is_no_part_of_a_loss_agreed_to_as_unknown(
         self, bench: Bench
@@ -555,7 +561,7 @@ class TestWhatTheJournalSays:
         bench.cluster.hold(2, target.partition, (0, 100), (4, 35))
         with resumed(bench) as journal:
             (outcome,) = journal.finish()
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert "b2 came back since the price was counted" in outcome.reason
 
 
@@ -565,15 +571,17 @@ class RescueOfAll:
 
     saved: list[TopicPartition] = field(default_factory=list)
 
-    def needed(self, target: Target) -> bool:
+    def needed(self, target: ElectionTarget) -> bool:
         return True
 
-    def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
+    def save(
+        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+    ) -> Mapping[TopicPartition, str]:
         self.saved += [one.partition for one in targets]
         return {}
 
 
-def lead(bench: Bench, target: Target, leader: int, **change: Any) -> None:
+def lead(bench: Bench, target: ElectionTarget, leader: int, **change: Any) -> None:
     """Let *leader* lead the partition."""
     state = bench.cluster.story.states[target.partition]
     led = replace(state, leader=leader, leader_epoch=6, isr=(leader,), last_known_elr=())
@@ -593,5 +601,5 @@ def undone_reason(bench: Bench) -> str:
     """Why the one partition is not undone."""
     with resumed(bench) as journal:
         (outcome,) = journal.undo()
-    assert outcome.result is Result.REFUSED
+    assert outcome.result is RecoveryResult.REFUSED
     return str(outcome.reason)

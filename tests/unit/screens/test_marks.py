@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import NoReturn
 
 from screens.offline.marks import Marks
-from services.incident.groups import Group, grouped
-from services.incident.row import Row
+from services.incident.groups import PartitionGroup, grouped
+from services.incident.row import IncidentRow
 from tests.incidents import many_offline
 
 
-class Closed(tuple[Row, ...]):
+class Closed(tuple[IncidentRow, ...]):
     """Rows that tell how many there are, and nothing of each."""
 
     __slots__ = ()
@@ -21,7 +21,7 @@ class Closed(tuple[Row, ...]):
         raise AssertionError("each row was looked at")
 
 
-def groups() -> Iterator[Group]:
+def groups() -> Iterator[PartitionGroup]:
     yield from grouped(many_offline(40, topics=1).rows)
 
 

@@ -16,11 +16,11 @@ from services.topic_backup.catalog import held_topics
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.layout import records_name, segment_index_name, segment_prefix
 from services.topic_backup.manifest import TopicIdentity, read_manifest
-from services.topic_backup.part import Part, part_index_of, part_names
+from services.topic_backup.part import SegmentPart, part_index_of, part_names
 from services.topic_backup.pending import PENDING
 from services.topic_backup.reader import PartitionReader
 from services.topic_backup.record import Record, TimestampType, encode
-from services.topic_backup.segment_index import Entry, encode_entry
+from services.topic_backup.segment_index import IndexedRecord, encode_entry
 from services.topic_backup.store.store import LocalStore
 from services.topic_backup.summary import EpochStart, Gap, GapReason
 from services.topic_backup.verification import verify_files
@@ -32,19 +32,19 @@ def record(offset: int) -> Record:
     return Record(offset, TimestampType.CREATE, offset, b"k", b"v%d" % offset)
 
 
-def part(folder: LocalFolder, start: int, end: int, attempt: int = 0) -> Part:
+def part(folder: LocalFolder, start: int, end: int, attempt: int = 0) -> SegmentPart:
     """Records *start* to *end* as a task writes them."""
     records, index = part_names("run", attempt, 0, start)
     content, entries = b"\x01", b"\x01"
     for offset in range(start, end):
         encoded = encode(record(offset))
-        entries += encode_entry(Entry(offset, len(content), len(encoded)))
+        entries += encode_entry(IndexedRecord(offset, len(content), len(encoded)))
         content += encoded
     (folder.path / records).write_bytes(content)
     (folder.path / index).write_bytes(entries)
     digest = hashlib.sha256(content).hexdigest()
     last = end - 1
-    return Part(
+    return SegmentPart(
         0, records, index, end - start, start, last, start, last, last, len(content), digest
     )
 
@@ -155,7 +155,7 @@ def the_original_appends(folder: LocalFolder, start: int, end: int) -> None:
     records, index = folder.path / records_name(prefix), folder.path / segment_index_name(prefix)
     for offset in range(start, end):
         encoded = encode(record(offset))
-        entry = encode_entry(Entry(offset, records.stat().st_size, len(encoded)))
+        entry = encode_entry(IndexedRecord(offset, records.stat().st_size, len(encoded)))
         for path, content in ((records, encoded), (index, entry)):
             with path.open("ab") as file:
                 file.write(content)

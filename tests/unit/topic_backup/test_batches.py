@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from services.errors import MalformedMessage
 from services.topic_backup.batch_header import BATCH_HEADER, read_headers
-from services.topic_backup.batches import Batch, ControlType, Marker, decode_batches
+from services.topic_backup.batches import ControlType, Marker, RecordBatch, decode_batches
 from services.topic_backup.compression import Compression
 from services.topic_backup.record import Record, TimestampType
 from tests.unit.topic_backup.batch_bytes import (
@@ -54,7 +54,7 @@ def broker_records(draw: st.DrawFn) -> list[Record]:
     ]
 
 
-def decoded(data: bytes) -> list[Batch]:
+def decoded(data: bytes) -> list[RecordBatch]:
     return list(decode_batches(data, ON_BROKER))
 
 

@@ -13,10 +13,10 @@ import pytest
 from typer.testing import CliRunner
 
 from console.backup import app
-from services.divergence.align import Kind, Pair
+from services.divergence.align import PairKind, RecordPair
 from services.divergence.backup_opening import open_backup
 from services.divergence.comparison import Comparison
-from services.divergence.entry import Unreadable
+from services.divergence.entry import UnreadableRange
 from services.divergence.runs import runs
 from services.divergence.source import Reading
 from services.divergence.tape import Same
@@ -90,7 +90,7 @@ def read_by_diff(topic: Path) -> bool:
         items = list(source.read(0, 2**62, Reading()))
     except BreakglassError:
         return False
-    return not any(isinstance(one, Unreadable) for one in items) and len(items) == COUNT
+    return not any(isinstance(one, UnreadableRange) for one in items) and len(items) == COUNT
 
 
 def read_by_diff_with_a_copy(topic: Path) -> bool:
@@ -100,7 +100,7 @@ def read_by_diff_with_a_copy(topic: Path) -> bool:
         found = list(runs(Comparison(left, right), 0, COUNT, Reading()))
     except BreakglassError:
         return False
-    if any(isinstance(item, Pair) and item.kind is Kind.UNREAD for item in found):
+    if any(isinstance(item, RecordPair) and item.kind is PairKind.UNREAD for item in found):
         return False
     return sum(item.entries if isinstance(item, Same) else 1 for item in found) == COUNT
 

@@ -23,7 +23,7 @@ from services.topic_backup.folder import LocalFolder, inside, read_whole
 from services.topic_backup.held import read_held
 from services.topic_backup.layout import MANIFEST, segment_place
 from services.topic_backup.manifest import MAX_MANIFEST_BYTES, read_manifest
-from services.topic_backup.partition_index import Entry, encode
+from services.topic_backup.partition_index import SegmentEntry, encode
 from services.topic_backup.reader import PartitionReader
 from services.topic_backup.store.local_blobs import LocalBlobs
 from services.topic_backup.verification import verify_files
@@ -118,7 +118,7 @@ def test_no_store_opens_a_file_outside_of_its_folder(tmp_path: Path, name: str) 
 
 def test_a_partition_index_names_no_file_but_segments(tmp_path: Path) -> None:
     topic = as_the_originals(back_up(tmp_path, run(0, 5)))
-    (topic / "index_partition_000").write_bytes(encode([Entry("../../secret", 0)]))
+    (topic / "index_partition_000").write_bytes(encode([SegmentEntry("../../secret", 0)]))
     with pytest.raises(DamagedBackup, match="the name is none of a segment"):
         partition_index.read(LocalFolder(topic), 0)
 

@@ -13,7 +13,12 @@ from services.errors import DamagedBackup, UnsupportedSchema
 from services.topic_backup import partition_index
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.layout import segment_prefix
-from services.topic_backup.segment_index import Entry, SegmentIndex, encode_entry, open_index
+from services.topic_backup.segment_index import (
+    IndexedRecord,
+    SegmentIndex,
+    encode_entry,
+    open_index,
+)
 
 PREFIX = "segment_partition_000_from_offset_0000000000"
 
@@ -23,13 +28,13 @@ def folder(tmp_path: Path) -> LocalFolder:
     return LocalFolder(tmp_path)
 
 
-def put_index(folder: LocalFolder, entries: list[Entry], tail: bytes = b"") -> None:
+def put_index(folder: LocalFolder, entries: list[IndexedRecord], tail: bytes = b"") -> None:
     content = b"\x01" + b"".join(map(encode_entry, entries)) + tail
     (folder.path / f"{PREFIX}_index").write_bytes(content)
 
 
 class TestSegmentIndex:
-    ENTRIES = (Entry(3, 1, 40), Entry(5, 41, 9), Entry(10, 50, 100))
+    ENTRIES = (IndexedRecord(3, 1, 40), IndexedRecord(5, 41, 9), IndexedRecord(10, 50, 100))
 
     @pytest.mark.parametrize(
         ("offset", "number"), [(0, 0), (3, 0), (4, 1), (5, 1), (6, 2), (10, 2), (11, 3)]
@@ -79,13 +84,15 @@ class TestSegmentIndex:
 
 class TestPartitionIndex:
     @staticmethod
-    def read(folder: LocalFolder, content: bytes) -> tuple[partition_index.Entry, ...]:
+    def read(folder: LocalFolder, content: bytes) -> tuple[partition_index.SegmentEntry, ...]:
         (folder.path / "index_partition_000").write_bytes(content)
         return partition_index.read(folder, 0)
 
     @given(st.lists(st.integers(0, 2**63 - 1), unique=True).map(sorted))
     def test_what_was_written_is_read(self, offsets: list[int]) -> None:
-        entries = [partition_index.Entry(segment_prefix(0, offset), offset) for offset in offsets]
+        entries = [
+            partition_index.SegmentEntry(segment_prefix(0, offset), offset) for offset in offsets
+        ]
         content = partition_index.encode(entries)
         assert partition_index.decode(content[1:], "file") == tuple(entries)
 
@@ -93,7 +100,7 @@ class TestPartitionIndex:
     def test_an_entry_that_is_cut_is_an_error_with_its_place(
         self, folder: LocalFolder, cut: int
     ) -> None:
-        content = partition_index.encode([partition_index.Entry(PREFIX, 0)] * 1)
+        content = partition_index.encode([partition_index.SegmentEntry(PREFIX, 0)] * 1)
         with pytest.raises(DamagedBackup, match="byte 1: the last entry is cut") as caught:
             self.read(folder, content[:-cut])
         assert caught.value.torn
@@ -105,7 +112,7 @@ class TestPartitionIndex:
 
     def test_start_offsets_that_do_not_rise_are_an_error(self, folder: LocalFolder) -> None:
         name = segment_prefix(0, 5)
-        entries = [partition_index.Entry(name, 5), partition_index.Entry(name, 5)]
+        entries = [partition_index.SegmentEntry(name, 5), partition_index.SegmentEntry(name, 5)]
         place = 1 + 4 + len(name) + 8
         with pytest.raises(DamagedBackup, match=f"byte {place}: start offset 5 follows 5"):
             self.read(folder, partition_index.encode(entries))

@@ -10,7 +10,7 @@ from services.errors import UsageError
 from services.topic_backup import partition_index
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicIdentity, read_manifest
-from services.topic_backup.prune import Limits, prunable, prune
+from services.topic_backup.prune import PruneLimits, prunable, prune
 from services.topic_backup.reader import PartitionReader
 from services.topic_backup.record import Record, TimestampType
 from services.topic_backup.status import read_status
@@ -38,38 +38,38 @@ def offsets(folder: LocalFolder) -> list[int]:
 
 
 def test_segments_all_of_whose_records_are_old_can_go(folder: LocalFolder) -> None:
-    gone = prunable(folder, Limits(older_than_ms=5000), at_ms=9000)
+    gone = prunable(folder, PruneLimits(older_than_ms=5000), at_ms=9000)
     assert [(one.first_offset, one.last_offset) for one in gone] == [(0, 1), (2, 3)]
 
 
 def test_the_newest_bytes_stay(folder: LocalFolder) -> None:
     size = verify_files(folder).bytes // 5
-    gone = prunable(folder, Limits(keep_bytes=3 * size))
+    gone = prunable(folder, PruneLimits(keep_bytes=3 * size))
     assert [one.first_offset for one in gone] == [0, 2]
 
 
 def test_the_last_segment_always_stays(folder: LocalFolder) -> None:
-    assert len(prunable(folder, Limits(keep_bytes=0))) == 4
+    assert len(prunable(folder, PruneLimits(keep_bytes=0))) == 4
 
 
 def test_nothing_goes_without_a_limit(folder: LocalFolder) -> None:
-    assert prunable(folder, Limits()) == ()
+    assert prunable(folder, PruneLimits()) == ()
 
 
 def test_what_stays_is_whole_and_goes_on(folder: LocalFolder) -> None:
-    gone = prune(folder, Limits(keep_bytes=0))
+    gone = prune(folder, PruneLimits(keep_bytes=0))
     assert len(gone) == 4
     assert offsets(folder) == [8, 9]
     assert verify_files(folder).whole
     assert [one.start_offset for one in partition_index.read(folder, 0)] == [8]
     with TopicWriter(folder.path.parent, TopicIdentity("t")) as writer:
         assert writer.partition(0).next_offset == 10
-    assert prune(folder, Limits(keep_bytes=0)) == ()
+    assert prune(folder, PruneLimits(keep_bytes=0)) == ()
 
 
 def test_a_backup_without_a_manifest_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no manifest"):
-        prunable(LocalFolder.create(tmp_path / "t"), Limits(keep_bytes=0))
+        prunable(LocalFolder.create(tmp_path / "t"), PruneLimits(keep_bytes=0))
 
 
 def test_the_status_counts_what_is_there(folder: LocalFolder) -> None:

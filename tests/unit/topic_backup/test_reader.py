@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from services.errors import UnsupportedSchema
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.record import Record, encode
-from services.topic_backup.segment_index import Entry, encode_entry
+from services.topic_backup.segment_index import IndexedRecord, encode_entry
 from services.topic_backup.segment_reader import CHUNK_BYTES, FIRST_POSITION, read_segment
 from tests.unit.topic_backup.backups import (
     INDEX,
@@ -85,7 +85,7 @@ class TestWithoutManifest:
     def test_a_stale_index_blocks_nothing(self, tmp_path: Path) -> None:
         """One of another segment: its last entry is not true, so all of it is not believed."""
         topic = originals(tmp_path)
-        lying = [Entry(number, 1 + 30 * number, 30) for number in range(4)]
+        lying = [IndexedRecord(number, 1 + 30 * number, 30) for number in range(4)]
         (topic / INDEX).write_bytes(b"\x01" + b"".join(map(encode_entry, lying)))
         assert read(topic) == run(0, 5)
         assert list(reading(topic).records(3)) == run(3, 5)
@@ -93,16 +93,16 @@ class TestWithoutManifest:
     @pytest.mark.parametrize(
         "lie",
         [
-            Entry(0, 2**63 - 2, 1),
-            Entry(0, 1, -SIZE),
-            Entry(0, -5, SIZE),
-            Entry(2, 300, 0),
-            Entry(4, 1 + 4 * SIZE, SIZE + 1),
+            IndexedRecord(0, 2**63 - 2, 1),
+            IndexedRecord(0, 1, -SIZE),
+            IndexedRecord(0, -5, SIZE),
+            IndexedRecord(2, 300, 0),
+            IndexedRecord(4, 1 + 4 * SIZE, SIZE + 1),
         ],
     )
     @pytest.mark.parametrize("number", range(5))
     def test_an_index_that_points_nowhere_blocks_nothing(
-        self, tmp_path: Path, lie: Entry, number: int
+        self, tmp_path: Path, lie: IndexedRecord, number: int
     ) -> None:
         topic = back_up(tmp_path, run(0, 5))
         overwrite(topic / INDEX, 1 + 24 * number, encode_entry(lie))
@@ -114,7 +114,9 @@ class TestWithoutManifest:
         self, tmp_path: Path, number: int
     ) -> None:
         topic = originals(tmp_path)
-        overwrite(topic / INDEX, 1 + 24 * number, encode_entry(Entry(4, 1 + 4 * SIZE, SIZE + 1)))
+        overwrite(
+            topic / INDEX, 1 + 24 * number, encode_entry(IndexedRecord(4, 1 + 4 * SIZE, SIZE + 1))
+        )
         reader = reading(topic)
         found = list(reader.records())
         assert [one for one in run(0, 5) if one in found] == found

@@ -13,7 +13,7 @@ from services.topic_backup.record import (
     NeedMore,
     Record,
     TimestampType,
-    Unreadable,
+    UnreadableRecord,
     decode,
     encode,
 )
@@ -46,7 +46,7 @@ def test_a_record_is_found_where_it_starts(one: Record, before: bytes, after: by
 def test_a_record_cut_anywhere_is_torn(one: Record, data: st.DataObject) -> None:
     content = encode(one)
     cut = content[: data.draw(st.integers(0, len(content) - 1))]
-    with pytest.raises(Unreadable) as caught:
+    with pytest.raises(UnreadableRecord) as caught:
         decode(cut, 0, len(cut))
     assert caught.value.torn
 
@@ -75,7 +75,7 @@ def test_a_number_that_cannot_be_is_refused_with_its_place(
     at: int, value: int, reason: str
 ) -> None:
     content = with_int32(PLAIN, at, value)
-    with pytest.raises(Unreadable, match=reason) as caught:
+    with pytest.raises(UnreadableRecord, match=reason) as caught:
         decode(content, 0, len(content))
     assert (caught.value.at, caught.value.torn) == (at, False)
 
@@ -92,26 +92,26 @@ def test_a_length_past_the_end_is_refused_before_anything_is_read(
     at: int, value: int, reason: str
 ) -> None:
     content = with_int32(PLAIN, at, value)
-    with pytest.raises(Unreadable, match=reason):
+    with pytest.raises(UnreadableRecord, match=reason):
         decode(content, 0, len(content))
 
 
 def test_a_negative_offset_is_refused() -> None:
     content = struct.pack(">q", -1) + PLAIN[8:]
-    with pytest.raises(Unreadable, match="an offset cannot be -1"):
+    with pytest.raises(UnreadableRecord, match="an offset cannot be -1"):
         decode(content, 0, len(content))
 
 
 def test_a_null_header_key_is_refused() -> None:
     one = plain(0)._replace(headers=((b"", None),))
     content = encode(one)
-    with pytest.raises(Unreadable, match="a header key cannot be null"):
+    with pytest.raises(UnreadableRecord, match="a header key cannot be null"):
         decode(with_int32(content, HEADER_COUNT_AT + 4, -1), 0, len(content))
 
 
 def test_a_record_over_the_limit_of_the_reader_is_refused() -> None:
     content = encode(plain(0, value=bytes(100)))
-    with pytest.raises(Unreadable, match="over the limit of this reader"):
+    with pytest.raises(UnreadableRecord, match="over the limit of this reader"):
         decode(content, 0, len(content), max_bytes=100)
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from console.backup import app
 from services.divergence.backup_opening import open_backup
-from services.divergence.entry import Entry
+from services.divergence.entry import RecordEntry
 from services.divergence.source import Reading
 from services.pipeline.stored import runs_between, stored_segments
 from services.topic_backup.folder import LocalFolder
@@ -22,7 +22,7 @@ from services.topic_backup.held import read_held
 from services.topic_backup.mending import mend
 from services.topic_backup.reader import PartitionReader
 from services.topic_backup.record import Record
-from services.topic_backup.salvage.finding import Found
+from services.topic_backup.salvage.finding import FoundRecord
 from services.topic_backup.salvage.salvage import salvaged
 from services.topic_backup.summary import GapReason
 from services.topic_backup.verification import verify_files
@@ -89,7 +89,7 @@ def test_verify_restore_diff_and_the_browser_read_the_same_records(case: str) ->
     assert (offsets, held.lost, held.salvaged) == (list(range(10)), (), True)
     source = open_backup("backup:x/orders/0", folder, 0)
     items = list(source.read(0, 100, Reading()))
-    assert [one.offset for one in items if isinstance(one, Entry)] == list(range(10))
+    assert [one.offset for one in items if isinstance(one, RecordEntry)] == list(range(10))
 
 
 @every_case
@@ -127,7 +127,7 @@ def test_a_mended_copy_notes_what_is_missing_as_lost(tmp_path: Path) -> None:
 
 def found(topic: Path) -> list[Record]:
     pieces = salvaged(LocalFolder(topic), FIRST, start_offset=0, next_offset=None)
-    return [one.placed.record for one in pieces if isinstance(one, Found)]
+    return [one.placed.record for one in pieces if isinstance(one, FoundRecord)]
 
 
 @st.composite

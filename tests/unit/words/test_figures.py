@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.model import Role, Unknown
-from services.recovery.judgement.loss import Unread
+from services.recovery.judgement.loss import UnreadRecords
 from services.words.figures import (
     count,
     shown,
@@ -69,15 +69,19 @@ def test_who_is_unread_is_named_and_a_bound_of_zero_is_not_said(
 @pytest.mark.parametrize(
     ("bounds", "text", "sentence"),
     [
-        ([Unread((), 0)], "0", "nothing unread"),
-        ([Unread((3,), 0)], "b3", "b3 unread"),
-        ([Unread((3,), SILENT)], "b3", "b3 unread"),
-        ([Unread((3,), 25), Unread((2,), SILENT)], "b2,b3 >= 25", "b2,b3 unread (at least 25)"),
-        ([Unread((), 25)], ">= 25", "at least 25 in no replica"),
+        ([UnreadRecords((), 0)], "0", "nothing unread"),
+        ([UnreadRecords((3,), 0)], "b3", "b3 unread"),
+        ([UnreadRecords((3,), SILENT)], "b3", "b3 unread"),
+        (
+            [UnreadRecords((3,), 25), UnreadRecords((2,), SILENT)],
+            "b2,b3 >= 25",
+            "b2,b3 unread (at least 25)",
+        ),
+        ([UnreadRecords((), 25)], ">= 25", "at least 25 in no replica"),
     ],
 )
 def test_what_is_unread_of_several_is_said_with_who_is_unread(
-    bounds: list[Unread], text: str, sentence: str
+    bounds: list[UnreadRecords], text: str, sentence: str
 ) -> None:
     assert unread_total(bounds) == text
     assert unread_told(bounds) == sentence

@@ -20,7 +20,7 @@ from services.kafka.wire.messages.native import DEFAULT_API_KEY
 NO_BROKER = -1
 
 
-class Form(StrEnum):
+class LogInfoSchema(StrEnum):
     """Which schema of GetReplicaLogInfo a broker speaks."""
 
     KIP = "kip"
@@ -33,7 +33,7 @@ class Form(StrEnum):
     @property
     def tells_written_epoch(self) -> bool:
         """Whether an answer holds the epoch that ranks (R8)."""
-        return self is not Form.KIP
+        return self is not LogInfoSchema.KIP
 
 
 class GetReplicaLogInfoKipRequest(StrictDecoding, ApiMessage, load_json=__package__):
@@ -60,10 +60,10 @@ class GetReplicaLogInfoKip966Response(StrictDecoding, ApiMessage, load_json=__pa
     """KIP-966's answer."""
 
 
-_CLASSES: dict[Form, tuple[Any, Any]] = {
-    Form.KIP: (GetReplicaLogInfoKipRequest, GetReplicaLogInfoKipResponse),
-    Form.MERGED: (GetReplicaLogInfoMergedRequest, GetReplicaLogInfoMergedResponse),
-    Form.KIP966: (GetReplicaLogInfoKip966Request, GetReplicaLogInfoKip966Response),
+_CLASSES: dict[LogInfoSchema, tuple[Any, Any]] = {
+    LogInfoSchema.KIP: (GetReplicaLogInfoKipRequest, GetReplicaLogInfoKipResponse),
+    LogInfoSchema.MERGED: (GetReplicaLogInfoMergedRequest, GetReplicaLogInfoMergedResponse),
+    LogInfoSchema.KIP966: (GetReplicaLogInfoKip966Request, GetReplicaLogInfoKip966Response),
 }
 
 
@@ -71,7 +71,7 @@ _CLASSES: dict[Form, tuple[Any, Any]] = {
 class ReplicaLogInfoMessages:
     """The two message classes of one form under one api key."""
 
-    form: Form
+    form: LogInfoSchema
     api_key: int
     request_class: Any
     response_class: Any
@@ -82,13 +82,13 @@ class ReplicaLogInfoMessages:
             self.request_class.TopicPartitions(topic_id=topic_id, partitions=list(numbers))
             for topic_id, numbers in partitions.items()
         ]
-        if self.form is Form.KIP966:
+        if self.form is LogInfoSchema.KIP966:
             return self.request_class(broker_id=broker_id, topic_partitions=topics)
         return self.request_class(topic_partitions=topics)
 
 
 @functools.cache
-def replica_log_info(form: Form, api_key: int = DEFAULT_API_KEY) -> ReplicaLogInfoMessages:
+def replica_log_info(form: LogInfoSchema, api_key: int = DEFAULT_API_KEY) -> ReplicaLogInfoMessages:
     """The messages of *form*, whose headers carry *api_key*."""
     request_class, response_class = _CLASSES[form]
     return ReplicaLogInfoMessages(

@@ -23,7 +23,7 @@ from console.wiring import Connection
 from screens.context import Context, Known
 from screens.terminal import Terminal
 from services.connection.sources import ConnectionOptions
-from services.incident.watch import Watch
+from services.incident.watch import IncidentWatch
 from services.lab.cluster import Cluster
 from services.lab.scenarios.damage import bring_back
 from services.lab.scenarios.play import play, raise_lab
@@ -111,7 +111,7 @@ def no_console(cluster: Cluster, folder: Path) -> Context:
     access = Connection(ConnectionOptions(cluster.bootstrap_servers)).access()
     return Context(
         access,
-        Watch(access, state_folder=folder),
+        IncidentWatch(access, state_folder=folder),
         Terminal(),
         profile="prod-eu-1",
         state_folder=folder,

@@ -8,7 +8,7 @@ from services.lab.scenarios.last_leaders import B1_LOST, B2_LOST, COURSE, LAST_L
 from services.lab.scenarios.scenario import Scenario, Script, Shape
 from services.lab.scenarios.stage import Stage
 from services.lab.segments import read_log
-from services.lab.truth import Expectation, Verdict
+from services.lab.truth import Expectation, TrueVerdict
 from services.model import TopicPartition
 from tests.lab.asking import commit
 
@@ -38,11 +38,11 @@ def _trimmed(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=1,
             why="b3 led last and is intact; b1 ends later than b2, and begins later",
-            if_gone=Verdict.LOSS,
+            if_gone=TrueVerdict.LOSS,
         )
         for partition in partitions
     ]
@@ -87,11 +87,11 @@ def _read_on(stage: Stage) -> Script:
     return [
         Expectation(
             partition,
-            Verdict.WAIT,
+            TrueVerdict.WAIT,
             broker=3,
             designee=2,
             why="b3 led last and is intact; a group had read 20 of the 25 records that b2 missed",
-            if_gone=Verdict.LOSS,
+            if_gone=TrueVerdict.LOSS,
         )
     ]
 

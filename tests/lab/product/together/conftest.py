@@ -13,11 +13,11 @@ from typing import NamedTuple
 import pytest
 
 from services.incident.incident import Incident
-from services.incident.watch import Watch
+from services.incident.watch import IncidentWatch
 from services.kafka.cluster.open_transactions import OpenTransaction
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition, Unknown
-from services.recovery.execution.target import Outcome, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome
 from services.recovery.recover import open_transactions_after
 from services.recovery.triage import Triage
 from tests.lab.product.session import (
@@ -50,7 +50,7 @@ MOVING = TopicPartition("shipments", 0)
 class Attempt(NamedTuple):
     """An election that must not be held, tried all the same."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PartitionOutcome, ...]
     changes: tuple[int, ...]
     """Api keys of the requests that changed the cluster until then, reading included."""
 
@@ -59,8 +59,8 @@ class Recovered(NamedTuple):
     """What a recovery found, chose and did."""
 
     found: Triage
-    targets: tuple[Target, ...]
-    outcomes: tuple[Outcome, ...]
+    targets: tuple[ElectionTarget, ...]
+    outcomes: tuple[PartitionOutcome, ...]
     watched: Watched
     left_open: tuple[OpenTransaction, ...] | Unknown
 
@@ -93,7 +93,7 @@ def found(client: ReadClient) -> Triage:
 def incident(found: Triage, behind: Watched) -> Incident:
     """The same as the console's watch has it, after a second look at what may have changed."""
     assert found.assessments
-    with closing(Watch(behind.connection.access())) as watch:
+    with closing(IncidentWatch(behind.connection.access())) as watch:
         *_, first = watch.read()
         return read_again(watch, first)
 

@@ -8,7 +8,7 @@ import pytest
 
 from console.demo_check import wrong_leaders
 from services.model import TopicPartition
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from tests.lab.asking import EARLIEST, consume, list_offset, out_of_range
 from tests.lab.product.session import ALTER_PARTITION_REASSIGNMENTS, ELECT_LEADERS
 from tests.lab.product.together.beside import READ_ON, READ_TO, TRIMMED, TRIMMED_TO
@@ -45,7 +45,7 @@ def partitions_elected(request: Any) -> list[TopicPartition]:
 @pytest.mark.parametrize("place", range(len(CARTS)))
 def test_r01_it_is_refused_before_the_reorder(attempt: Attempt, place: int) -> None:
     outcome = attempt.outcomes[place]
-    assert (outcome.partition, outcome.result) == (CARTS[place], Result.REFUSED)
+    assert (outcome.partition, outcome.result) == (CARTS[place], RecoveryResult.REFUSED)
     assert outcome.reason == (
         "b4 would be elected instead of b1: stop broker 4, wait until it is fenced, read again"
     )
@@ -54,7 +54,7 @@ def test_r01_it_is_refused_before_the_reorder(attempt: Attempt, place: int) -> N
 
 def test_r12_a_partition_that_is_being_moved_is_refused_too(attempt: Attempt) -> None:
     outcome = attempt.outcomes[-1]
-    assert (outcome.partition, outcome.result) == (MOVING, Result.REFUSED)
+    assert (outcome.partition, outcome.result) == (MOVING, RecoveryResult.REFUSED)
     assert outcome.reason == "a reassignment runs: cancel it or let it end, then plan again"
 
 
@@ -62,7 +62,7 @@ def test_every_partition_but_the_one_being_moved_is_led_by_the_best_replica(
     lab: Damaged, recovered: Recovered
 ) -> None:
     assert list(wrong_leaders(recovered.outcomes, lab.truth)) == []
-    assert {one.result for one in recovered.outcomes} == {Result.ELECTED}
+    assert {one.result for one in recovered.outcomes} == {RecoveryResult.ELECTED}
     assert len(recovered.outcomes) == len(recovered.found.assessments) - len([MOVING])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.model import Contents, TopicPartition, known
+from services.model import LogContents, TopicPartition, known
 from services.recovery.choice import recommended
 from services.recovery.execution.prepare import target_of
 from services.recovery.judgement.assessment import Action, Verb, Verdict
@@ -138,7 +138,7 @@ def test_whatever_has_become_of_a_log_that_nobody_damaged_its_contents_are_whole
     for replica in read:
         assert replica is not None
         contents = replica.contents
-        assert isinstance(contents, Contents), contents
+        assert isinstance(contents, LogContents), contents
         assert (contents.corrupt_at, contents.stopped) == (None, "")
         assert contents.verified_to == replica.log_end
 

@@ -18,7 +18,7 @@ from services.checkpoint.openapi import BACKUPS, description
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level
-from services.checkpoint.troubles import Doing, Kind, Troubles
+from services.checkpoint.troubles import Doing, ErrorKind, Troubles
 from services.errors import (
     BreakglassError,
     ConnectFailed,
@@ -323,7 +323,7 @@ def test_errors_in_the_background_are_counted_from_the_start() -> None:
     troubles.met(Doing.SCHEDULE, "schedule", TypeError("a"))
     lines = exposition((), {}, troubles.counts()).splitlines()
     counted = [one for one in lines if one.startswith("breakglass_checkpoint_errors_total{")]
-    assert len(counted) == len(Doing) * len(Kind)
+    assert len(counted) == len(Doing) * len(ErrorKind)
     name = 'breakglass_checkpoint_errors_total{doing="schedule",kind="unexpected"}'
     assert f"{name} 1" in counted
     assert sum(one.endswith(" 0") for one in counted) == len(counted) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.checkpoint.kafka.deciding import greatest_common_cut
-from services.checkpoint.protocol.lineage import Lineage, Origin
+from services.checkpoint.protocol.lineage import Lineage, RecordLineage
 
 FLOORS = {1: 0, 2: 0, 3: 0}
 ENDS = {1: 10, 2: 10, 3: 10}
@@ -13,16 +13,19 @@ def test_h08_what_one_group_lowers_lowers_the_others() -> None:
     committed = {"first": {1: 4}, "second": {2: 9}}
     records = {
         # Of a record that the first group had not processed when the ends were read.
-        "first": [Lineage(2, 6, Origin(1, 5))],
+        "first": [Lineage(2, 6, RecordLineage(1, 5))],
         # Which the second one has processed meanwhile.
-        "second": [Lineage(3, 7, Origin(2, 6))],
+        "second": [Lineage(3, 7, RecordLineage(2, 6))],
     }
     assert greatest_common_cut(FLOORS, ENDS, committed, records) == {1: 10, 2: 6, 3: 7}
 
 
 def test_h08_without_a_record_out_of_order_nothing_is_lowered() -> None:
     committed = {"first": {1: 10}, "second": {2: 10}}
-    records = {"first": [Lineage(2, 6, Origin(1, 5))], "second": [Lineage(3, 7, Origin(2, 6))]}
+    records = {
+        "first": [Lineage(2, 6, RecordLineage(1, 5))],
+        "second": [Lineage(3, 7, RecordLineage(2, 6))],
+    }
     assert greatest_common_cut(FLOORS, ENDS, committed, records) == ENDS
 
 

@@ -7,18 +7,18 @@ import pytest
 from services.checkpoint.kafka.control import (
     Control,
     Created,
-    Held,
     LastOf,
-    Moved,
-    Restored,
+    MovedRecords,
+    RestoredTopic,
+    RetentionHold,
     control_of,
     take_record,
 )
-from services.checkpoint.kafka.stamps import Place
+from services.checkpoint.kafka.stamps import RecordAddress
 
 OLD, NEW = "a" * 32, "b" * 32
 CREATED = Created("bank/of x", OLD, 3, 5, 120, b"\x00state")
-RESTORED = Restored(NEW, 6, {3: (Moved(Place(OLD, 3, 100), 40, 10),)})
+RESTORED = RestoredTopic(NEW, 6, {3: (MovedRecords(RecordAddress(OLD, 3, 100), 40, 10),)})
 
 
 def test_everything_is_read_back() -> None:
@@ -28,12 +28,12 @@ def test_everything_is_read_back() -> None:
     assert found.restored == {NEW: RESTORED}
 
 
-HELD = Held(OLD, "request/1", "orders", {"retention.ms": "1000", "retention.bytes": None})
+HELD = RetentionHold(OLD, "request/1", "orders", {"retention.ms": "1000", "retention.bytes": None})
 
 
 def test_what_is_held_is_known_until_it_is_let_go() -> None:
-    other = Held(OLD, "request/2", "orders", HELD.settings)
-    let_go = Held(OLD, "request/1", "orders", None)
+    other = RetentionHold(OLD, "request/2", "orders", HELD.settings)
+    let_go = RetentionHold(OLD, "request/1", "orders", None)
     assert control_of([HELD.record]).held == {(OLD, "request/1"): HELD}
     found = control_of([HELD.record, other.record, let_go.record])
     assert found.held == {(OLD, "request/2"): other}
@@ -80,8 +80,8 @@ def test_what_is_none_of_ours_is_passed_over(key: bytes | None, value: bytes | N
 
 
 def test_h02_a_moved_record_is_told_by_its_old_place() -> None:
-    assert RESTORED.original(3, 40) == Place(OLD, 3, 100)
-    assert RESTORED.original(3, 49) == Place(OLD, 3, 109)
+    assert RESTORED.original(3, 40) == RecordAddress(OLD, 3, 100)
+    assert RESTORED.original(3, 49) == RecordAddress(OLD, 3, 109)
 
 
 @pytest.mark.parametrize(("partition", "offset"), [(3, 39), (3, 50), (2, 40)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.checkpoint.kafka.groups import Lag, lags, read_by
+from services.checkpoint.kafka.groups import GroupLag, lags, read_by
 from services.model import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
@@ -14,11 +14,11 @@ def test_h05_a_group_is_there_when_every_partition_of_its_topics_is() -> None:
 
 
 def test_a_group_lags_where_it_stands_before_the_cut() -> None:
-    assert lags({"g": {A0: 9, A1: 20}}, CUT) == (Lag("g", ((A0, 9, 10),)),)
+    assert lags({"g": {A0: 9, A1: 20}}, CUT) == (GroupLag("g", ((A0, 9, 10),)),)
 
 
 def test_a_partition_of_its_topic_without_an_offset_is_not_processed() -> None:
-    assert lags({"g": {A0: 10}}, CUT) == (Lag("g", ((A1, 0, 20),)),)
+    assert lags({"g": {A0: 10}}, CUT) == (GroupLag("g", ((A1, 0, 20),)),)
 
 
 def test_an_empty_partition_needs_no_offset() -> None:
@@ -37,7 +37,7 @@ def test_topics_that_a_group_does_not_read_are_not_waited_for() -> None:
 
 def test_a_message_names_some_partitions_and_counts_the_others() -> None:
     behind = tuple((TopicPartition("a", number), 0, 9) for number in range(5))
-    assert str(Lag("g", behind)) == (
+    assert str(GroupLag("g", behind)) == (
         "group g lags: a-0 at 0 of 9, a-1 at 0 of 9, a-2 at 0 of 9 and 2 partitions more"
     )
 
@@ -48,11 +48,11 @@ def test_a_group_that_has_stopped_before_markers_alone_does_not_lag() -> None:
 
 def test_it_lags_where_there_is_a_record_between() -> None:
     found = lags({"g": {A0: 9, A1: 18}}, CUT, lambda one, *_: one == A0)
-    assert found == (Lag("g", ((A1, 18, 20),)),)
+    assert found == (GroupLag("g", ((A1, 18, 20),)),)
 
 
 def test_what_is_far_is_not_looked_through() -> None:
     def looked(*_: object) -> bool:
         raise AssertionError
 
-    assert lags({"g": {A0: 1_000}}, {A0: 2_000}, looked) == (Lag("g", ((A0, 1_000, 2_000),)),)
+    assert lags({"g": {A0: 1_000}}, {A0: 2_000}, looked) == (GroupLag("g", ((A0, 1_000, 2_000),)),)

@@ -12,8 +12,8 @@ from services.checkpoint.kafka.stamps import (
     OUTSIDE,
     SN,
     SOURCE,
-    Cause,
-    Place,
+    RecordAddress,
+    RecordOrigin,
     Stamp,
     marker_headers,
     stamp_of,
@@ -22,17 +22,19 @@ from services.checkpoint.kafka.stamps import (
 
 TOPIC_ID = "0123456789abcdef0123456789abcdef"
 numbers = st.integers(0, LARGEST)
-places = st.builds(Place, st.just(TOPIC_ID), numbers, numbers)
-causes = st.builds(Cause, places, numbers, st.text())
+places = st.builds(RecordAddress, st.just(TOPIC_ID), numbers, numbers)
+causes = st.builds(RecordOrigin, places, numbers, st.text())
 
 
 @given(numbers, causes, st.none() | causes)
-def test_h02_what_is_stamped_is_read_back(sn: int, cause: Cause, source: Cause | None) -> None:
+def test_h02_what_is_stamped_is_read_back(
+    sn: int, cause: RecordOrigin, source: RecordOrigin | None
+) -> None:
     assert stamp_of(stamped(sn, cause, source)) == Stamp(sn, cause, source or cause)
 
 
 def test_a_source_that_is_the_origin_is_not_written_twice() -> None:
-    cause = Cause(Place(TOPIC_ID, 1, 5), 0, "bank")
+    cause = RecordOrigin(RecordAddress(TOPIC_ID, 1, 5), 0, "bank")
     assert [name for name, _ in stamped(3, cause, cause)] == [SN, ORIGIN]
 
 

@@ -8,23 +8,23 @@ from uuid import UUID
 import pytest
 
 from services.checkpoint.kafka.control import Control, Created, control_of
-from services.checkpoint.kafka.states import Place, promised_states, with_states
+from services.checkpoint.kafka.states import CheckpointPartition, promised_states, with_states
 from services.checkpoint.spark.sources import needed_from
 from services.checkpoint.store.documents import (
     CutDocument,
     GroupCut,
+    GroupPolicy,
     Level,
-    Policy,
-    Subject,
+    NumberedPartition,
     TakeDocument,
 )
 from services.errors import EvidenceChanged, Refused
 from services.model import TopicPartition
 
 TOPIC = UUID(int=7).hex
-PLACES = {1: Place(TopicPartition("bank", 0), TOPIC)}
-TAKE = TakeDocument(5, Level.COORDINATED, (Subject(1, "bank", 0),), "nightly", 0)
-CUT = CutDocument(0, {1: 100}, {"tellers": GroupCut(Policy.EXACTLY_ONCE, {1: 100})})
+PLACES = {1: CheckpointPartition(TopicPartition("bank", 0), TOPIC)}
+TAKE = TakeDocument(5, Level.COORDINATED, (NumberedPartition(1, "bank", 0),), "nightly", 0)
+CUT = CutDocument(0, {1: 100}, {"tellers": GroupCut(GroupPolicy.EXACTLY_ONCE, {1: 100})})
 WHOLE, TRUNCATED = {1: 0}, {1: 40}
 
 
@@ -76,7 +76,7 @@ def test_h10_a_promised_state_that_is_gone_is_no_checkpoint_without_it() -> None
 
 def test_h10_a_group_that_goes_on_before_its_state_needs_the_log_from_its_start() -> None:
     control = noted(saved(5, 99, b"at it"))
-    lower = replace(CUT, groups={"tellers": GroupCut(Policy.AT_LEAST_ONCE, {1: 90})})
+    lower = replace(CUT, groups={"tellers": GroupCut(GroupPolicy.AT_LEAST_ONCE, {1: 90})})
     cut = with_states(TAKE, lower, PLACES, WHOLE, control)
     assert (cut.groups["tellers"].states, cut.groups["tellers"].replayed) == ((1,), (1,))
     with pytest.raises(Refused, match=r"before the state .* take one with --group tellers=exactly"):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from services.checkpoint.kafka.stamps import Cause, Place, Stamp
-from services.checkpoint.participant.passing_over import Known
+from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, Stamp
+from services.checkpoint.participant.passing_over import KnownRecords
 
 TOPIC_ID = "c" * 32
 
 
 def record(offset: int, index: int = 0, *, partition: int = 0, group: str = "g") -> Stamp:
-    return Stamp(1, Cause(Place(TOPIC_ID, partition, offset), index, group))
+    return Stamp(1, RecordOrigin(RecordAddress(TOPIC_ID, partition, offset), index, group))
 
 
 def taken(*stamps: Stamp) -> list[bool]:
-    known = Known()
+    known = KnownRecords()
     return [known.take(one) for one in stamps]
 
 
@@ -32,7 +32,7 @@ def test_h07_outputs_of_one_input_are_told_apart() -> None:
 
 
 def test_h07_writers_are_told_apart_by_partition_group_and_timeline() -> None:
-    elsewhere = Stamp(1, Cause(Place("d" * 32, 0, 1), 0, "g"))
+    elsewhere = Stamp(1, RecordOrigin(RecordAddress("d" * 32, 0, 1), 0, "g"))
     others = (record(1, partition=1), record(1, group="h"), elsewhere)
     assert taken(record(1), *others) == [True] * 4
 
@@ -42,10 +42,10 @@ def test_what_comes_from_outside_is_always_new() -> None:
 
 
 def test_what_was_seen_can_be_noted_and_gone_on_with() -> None:
-    before = Known()
+    before = KnownRecords()
     for one in (record(1), record(5, 2), record(3, partition=1)):
         before.take(one)
-    known = Known(before.lasts)
+    known = KnownRecords(before.lasts)
     again = (record(5, 2), record(3, partition=1), record(5, 3))
     assert [known.take(one) for one in again] == [False, False, True]
     assert known.lasts[1:] == before.lasts[1:]

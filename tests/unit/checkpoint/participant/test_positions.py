@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.checkpoint.kafka.control import Moved, Restored
-from services.checkpoint.kafka.stamps import Cause, Place
-from services.checkpoint.participant.positions import Position, sn_of
+from services.checkpoint.kafka.control import MovedRecords, RestoredTopic
+from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin
+from services.checkpoint.participant.positions import InputPosition, sn_of
 from services.model import TopicPartition
 
 OLD, NEW = "a" * 32, "b" * 32
@@ -14,7 +14,7 @@ PARTITION = TopicPartition("bank", 2)
 
 
 def test_h03_the_checkpoint_is_committed_with_the_offset() -> None:
-    assert sn_of(Position(PARTITION, NEW, 5, 12).metadata) == 12
+    assert sn_of(InputPosition(PARTITION, NEW, 5, 12).metadata) == 12
 
 
 def test_h03_a_nul_that_the_client_has_added_does_not_hide_it() -> None:
@@ -27,15 +27,15 @@ def test_metadata_of_others_says_nothing(metadata: str | None) -> None:
 
 
 def test_h02_an_output_names_its_input_in_this_timeline() -> None:
-    here = Cause(Place(NEW, 2, 5), 1, "g")
-    assert Position(PARTITION, NEW, 5, 0).causes(5, 1, "g") == (here, here)
+    here = RecordOrigin(RecordAddress(NEW, 2, 5), 1, "g")
+    assert InputPosition(PARTITION, NEW, 5, 0).causes(5, 1, "g") == (here, here)
 
 
 def test_h02_an_output_of_what_a_restore_has_moved_is_told_as_the_one_it_was() -> None:
-    restored = Restored(NEW, 3, {2: (Moved(Place(OLD, 2, 70), 5, 2),)})
-    position = Position(PARTITION, NEW, 5, 3, restored)
+    restored = RestoredTopic(NEW, 3, {2: (MovedRecords(RecordAddress(OLD, 2, 70), 5, 2),)})
+    position = InputPosition(PARTITION, NEW, 5, 3, restored)
     assert position.causes(6, 0, "g") == (
-        Cause(Place(OLD, 2, 71), 0, "g"),
-        Cause(Place(NEW, 2, 6), 0, "g"),
+        RecordOrigin(RecordAddress(OLD, 2, 71), 0, "g"),
+        RecordOrigin(RecordAddress(NEW, 2, 6), 0, "g"),
     )
-    assert position.causes(7, 0, "g")[0] == Cause(Place(NEW, 2, 7), 0, "g")
+    assert position.causes(7, 0, "g")[0] == RecordOrigin(RecordAddress(NEW, 2, 7), 0, "g")

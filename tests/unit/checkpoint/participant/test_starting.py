@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka import TopicPartition as Offset
 
-from services.checkpoint.kafka.control import Control, Restored
-from services.checkpoint.participant.positions import Position
+from services.checkpoint.kafka.control import Control, RestoredTopic
+from services.checkpoint.participant.positions import InputPosition
 from services.checkpoint.participant.starting import Starting
 from services.model import TopicPartition
 
@@ -14,7 +14,7 @@ PARTITION = TopicPartition("bank", 2)
 
 
 def committed(sn: int) -> Offset:
-    metadata = Position(PARTITION, TOPIC_ID, 5, sn).metadata
+    metadata = InputPosition(PARTITION, TOPIC_ID, 5, sn).metadata
     return Offset(PARTITION.topic, PARTITION.partition, 5, metadata=metadata)
 
 
@@ -24,7 +24,7 @@ def test_h03_a_member_that_is_started_again_knows_the_checkpoint_it_had_come_to(
 
 
 def test_h03_after_a_restore_the_id_of_the_restored_checkpoint_counts() -> None:
-    control = Control(restored={TOPIC_ID: Restored(TOPIC_ID, 9, {})})
+    control = Control(restored={TOPIC_ID: RestoredTopic(TOPIC_ID, 9, {})})
     starting = Starting({"bank": TOPIC_ID}, control)
     nothing = Offset(PARTITION.topic, PARTITION.partition, 5)
     assert starting.position(nothing).sn == 9

@@ -33,7 +33,7 @@ class Material:
 
 @dataclass(slots=True)
 class Job:
-    attempt: worker.Attempt
+    attempt: worker.CopyAttempt
     snapshot: Snapshot | None = None
     """None until the worker begins."""
     material: Material | None = None

@@ -147,7 +147,7 @@ class World:
         for effect in effects:
             if isinstance(effect, TakeCopy):
                 id = CopyId(effect.checkpoint, partition.number, partition.owner)
-                partition.jobs.append(Job(worker.Attempt(id, effect.position)))
+                partition.jobs.append(Job(worker.CopyAttempt(id, effect.position)))
             elif isinstance(effect, Acknowledge) and command.peer == CLIENT:
                 answer = Message(
                     CLIENT,

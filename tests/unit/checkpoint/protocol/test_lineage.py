@@ -11,7 +11,7 @@ from services.checkpoint.protocol.cut import cut
 from services.checkpoint.protocol.lineage import (
     Lineage,
     LoweredCut,
-    Origin,
+    RecordLineage,
     channel_state,
     greatest_cut,
     lowered_offsets,
@@ -145,14 +145,16 @@ def test_h08_groups_that_process_at_least_once_have_to_commit_what_was_read(wait
 
 
 def test_h08_no_log_is_lowered_below_its_floor() -> None:
-    records = [Lineage(0, offset, Origin(1, 8)) for offset in (3, 4, 6)]
+    records = [Lineage(0, offset, RecordLineage(1, 8)) for offset in (3, 4, 6)]
     assert greatest_cut({0: 5, 1: 5}, {0: 9, 1: 5}, {0: 9, 1: 5}, records).positions[0] == 6
 
 
 @pytest.mark.parametrize(
-    ("origin", "end"), [(Origin(1, 4), 9), (Origin(1, 5), 7), (None, 9)], ids=str
+    ("origin", "end"), [(RecordLineage(1, 4), 9), (RecordLineage(1, 5), 7), (None, 9)], ids=str
 )
-def test_h08_a_record_whose_cause_is_outside_ends_the_cut(origin: Origin | None, end: int) -> None:
+def test_h08_a_record_whose_cause_is_outside_ends_the_cut(
+    origin: RecordLineage | None, end: int
+) -> None:
     found = greatest_cut({0: 5, 1: 5}, {0: 9, 1: 5}, {0: 9, 1: 6}, [Lineage(0, 7, origin)])
     assert found.positions == {0: end, 1: 5}
     assert found.rolled_back == {0: 9 - end, 1: 0}
@@ -179,21 +181,21 @@ def test_h08_what_does_not_count_changes_no_cut_and_nothing_in_transit() -> None
 
 
 def test_h08_lowering_one_log_lowers_another() -> None:
-    records = [Lineage(0, 7, Origin(1, 6)), Lineage(1, 4, Origin(0, 8))]
+    records = [Lineage(0, 7, RecordLineage(1, 6)), Lineage(1, 4, RecordLineage(0, 8))]
     found = greatest_cut({0: 5, 1: 4}, {0: 9, 1: 6}, {0: 9, 1: 6}, records)
     assert (found.positions, found.rounds) == ({0: 7, 1: 4}, 3)
 
 
 def test_h06_what_was_written_twice_is_in_transit_once_and_not_if_the_cut_has_it() -> None:
     written = [
-        Lineage(0, 9, Origin(1, 3)),
-        Lineage(0, 8, Origin(1, 2)),
-        Lineage(0, 10, Origin(1, 2)),
-        Lineage(0, 11, Origin(1, 3, index=1)),
-        Lineage(0, 12, Origin(1, 7)),
+        Lineage(0, 9, RecordLineage(1, 3)),
+        Lineage(0, 8, RecordLineage(1, 2)),
+        Lineage(0, 10, RecordLineage(1, 2)),
+        Lineage(0, 11, RecordLineage(1, 3, index=1)),
+        Lineage(0, 12, RecordLineage(1, 7)),
         Lineage(0, 13, None),
-        Lineage(0, 4, Origin(1, 1)),
+        Lineage(0, 4, RecordLineage(1, 1)),
     ]
-    found = channel_state({0: 8}, {1: 6}, written, inside={Origin(1, 3)})
+    found = channel_state({0: 8}, {1: 6}, written, inside={RecordLineage(1, 3)})
     assert [one.offset for one in found] == [8, 11]
-    assert lowered_offsets({0: 8}, {1: 6}, written, inside={Origin(1, 3)}) == {1: 2}
+    assert lowered_offsets({0: 8}, {1: 6}, written, inside={RecordLineage(1, 3)}) == {1: 2}

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from services.checkpoint.protocol.lineage import Lineage, Offsets, Origin
+from services.checkpoint.protocol.lineage import Lineage, Offsets, RecordLineage
 
 PARTITIONS = 4
 TOKENS = 12
@@ -17,7 +17,7 @@ class Passed:
     """A record: a token, what led to it, and the checkpoint id of whoever wrote it."""
 
     token: int
-    origin: Origin | None = None
+    origin: RecordLineage | None = None
     id: int = 0
 
 
@@ -30,7 +30,9 @@ class Ring:
     logs: list[list[Passed]] = field(default_factory=lambda: [[] for _ in range(PARTITIONS)])
     read: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
     committed: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
-    seen: list[set[Origin]] = field(default_factory=lambda: [set() for _ in range(PARTITIONS)])
+    seen: list[set[RecordLineage]] = field(
+        default_factory=lambda: [set() for _ in range(PARTITIONS)]
+    )
     ids: list[int] = field(default_factory=lambda: [0] * PARTITIONS)
     """The checkpoint id of each member."""
 
@@ -61,7 +63,7 @@ class Ring:
         if record.origin is not None:
             self.seen[number].add(record.origin)
         to = (number * 7 + offset * 3 + record.token) % PARTITIONS
-        self.logs[to].append(Passed(record.token, Origin(number, offset), self.ids[number]))
+        self.logs[to].append(Passed(record.token, RecordLineage(number, offset), self.ids[number]))
 
     def _restart(self, number: int) -> None:
         """From the committed offset, knowing what was seen before it."""
@@ -90,7 +92,7 @@ class Ring:
             if offset >= floors[number] and record.token >= 0
         ]
 
-    def inside(self, cut: Offsets) -> set[Origin]:
+    def inside(self, cut: Offsets) -> set[RecordLineage]:
         """The origins of what the cut holds."""
         found = (one.origin for number, log in enumerate(self.logs) for one in log[: cut[number]])
         return {one for one in found if one is not None}
@@ -125,7 +127,7 @@ def ended(ring: Ring, cut: Offsets, offsets: Offsets) -> Counter[int]:
     return places(restored, alive, cut, [])
 
 
-def _again(ring: Ring, restored: Ring, number: int, end: int, written: set[Origin]) -> None:
+def _again(ring: Ring, restored: Ring, number: int, end: int, written: set[RecordLineage]) -> None:
     """Process up to the cut; what is in the cut already is passed over by its readers."""
     while restored.read[number] < end:
         sizes = [len(log) for log in restored.logs]

@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.checkpoint.spark.records_digest import joined, records_digest
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 
 RECORDS = [bytes([number]) * (number * 7 % 11 + 1) for number in range(40)]
 
 
-def parts(records: Sequence[bytes], *cuts: int) -> list[Part]:
+def parts(records: Sequence[bytes], *cuts: int) -> list[SegmentPart]:
     """The *records* in pieces that end before the numbers *cuts*."""
     bounds = [0, *cuts, len(records)]
     pieces = [records[start:end] for start, end in pairwise(bounds)]
     return [part(b"".join(some), len(some)) for some in pieces]
 
 
-def part(content: bytes, count: int) -> Part:
+def part(content: bytes, count: int) -> SegmentPart:
     size = len(content) + 1
-    return Part(0, "r", "i", count, 0, 0, 0, 0, 0, size, "", zlib.crc32(content))
+    return SegmentPart(0, "r", "i", count, 0, 0, 0, 0, 0, size, "", zlib.crc32(content))
 
 
 @given(st.binary(), st.binary(max_size=300))

@@ -11,14 +11,14 @@ from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import (
     Level,
     ManifestDocument,
+    NumberedPartition,
     StoredFile,
-    Subject,
     TakeDocument,
 )
 
 POSITION = 100
 RECORDS = "a" * 64
-SUBJECTS = tuple(Subject(number, "orders", number - 1) for number in (1, 2, 3))
+SUBJECTS = tuple(NumberedPartition(number, "orders", number - 1) for number in (1, 2, 3))
 
 
 def ticking() -> Callable[[], int]:
@@ -26,7 +26,9 @@ def ticking() -> Callable[[], int]:
     return lambda: next(count)
 
 
-def take(id: int, request: str = "", subjects: tuple[Subject, ...] = SUBJECTS) -> TakeDocument:
+def take(
+    id: int, request: str = "", subjects: tuple[NumberedPartition, ...] = SUBJECTS
+) -> TakeDocument:
     return TakeDocument(id, Level.COORDINATED, subjects, request or f"request {id}", 1_000 + id)
 
 

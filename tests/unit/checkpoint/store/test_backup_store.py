@@ -15,7 +15,12 @@ from services.checkpoint.protocol.status import DIFFERENT_COPIES
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.protocol.worker import OWNER_CHANGED
 from services.checkpoint.store.backup_store import BackupStore
-from services.checkpoint.store.documents import CutDocument, StoredFile, Subject, VerifiedDocument
+from services.checkpoint.store.documents import (
+    CutDocument,
+    NumberedPartition,
+    StoredFile,
+    VerifiedDocument,
+)
 from services.errors import MalformedInput, Refused, UnsupportedSchema, UsageError
 from tests.unit.checkpoint.store.stores import (
     POSITION,
@@ -256,8 +261,8 @@ def test_a_new_owner_fails_what_is_not_completed_and_nothing_else(store: BackupS
 
 def test_a_new_owner_finds_its_partition_by_name_whatever_its_number(store: BackupStore) -> None:
     # A topic that sorts before it was added in between, so that every number moved.
-    one, moved = Subject(1, "orders", 0), Subject(2, "orders", 0)
-    for id, subjects in ((1, (one,)), (2, (Subject(1, "accounts", 0), moved))):
+    one, moved = NumberedPartition(1, "orders", 0), NumberedPartition(2, "orders", 0)
+    for id, subjects in ((1, (one,)), (2, (NumberedPartition(1, "accounts", 0), moved))):
         assert store.reserve(take(id, subjects=subjects)) is None
     assert store.fail_unfinished(take(2, subjects=(moved,)), {2: 2}) == {2: (1, 2)}
     found = {id: store.read(id) for id in (1, 2)}
@@ -273,9 +278,9 @@ def test_a_new_owner_leaves_alone_checkpoints_that_do_not_name_its_partition(
     store: BackupStore,
 ) -> None:
     completed(store, 1)
-    assert store.reserve(take(2, subjects=(Subject(2, "other", 0),))) is None
+    assert store.reserve(take(2, subjects=(NumberedPartition(2, "other", 0),))) is None
     assert store.reserve(replace(take(3), incarnation="another")) is None
-    later = take(4, subjects=(*SUBJECTS, Subject(4, "orders", 3)))
+    later = take(4, subjects=(*SUBJECTS, NumberedPartition(4, "orders", 3)))
     assert store.reserve(later) is None
     assert store.fail_unfinished(later, {2: 4, 4: 4}) == {2: (4,), 4: (4,)}
     assert [status(store, id) for id in (1, 2, 3, 4)] == [

@@ -18,7 +18,7 @@ from services.checkpoint.store.documents import (
     decode,
     encode,
 )
-from services.checkpoint.store.layout import Entry, Name, parsed
+from services.checkpoint.store.layout import CheckpointFile, Name, parsed
 from services.errors import MalformedInput, UnsupportedSchema
 from tests.unit.checkpoint.store.stores import manifest, take
 
@@ -29,16 +29,23 @@ NAMES = st.one_of(
         NUMBERS,
         st.none(),
         st.none(),
-        st.sampled_from([Entry.TAKE, Entry.STARTED, Entry.FAILURE, Entry.DELETED]),
+        st.sampled_from(
+            [
+                CheckpointFile.TAKE,
+                CheckpointFile.STARTED,
+                CheckpointFile.FAILURE,
+                CheckpointFile.DELETED,
+            ]
+        ),
     ),
-    st.builds(Name, NUMBERS, st.none(), st.none(), st.just(Entry.VERIFIED), NUMBERS),
-    st.builds(Name, NUMBERS, NUMBERS, st.none(), st.just(Entry.FAILURE)),
+    st.builds(Name, NUMBERS, st.none(), st.none(), st.just(CheckpointFile.VERIFIED), NUMBERS),
+    st.builds(Name, NUMBERS, NUMBERS, st.none(), st.just(CheckpointFile.FAILURE)),
     st.builds(
         Name,
         NUMBERS,
         NUMBERS,
         NUMBERS,
-        st.sampled_from([Entry.ONGOING, Entry.MANIFEST, Entry.FAILURE]),
+        st.sampled_from([CheckpointFile.ONGOING, CheckpointFile.MANIFEST, CheckpointFile.FAILURE]),
     ),
 )
 DOCUMENTS: tuple[Document, ...] = (

@@ -7,17 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.store.retention import Candidate, Retention, expired
+from services.checkpoint.store.retention import Retention, RetentionCandidate, expired
 
 C, F, O, I = Status.COMPLETED, Status.FAILED, Status.ONGOING, Status.INCOMPLETE  # noqa: E741
 NOW = 10_000
 
 
-def history(*statuses: Status) -> list[Candidate]:
+def history(*statuses: Status) -> list[RetentionCandidate]:
     """Ids from 1, created a second after each other, the last one a second ago."""
     first = NOW - 1_000 * len(statuses)
     return [
-        Candidate(number + 1, one, first + 1_000 * number) for number, one in enumerate(statuses)
+        RetentionCandidate(number + 1, one, first + 1_000 * number)
+        for number, one in enumerate(statuses)
     ]
 
 
@@ -55,7 +56,7 @@ def test_old_ones_go(
 
 
 def test_one_whose_age_is_not_known_is_not_old() -> None:
-    unknown = [Candidate(1, F, None), *history(C)]
+    unknown = [RetentionCandidate(1, F, None), *history(C)]
     assert expired(unknown, Retention(older_than_ms=0), NOW) == ()
 
 

@@ -24,7 +24,7 @@ from services.kafka.replicas.replica_reader import ReplicaReader, ReplicaReading
 from services.kafka.wire.broker_errors import denied
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import Sender
-from services.model import EpochHistory, EpochRange, Source, TopicPartition, Unknown, known
+from services.model import EpochHistory, EpochRange, FigureSource, TopicPartition, Unknown, known
 from tests.fake_cluster import NEWEST_MS, FakeCluster, partitions_of, without
 from tests.fake_metadata import TOPIC_ID
 
@@ -66,7 +66,7 @@ class TestFigures:
         assert reading.leader_epoch == 9
         assert reading.epochs == EpochHistory((EpochRange(0, 0, 100), EpochRange(2, 100, 125)), 0)
         assert (reading.newest_ms, reading.log_dir_online) == (NEWEST_MS, True)
-        assert reading.source is Source.STOCK
+        assert reading.source is FigureSource.STOCK
 
     def test_a_log_without_records_is_known_to_be_empty(
         self, cluster: FakeCluster, sender: Sender
@@ -278,7 +278,7 @@ class TestRefusals:
         assert isinstance(reading.log_end, Unknown)
         assert reading.log_end.reason == reason
         assert reading.epochs == reading.log_end
-        assert reading.source is Source.NONE
+        assert reading.source is FigureSource.NONE
 
     def test_r21_an_offline_log_directory_is_known_from_the_replica_itself(
         self, cluster: FakeCluster, sender: Sender

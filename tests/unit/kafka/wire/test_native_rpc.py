@@ -15,7 +15,7 @@ from services.kafka.replicas.list_offsets import ListedOffset, OffsetError
 from services.kafka.replicas.log_info_reader import read_log_infos
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
+from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
 from services.kafka.wire.native_rpc import NativeRpc, find_native_rpc
 from services.kafka.wire.sender import Sender
 from services.model import TopicPartition
@@ -46,7 +46,7 @@ def sender(broker: FakeBroker) -> Iterator[Sender]:
 
 def offer(
     broker: FakeBroker,
-    form: Form,
+    form: LogInfoSchema,
     key: int = 93,
     *,
     codes: dict[int, int] | None = None,
@@ -73,7 +73,7 @@ def _topic(messages: Any, topic_id: UUID, numbers: list[int], codes: dict[int, i
     entry_class = topic_class.PartitionLogInfo
     epochs = (
         {"partition_leader_epoch": 7}
-        if messages.form is Form.KIP
+        if messages.form is LogInfoSchema.KIP
         else {"last_written_leader_epoch": 3, "current_leader_epoch": 7}
     )
     return topic_class(
@@ -95,9 +95,9 @@ class TestFinding:
     def find(self, sender: Sender, choice: str = "auto") -> NativeRpc:
         return find_native_rpc(sender, choice, TOPIC, 0, Deadline.after(PATIENCE))
 
-    @pytest.mark.parametrize("form", [Form.KIP, Form.MERGED])
+    @pytest.mark.parametrize("form", [LogInfoSchema.KIP, LogInfoSchema.MERGED])
     def test_a_cluster_that_has_both_and_answers_is_used(
-        self, broker: FakeBroker, sender: Sender, form: Form
+        self, broker: FakeBroker, sender: Sender, form: LogInfoSchema
     ) -> None:
         elects(broker, 3)
         offer(broker, form)
@@ -117,7 +117,7 @@ class TestFinding:
     def test_the_key_alone_proves_nothing(self, broker: FakeBroker, sender: Sender) -> None:
         """Kafka's trunk gave 93 to another request."""
         elects(broker, 2)
-        offer(broker, Form.KIP)
+        offer(broker, LogInfoSchema.KIP)
         found = self.find(sender)
         assert (found.log_info, found.designates) == (None, False)
         assert broker.received == []
@@ -129,21 +129,21 @@ class TestFinding:
             raise HangUp
 
         elects(broker, 3)
-        broker.serve(replica_log_info(Form.KIP).request_class, hang_up)
+        broker.serve(replica_log_info(LogInfoSchema.KIP).request_class, hang_up)
         found = self.find(sender)
         assert (found.log_info, found.designates) == (None, True)
         assert "answers in no known form" in found.reason
 
     def test_switched_off_nothing_is_asked(self, broker: FakeBroker, sender: Sender) -> None:
         elects(broker, 3)
-        offer(broker, Form.KIP)
+        offer(broker, LogInfoSchema.KIP)
         found = self.find(sender, "off")
         assert (found.log_info, found.designates) == (None, False)
         assert broker.frames == 0
 
-    @pytest.mark.parametrize("form", Form)
+    @pytest.mark.parametrize("form", LogInfoSchema)
     def test_r22_where_it_is_not_allowed_the_stock_requests_are_used_and_the_acl_is_named(
-        self, broker: FakeBroker, sender: Sender, form: Form
+        self, broker: FakeBroker, sender: Sender, form: LogInfoSchema
     ) -> None:
         elects(broker, 3)
         offer(broker, form, codes={0: DENIED})
@@ -156,15 +156,18 @@ class TestFinding:
         self, broker: FakeBroker, sender: Sender
     ) -> None:
         elects(broker, 2)
-        offer(broker, Form.MERGED, key=120)
+        offer(broker, LogInfoSchema.MERGED, key=120)
         found = self.find(sender, "120")
         assert found.log_info is not None
-        assert (found.log_info.api_key, found.log_info.form) == (120, Form.MERGED)
+        assert (found.log_info.api_key, found.log_info.form) == (120, LogInfoSchema.MERGED)
 
 
 class TestReading:
     def read(
-        self, sender: Sender, wanted: dict[TopicPartition, UUID], form: Form = Form.KIP
+        self,
+        sender: Sender,
+        wanted: dict[TopicPartition, UUID],
+        form: LogInfoSchema = LogInfoSchema.KIP,
     ) -> dict[TopicPartition, ListedOffset | OffsetError]:
         messages = replica_log_info(form)
         return read_log_infos(sender, 1, messages, wanted, Deadline.after(PATIENCE))
@@ -175,9 +178,9 @@ class TestReading:
             for one in broker.received
         ]
 
-    @pytest.mark.parametrize("form", Form)
+    @pytest.mark.parametrize("form", LogInfoSchema)
     def test_log_end_and_current_epoch(
-        self, broker: FakeBroker, sender: Sender, form: Form
+        self, broker: FakeBroker, sender: Sender, form: LogInfoSchema
     ) -> None:
         offer(broker, form)
         one, other = TopicPartition("a", 4), TopicPartition("b", 0)
@@ -187,7 +190,7 @@ class TestReading:
         }
 
     def test_never_more_than_a_thousand_at_a_time(self, broker: FakeBroker, sender: Sender) -> None:
-        offer(broker, Form.KIP)
+        offer(broker, LogInfoSchema.KIP)
         many = {TopicPartition("a", number): TOPIC for number in range(2_300)}
         assert len(self.read(sender, many)) == 2_300
         assert self.asked(broker) == [1_000, 1_000, 300]
@@ -195,7 +198,7 @@ class TestReading:
     def test_what_an_answer_has_no_room_for_is_asked_again(
         self, broker: FakeBroker, sender: Sender
     ) -> None:
-        offer(broker, Form.KIP, at_most=4)
+        offer(broker, LogInfoSchema.KIP, at_most=4)
         many = {TopicPartition("a", number): TOPIC for number in range(10)}
         found = self.read(sender, many)
         assert [found[one] for one in many] == [ListedOffset(100 + n, -1, 7) for n in range(10)]
@@ -204,7 +207,7 @@ class TestReading:
     def test_what_is_always_left_out_is_an_error_and_the_rest_is_read(
         self, broker: FakeBroker, sender: Sender
     ) -> None:
-        offer(broker, Form.KIP, left_out=frozenset({1}))
+        offer(broker, LogInfoSchema.KIP, left_out=frozenset({1}))
         found = self.read(sender, {TopicPartition("a", number): TOPIC for number in range(3)})
         assert found[TopicPartition("a", 1)] == OffsetError(
             "b1 leaves this partition out of its answers"
@@ -222,7 +225,7 @@ class TestReading:
     def test_r22_an_error_is_that_of_its_partition(
         self, broker: FakeBroker, sender: Sender, code: int, reason: str
     ) -> None:
-        offer(broker, Form.KIP, codes={0: code})
+        offer(broker, LogInfoSchema.KIP, codes={0: code})
         found = self.read(sender, {TopicPartition("a", number): TOPIC for number in range(2)})
         assert found[TopicPartition("a", 0)] == OffsetError(reason, code)
         assert found[TopicPartition("a", 1)] == ListedOffset(101, -1, 7)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.kafka.wire.messages.elect_leaders import ElectionType, ElectLeadersRequest
-from services.kafka.wire.messages.replica_log_info import Form, replica_log_info
+from services.kafka.wire.messages.replica_log_info import LogInfoSchema, replica_log_info
 from services.lab.proxy.designation import (
     ELECTION_NOT_NEEDED,
     ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -64,12 +64,12 @@ def test_the_written_epoch_is_found_in_few_requests(epochs: list[tuple[int, int]
 
 
 def test_a_null_list_asks_for_nothing() -> None:
-    request_class = replica_log_info(Form.KIP).request_class
+    request_class = replica_log_info(LogInfoSchema.KIP).request_class
     assert asked_partitions(request_class(topic_partitions=None)) == []
 
 
 def test_partitions_are_asked_for_in_order() -> None:
-    request = replica_log_info(Form.KIP).request({TOPIC: [7, 0], UUID(int=6): [1]})
+    request = replica_log_info(LogInfoSchema.KIP).request({TOPIC: [7, 0], UUID(int=6): [1]})
     assert asked_partitions(request) == [(TOPIC, 7), (TOPIC, 0), (UUID(int=6), 1)]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from services.errors import LabError
 from services.lab.cluster import Cluster
-from services.lab.scenarios.scenario import Act, Scenario, Script, Shape
+from services.lab.scenarios.scenario import LabDamage, Scenario, Script, Shape
 from services.lab.scenarios.stage import Stage
 from services.lab.scenarios.together import check_together, drive, merged_shape
 
@@ -17,11 +17,11 @@ def nothing(cluster: Cluster) -> None:
     """The act that `drive` is given is never done by itself."""
 
 
-FIRST, SECOND, THIRD = (Act(name, nothing) for name in ("first", "second", "third"))
+FIRST, SECOND, THIRD = (LabDamage(name, nothing) for name in ("first", "second", "third"))
 COURSE = (FIRST, SECOND, THIRD)
 
 
-def script(log: list[str], name: str, *acts: Act) -> Script:
+def script(log: list[str], name: str, *acts: LabDamage) -> Script:
     log.append(f"{name} begins")
     for act in acts:
         yield act
@@ -34,7 +34,7 @@ def unused(stage: Stage) -> Script:
     return []
 
 
-def scenario(name: str, course: tuple[Act, ...] = COURSE) -> Scenario:
+def scenario(name: str, course: tuple[LabDamage, ...] = COURSE) -> Scenario:
     return Scenario(name, "", unused, course=course)
 
 
@@ -62,19 +62,19 @@ def test_every_act_is_done_once_in_the_order_of_the_course() -> None:
 
 
 def test_an_act_that_nobody_waits_for_is_not_done() -> None:
-    done: list[Act] = []
+    done: list[LabDamage] = []
     drive([script([], "a", FIRST), script([], "b", FIRST)], COURSE, done.append)
     assert done == [FIRST]
 
 
 def test_a_script_alone_needs_no_course() -> None:
-    done: list[Act] = []
+    done: list[LabDamage] = []
     drive([script([], "a", SECOND, FIRST)], (), done.append)
     assert done == [SECOND, FIRST]
 
 
 def test_a_failed_act_ends_everything() -> None:
-    def fail(act: Act) -> None:
+    def fail(act: LabDamage) -> None:
         raise LabError(act.name)
 
     with pytest.raises(LabError, match="first"):

@@ -15,7 +15,7 @@ from services.errors import MalformedMessage
 from services.pipeline.batches import contents as contents_module
 from services.pipeline.batches import places
 from services.pipeline.batches.converting import FetchedBatches, chunks_of, exactly
-from services.pipeline.part_writer import Chunk
+from services.pipeline.part_writer import RecordChunk
 from services.topic_backup.compression import Compression
 from services.topic_backup.record import Record, TimestampType, encode
 from tests.unit.topic_backup.batch_bytes import (
@@ -43,7 +43,7 @@ def fetched(data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> FetchedBatc
     return FetchedBatches(3, data, tuple(aborted), ON_BROKER)
 
 
-def flat(chunks: Sequence[Chunk]) -> tuple[bytes, list[int], list[int], list[int]]:
+def flat(chunks: Sequence[RecordChunk]) -> tuple[bytes, list[int], list[int], list[int]]:
     """Bytes, offsets, timestamps and lengths of all chunks together."""
     return (
         b"".join(bytes(one.data) for one in chunks),

@@ -14,7 +14,7 @@ from services.pipeline.batches.copying import SIP_BYTES, copy_range
 from services.pipeline.batches.log_range import LogRange
 from services.pipeline.part_writer import PartTarget
 from services.topic_backup.folder import LocalFolder
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from services.topic_backup.record import encode
 from tests.fake_metadata import TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import ORDERS, FakeLog
@@ -35,7 +35,7 @@ def copied(
     limit: int = 2**30,
     rate: float | None = None,
     patience: float = SECONDS,
-) -> list[Part]:
+) -> list[SegmentPart]:
     target = PartTarget(LocalFolder(folder), RUN, limit, rate)
     client.describe(Deadline.after(SECONDS))
     return list(copy_range(client, one, target, 4, patience))

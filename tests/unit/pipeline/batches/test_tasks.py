@@ -24,7 +24,7 @@ from services.pipeline.batches.log_range import LogRange
 from services.pipeline.batches.tasks import Answer, TaskJob, task_count
 from services.pipeline.part_writer import PartTarget
 from services.topic_backup.folder import LocalFolder
-from services.topic_backup.part import Part
+from services.topic_backup.part import SegmentPart
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID, TOPIC_ID
 from tests.unit.pipeline.batches.fake_log import ORDERS, FakeLog, led_by
@@ -50,7 +50,7 @@ def answers(job: TaskJob, *bounds: tuple[int, int]) -> list[Answer]:
 
 def test_parts_come_with_their_topic(cluster: FakeCluster, log: FakeLog, tmp_path: Path) -> None:
     ((topic, text),) = answers(job(cluster, tmp_path), (3, 30))  # type: ignore[misc]
-    part = Part.from_json(text)
+    part = SegmentPart.from_json(text)
     assert (topic, part.first_offset, part.last_offset) == ("orders", 3, 29)
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from services.errors import MalformedInput
 from services.pipeline.batches.varints import PADDING, Numbers
-from services.pipeline.segment_files import Run
+from services.pipeline.segment_files import RecordRun
 from services.pipeline.sending.numbers import sizes_of, written
 from services.pipeline.sending.record_batch import Producer, batch_rows, record_batch
 from services.pipeline.sending.stored_columns import stored_columns
 from services.topic_backup.batch_header import BATCH_HEADER
-from services.topic_backup.batches import Batch, decode_batches
+from services.topic_backup.batches import RecordBatch, decode_batches
 from services.topic_backup.record import Record, TimestampType, encode
 
 PRODUCER = Producer(id=2**40, epoch=7, transactional=True)
@@ -33,14 +33,14 @@ def records(draw: st.DrawFn) -> Record:
     return Record(0, kind, timestamp, key, value, draw(HEADERS))
 
 
-def run(some: Sequence[Record]) -> Run:
+def run(some: Sequence[Record]) -> RecordRun:
     """The *some* as they are stored, at rising offsets with gaps."""
     encoded = [encode(one._replace(offset=3 * number)) for number, one in enumerate(some)]
     bounds = np.cumsum([0, *map(len, encoded)])
-    return Run(3 * np.arange(len(some)), bounds, np.frombuffer(b"".join(encoded), np.uint8))
+    return RecordRun(3 * np.arange(len(some)), bounds, np.frombuffer(b"".join(encoded), np.uint8))
 
 
-def batches(some: Sequence[Record], most_bytes: int) -> list[tuple[Batch, int]]:
+def batches(some: Sequence[Record], most_bytes: int) -> list[tuple[RecordBatch, int]]:
     """The *some* in batches, each with how many bytes it has."""
     columns, sent, sequence = stored_columns(run(some)), [], 100
     for start, end in batch_rows(columns, most_bytes):
@@ -110,11 +110,13 @@ def test_a_length_that_leaves_its_record_is_damage(at: int) -> None:
     data = good.data.copy()
     data[at] = 0x7F
     with pytest.raises(MalformedInput, match="at offset 0 is damaged"):
-        stored_columns(Run(good.offsets, good.bounds, data))
+        stored_columns(RecordRun(good.offsets, good.bounds, data))
 
 
 def test_bytes_left_of_a_record_are_damage() -> None:
     good = run([Record(0, TimestampType.CREATE, 5, b"kk", b"vv")] * 2)
-    longer = Run(good.offsets, good.bounds + np.array([0, 0, 1]), np.append(good.data, np.uint8(0)))
+    longer = RecordRun(
+        good.offsets, good.bounds + np.array([0, 0, 1]), np.append(good.data, np.uint8(0))
+    )
     with pytest.raises(MalformedInput, match="at offset 3 is damaged"):
         stored_columns(longer)

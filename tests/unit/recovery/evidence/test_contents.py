@@ -16,13 +16,13 @@ from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequ
 from services.contents_effort import Effort
 from services.kafka.read_client import ReadClient
 from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
-from services.kafka.replicas.reading_allowance import Allowance, Limits
+from services.kafka.replicas.reading_allowance import Allowance, ReadingLimits
 from services.kafka.wire.broker_errors import (
     CORRUPT_MESSAGE,
     INVALID_RECORD,
     UNKNOWN_SERVER_ERROR,
 )
-from services.model import Contents, Denied, PartitionEvidence, TopicPartition, Unknown
+from services.model import Denied, LogContents, PartitionEvidence, TopicPartition, Unknown
 from services.recovery.choice import recommended
 from services.recovery.evidence import gather as gathering
 from services.recovery.evidence.contents import ContentsReading, carried
@@ -62,7 +62,7 @@ def judged(client: ReadClient, contents: Effort = Effort.BUDGET) -> Triage:
     return found
 
 
-def of(found: Triage, partition: TopicPartition, broker: int) -> Contents | Unknown:
+def of(found: Triage, partition: TopicPartition, broker: int) -> LogContents | Unknown:
     assessment = found.assessment(partition)
     assert assessment is not None
     replica = assessment.evidence.replica(broker)
@@ -105,14 +105,14 @@ def test_where_the_winner_is_corrupt_the_next_one_is_read_and_proposed(
     assert assessment is not None
     assert assessment.designee == 3
     corrupt = of(found, ORDERS, 2)
-    assert isinstance(corrupt, Contents)
+    assert isinstance(corrupt, LogContents)
     assert corrupt.corrupt_at == 40
-    assert of(found, ORDERS, 3) == Contents(0, 100, bytes_read=161)
+    assert of(found, ORDERS, 3) == LogContents(0, 100, bytes_read=161)
 
 
 def test_only_who_may_lead_is_read(cluster: FakeCluster, client: ReadClient) -> None:
     found = judged(client)
-    assert of(found, LEDGER, 2) == Contents(0, 50, bytes_read=172)
+    assert of(found, LEDGER, 2) == LogContents(0, 50, bytes_read=172)
     assert isinstance(of(found, LEDGER, 3), Unknown)
     assert {topic for topic, _ in fetched(cluster, 3)} == {"orders"}
 
@@ -121,7 +121,7 @@ def test_who_was_chosen_otherwise_is_read_as_well(cluster: FakeCluster, client: 
     found = judged(client, Effort.OFF)
     reading = ContentsReading(client, Effort.BUDGET, lambda _: 3)
     evidence = reading.read([_unread(one) for one in found.evidence.partitions])
-    assert all(isinstance(_contents(one, 3), Contents) for one in evidence)
+    assert all(isinstance(_contents(one, 3), LogContents) for one in evidence)
 
 
 def test_nothing_is_read_where_contents_are_off(cluster: FakeCluster, client: ReadClient) -> None:
@@ -174,7 +174,7 @@ def test_a_broker_that_cannot_serve_an_offset_although_its_log_goes_on_is_corrup
     """Which of them a broker gives depends on the damaged bytes: tests/lab/facts."""
     refuse(cluster, 2, code)
     told = of(judged(client), LEDGER, 2)
-    assert isinstance(told, Contents)
+    assert isinstance(told, LogContents)
     assert (told.corrupt_at, told.verified_to) == (0, 0)
 
 
@@ -195,7 +195,7 @@ def test_an_answer_without_records_is_asked_for_again_alone_before_it_counts(
     cluster.brokers[2].serve(FetchRequest, first_alone)
     found = judged(client)
     assert together
-    assert isinstance(of(found, LEDGER, 2), Contents)
+    assert isinstance(of(found, LEDGER, 2), LogContents)
     assert of(found, ORDERS, 2).corrupt_at == 40  # type: ignore[union-attr]
 
 
@@ -253,7 +253,7 @@ def test_a_throttled_user_reads_no_contents_and_is_told_so(
 def test_time_and_bytes_are_shared_by_all_brokers(cluster: FakeCluster, client: ReadClient) -> None:
     found = judged(client, Effort.OFF)
     unread = [_unread(one) for one in found.evidence.partitions]
-    for limits in (Limits(0.0, 2**30, 2**30), Limits(5.0, 0, 2**30)):
+    for limits in (ReadingLimits(0.0, 2**30, 2**30), ReadingLimits(5.0, 0, 2**30)):
         before = len(fetched(cluster, 2))
         evidence = ContentsReading(client, Effort.BUDGET, allowance=Allowance(limits)).read(unread)
         assert all(isinstance(_contents(one, 2), Unknown) for one in evidence)
@@ -280,9 +280,9 @@ def test_while_others_are_awaited_nothing_is_elected_before_its_contents_are_rea
     slow.set()
     assert not second.contents_due
     assert [one.partition for one in recommended(second).targets] == [LEDGER]
-    assert isinstance(of(second, LEDGER, 2), Contents)
+    assert isinstance(of(second, LEDGER, 2), LogContents)
     *_, final = told
-    assert isinstance(of(final, ORDERS, 3), Contents)
+    assert isinstance(of(final, ORDERS, 3), LogContents)
 
 
 def test_requests_are_of_a_version_without_tagged_fields(
@@ -298,9 +298,9 @@ def test_requests_are_of_a_version_without_tagged_fields(
 
 
 def test_contents_are_kept_for_the_same_log_and_no_other() -> None:
-    known = offline(replace(log(2, (0, 120)), contents=Contents(0, 40, 40)))
+    known = offline(replace(log(2, (0, 120)), contents=LogContents(0, 40, 40)))
     same = offline(log(2, (0, 120)))
-    assert _contents(carried(known, same), 2) == Contents(0, 40, 40)
+    assert _contents(carried(known, same), 2) == LogContents(0, 40, 40)
     for other in (log(2, (0, 119)), log(2, (0, 60), (1, 120))):
         assert isinstance(_contents(carried(known, offline(other)), 2), Unknown)
     again = offline(log(2, (0, 120)), topic_id=ANOTHER_TOPIC_ID)
@@ -308,11 +308,11 @@ def test_contents_are_kept_for_the_same_log_and_no_other() -> None:
 
 
 def test_damage_that_a_shorter_reading_did_not_reach_is_not_forgotten() -> None:
-    known = offline(replace(log(2, (0, 120)), contents=Contents(0, 40, 40)))
-    shorter = offline(replace(log(2, (0, 120)), contents=Contents(80, 120, stopped="budget")))
-    assert _contents(carried(known, shorter), 2) == Contents(0, 40, 40)
-    mended = offline(replace(log(2, (0, 120)), contents=Contents(0, 120)))
-    assert _contents(carried(known, mended), 2) == Contents(0, 120)
+    known = offline(replace(log(2, (0, 120)), contents=LogContents(0, 40, 40)))
+    shorter = offline(replace(log(2, (0, 120)), contents=LogContents(80, 120, stopped="budget")))
+    assert _contents(carried(known, shorter), 2) == LogContents(0, 40, 40)
+    mended = offline(replace(log(2, (0, 120)), contents=LogContents(0, 120)))
+    assert _contents(carried(known, mended), 2) == LogContents(0, 120)
 
 
 def _asks_for_records(request: Any) -> bool:
@@ -320,7 +320,7 @@ def _asks_for_records(request: Any) -> bool:
     return any(one.fetch_offset != PAST_EVERY_LOG for one in asked)
 
 
-def _contents(evidence: PartitionEvidence, broker: int) -> Contents | Unknown:
+def _contents(evidence: PartitionEvidence, broker: int) -> LogContents | Unknown:
     replica = evidence.replica(broker)
     assert replica is not None
     return replica.contents

@@ -18,10 +18,10 @@ from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.recovery.execution import confirm
 from services.recovery.execution.confirm import Observer
-from services.recovery.execution.limits import Limits
+from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.routes import RouteChoice, stock_route
 from services.recovery.execution.run import Execution
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from tests.fake_cluster import FakeCluster
 from tests.fake_controller import FakeController
 from tests.fake_metadata import CLUSTER_ID
@@ -47,15 +47,15 @@ class Bench:
     opened: ExitStack
     """Closed at the end."""
     pauses: list[float] = field(default_factory=list)
-    limits: Limits = field(default_factory=patient)
+    limits: ExecutionLimits = field(default_factory=patient)
     choose_route: RouteChoice = stock_route
     stop: Callable[[], bool] = lambda: False
 
-    def offline(self, topic: str = "orders", count: int = 1) -> list[Target]:
+    def offline(self, topic: str = "orders", count: int = 1) -> list[ElectionTarget]:
         """Targets for partitions that b3 led last; b1 is to lead, b2 holds less."""
         return [self._offline(TopicPartition(topic, number)) for number in range(count)]
 
-    def _offline(self, partition: TopicPartition) -> Target:
+    def _offline(self, partition: TopicPartition) -> ElectionTarget:
         self.cluster.story.offline(partition, (3, 2, 1), last=(LAST_LEADER,))
         for broker, count in RECORDS.items():
             self.cluster.hold(broker, partition, (0, count))
@@ -79,24 +79,24 @@ class Bench:
             self.pauses.append,
         )
 
-    def run(self, targets: Sequence[Target]) -> list[Outcome]:
+    def run(self, targets: Sequence[ElectionTarget]) -> list[PartitionOutcome]:
         """Elect *targets*; the outcomes of all batches."""
         return [one for batch in self.execution().run(targets) for one in batch]
 
-    def one(self, targets: Sequence[Target]) -> Outcome:
+    def one(self, targets: Sequence[ElectionTarget]) -> PartitionOutcome:
         (outcome,) = self.run(targets)
         return outcome
 
-    def results(self, targets: Sequence[Target]) -> list[Result]:
+    def results(self, targets: Sequence[ElectionTarget]) -> list[RecoveryResult]:
         return [one.result for one in self.run(targets)]
 
     def written(self) -> JournalView:
         return read(self.journal.path)
 
-    def assignment(self, wanted: Target) -> tuple[int, ...]:
+    def assignment(self, wanted: ElectionTarget) -> tuple[int, ...]:
         return self.cluster.story.states[wanted.partition].assignment
 
-    def leader(self, wanted: Target) -> int | None:
+    def leader(self, wanted: ElectionTarget) -> int | None:
         return self.cluster.story.states[wanted.partition].leader
 
     def steps(self) -> list[tuple[str, dict[str, int]]]:

@@ -12,7 +12,7 @@ from services.model import (
     TopicPartition,
     Unknown,
 )
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 from tests.fake_metadata import TOPIC_ID
 
 ORDERS = TopicPartition("orders", 3)
@@ -30,9 +30,9 @@ def target(
     log_end: int | None = 100,
     minimum: int | None = 1,
     live: tuple[int, ...] = (2,),
-) -> Target:
+) -> ElectionTarget:
     """b1 is to lead, b3 led last."""
-    return Target(
+    return ElectionTarget(
         partition, topic_id, designee, order, assignment, leader_epoch, log_end, minimum, live
     )
 

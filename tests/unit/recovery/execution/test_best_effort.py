@@ -14,7 +14,7 @@ from services.errors import StorageError
 from services.journal import Journal
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from services.model import TopicPartition
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.recover import Recovery
 from tests.fake_broker import HangUp
 from tests.fake_controller import Act, Answer, failing, unheard
@@ -48,21 +48,23 @@ def only_for(partition: TopicPartition, code: int) -> Act:
     return act
 
 
-def failed(bench: Bench, bad: Target) -> None:
+def failed(bench: Bench, bad: ElectionTarget) -> None:
     bench.controller.next(ELECT, *[only_for(bad.partition, INVALID_REQUEST)] * PARTITIONS)
 
 
-def refused(bench: Bench, bad: Target) -> None:
+def refused(bench: Bench, bad: ElectionTarget) -> None:
     state = bench.cluster.story.states[bad.partition]
     bench.cluster.story.states[bad.partition] = replace(state, leader_epoch=9)
 
 
-def unknown(bench: Bench, bad: Target) -> None:
+def unknown(bench: Bench, bad: ElectionTarget) -> None:
     """The broker could not read what the controller answered for one partition."""
     bench.controller.next(ELECT, *[only_for(bad.partition, UNKNOWN_SERVER_ERROR)] * PARTITIONS)
 
 
-def results(bench: Bench, targets: list[Target], rescue: ScriptedRescue) -> list[Outcome]:
+def results(
+    bench: Bench, targets: list[ElectionTarget], rescue: ScriptedRescue
+) -> list[PartitionOutcome]:
     recovery = Recovery(bench.elect, bench.journal, bench.choose_route, rescue, bench.limits)
     told = {one.partition: one for batch in recovery.run(targets) for one in batch}
     return [told[target.partition] for target in targets]
@@ -71,16 +73,20 @@ def results(bench: Bench, targets: list[Target], rescue: ScriptedRescue) -> list
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
     ("spoil", "result"),
-    [(failed, Result.FAILED), (refused, Result.REFUSED), (unknown, Result.UNKNOWN)],
+    [
+        (failed, RecoveryResult.FAILED),
+        (refused, RecoveryResult.REFUSED),
+        (unknown, RecoveryResult.UNKNOWN),
+    ],
 )
 def test_one_bad_partition_keeps_no_other(
-    bench: Bench, spoil: Callable[[Bench, Target], None], result: Result, place: int
+    bench: Bench, spoil: Callable[[Bench, ElectionTarget], None], result: RecoveryResult, place: int
 ) -> None:
     targets = bench.offline(count=PARTITIONS)
     spoil(bench, targets[place])
     outcomes = results(bench, targets, ScriptedRescue(lambda _: False))
     assert outcomes.pop(place).result is result
-    assert {one.result for one in outcomes} == {Result.ELECTED}
+    assert {one.result for one in outcomes} == {RecoveryResult.ELECTED}
     assert {bench.leader(one.target) for one in outcomes} == {1}
 
 
@@ -89,8 +95,8 @@ def test_a_partition_that_was_not_rescued_keeps_no_other(bench: Bench, place: in
     targets = bench.offline(count=PARTITIONS)
     rescue = ScriptedRescue(fails={targets[place].partition: "the disk is full"})
     outcomes = results(bench, targets, rescue)
-    assert outcomes.pop(place).result is Result.REFUSED
-    assert {one.result for one in outcomes} == {Result.ELECTED}
+    assert outcomes.pop(place).result is RecoveryResult.REFUSED
+    assert {one.result for one in outcomes} == {RecoveryResult.ELECTED}
 
 
 def test_r04_batches_grow_only_after_an_election_though_the_first_ones_fail(bench: Bench) -> None:
@@ -107,13 +113,18 @@ class TestNoAnswer:
     def test_once_it_keeps_only_its_own_batch(self, bench: Bench) -> None:
         bench.controller.next(ELECT, lambda request, answer: answer(request), unheard)
         found = bench.results(bench.offline(count=PARTITIONS))
-        assert found == [Result.ELECTED] + [Result.UNKNOWN] * 10 + [Result.ELECTED] * 3
+        assert (
+            found
+            == [RecoveryResult.ELECTED]
+            + [RecoveryResult.UNKNOWN] * 10
+            + [RecoveryResult.ELECTED] * 3
+        )
 
     def test_twice_in_a_row_it_ends_the_run(self, bench: Bench) -> None:
         bench.controller.next(ELECT, unheard, unheard)
         first, second, *rest = bench.run(bench.offline(count=PARTITIONS))
-        assert (first.result, second.result) == (Result.UNKNOWN, Result.UNKNOWN)
-        assert {one.result for one in rest} == {Result.NOT_ATTEMPTED}
+        assert (first.result, second.result) == (RecoveryResult.UNKNOWN, RecoveryResult.UNKNOWN)
+        assert {one.result for one in rest} == {RecoveryResult.NOT_ATTEMPTED}
         assert "the outcome of orders-1 is unknown, and of one before it" in rest[0].reason
 
     def test_from_a_controller_that_is_gone_it_ends_the_run(self, bench: Bench) -> None:
@@ -123,9 +134,9 @@ class TestNoAnswer:
 
         bench.controller.next(ELECT, dies)
         first, second, *rest = bench.run(bench.offline(count=4))
-        assert (first.result, second.result) == (Result.UNKNOWN, Result.REFUSED)
+        assert (first.result, second.result) == (RecoveryResult.UNKNOWN, RecoveryResult.REFUSED)
         assert "the controller quorum has no leader" in second.reason
-        assert {one.result for one in rest} == {Result.NOT_ATTEMPTED}
+        assert {one.result for one in rest} == {RecoveryResult.NOT_ATTEMPTED}
         assert all("the controller quorum has no leader" in one.reason for one in rest)
         assert bench.controller.partitions == [1, 1]
 
@@ -139,7 +150,7 @@ class TestASilentDesignee:
     """R6: elected by the metadata, and it does not say so."""
 
     @pytest.fixture
-    def targets(self, bench: Bench) -> list[Target]:
+    def targets(self, bench: Bench) -> list[ElectionTarget]:
         """b2 is to lead every third one, from the first on, and does not answer as a leader."""
         answer = bench.cluster.apis(2)[ListOffsetsRequest]
         bench.cluster.brokers[2].serve(
@@ -154,20 +165,20 @@ class TestASilentDesignee:
         ]
 
     def test_its_other_partitions_wait_and_those_of_others_go_on(
-        self, bench: Bench, targets: list[Target]
+        self, bench: Bench, targets: list[ElectionTarget]
     ) -> None:
         outcomes = {one.partition: one for one in bench.run(targets)}
         first, *others = [outcomes[one.partition] for one in targets if one.designee == 2]
-        assert (first.result, first.order_restored) == (Result.UNKNOWN, False)
-        assert {one.result for one in others} == {Result.NOT_ATTEMPTED}
+        assert (first.result, first.order_restored) == (RecoveryResult.UNKNOWN, False)
+        assert {one.result for one in others} == {RecoveryResult.NOT_ATTEMPTED}
         assert {one.reason for one in others} == {
             "b2 was elected for orders-0 and does not answer: check broker 2, then resume"
         }
         rest = [outcomes[one.partition].result for one in targets if one.designee == 1]
-        assert set(rest) == {Result.ELECTED}
+        assert set(rest) == {RecoveryResult.ELECTED}
 
     def test_nothing_is_written_for_those_that_wait(
-        self, bench: Bench, targets: list[Target]
+        self, bench: Bench, targets: list[ElectionTarget]
     ) -> None:
         bench.run(targets)
         waiting = [one for one in targets[1:] if one.designee == 2]
@@ -177,9 +188,9 @@ class TestASilentDesignee:
 class TestACommonCause:
     """What every other election would meet alike is said once, and all that is left is named."""
 
-    def ends(self, bench: Bench, cause: str) -> list[Outcome]:
+    def ends(self, bench: Bench, cause: str) -> list[PartitionOutcome]:
         first, *rest = bench.run(bench.offline(count=PARTITIONS))
-        assert {one.result for one in rest} == {Result.NOT_ATTEMPTED}
+        assert {one.result for one in rest} == {RecoveryResult.NOT_ATTEMPTED}
         assert {one.reason for one in rest} == {
             f"stopped because every other election would fail alike: {first.reason}"
         }
@@ -188,13 +199,13 @@ class TestACommonCause:
 
     def test_r20_no_quorum(self, bench: Bench) -> None:
         bench.cluster.story.quorum_leader = -1
-        assert self.ends(bench, "quorum has no leader")[0].result is Result.REFUSED
+        assert self.ends(bench, "quorum has no leader")[0].result is RecoveryResult.REFUSED
         assert bench.controller.steps == []
 
     def test_another_cluster(self, bench: Bench) -> None:
         bench.offline()
         bench.cluster.story.cluster_id = "another"
-        assert self.ends(bench, "another")[0].result is Result.REFUSED
+        assert self.ends(bench, "another")[0].result is RecoveryResult.REFUSED
 
     def test_r22_a_missing_acl(self, bench: Bench) -> None:
         def denied(_: Any, __: Answer) -> Any:
@@ -202,7 +213,7 @@ class TestACommonCause:
 
         bench.controller.next(ELECT, denied)
         first = self.ends(bench, "ALTER on CLUSTER")[0]
-        assert (first.result, first.order_restored) == (Result.FAILED, False)
+        assert (first.result, first.order_restored) == (RecoveryResult.FAILED, False)
 
     def test_a_journal_that_takes_no_more(
         self, bench: Bench, monkeypatch: pytest.MonkeyPatch
@@ -211,7 +222,7 @@ class TestACommonCause:
             raise StorageError("the journal is full")
 
         monkeypatch.setattr(Journal, "request", full)
-        assert self.ends(bench, "the journal is full")[0].result is Result.REFUSED
+        assert self.ends(bench, "the journal is full")[0].result is RecoveryResult.REFUSED
         assert bench.controller.steps == []
 
 
@@ -235,11 +246,11 @@ class TestTheJournalFillsInTheMiddle:
         self, bench: Bench
     ) -> None:
         found = bench.run(bench.offline(count=PARTITIONS))
-        assert found[0].result is Result.ELECTED
+        assert found[0].result is RecoveryResult.ELECTED
         for outcome in found[1:11]:
-            assert (outcome.result, outcome.order_restored) == (Result.REORDERED, False)
+            assert (outcome.result, outcome.order_restored) == (RecoveryResult.REORDERED, False)
             assert "no election was held; `breakglass recover resume --write`" in outcome.reason
             assert bench.assignment(outcome.target) == (1, 2, 3)
         for outcome in found[11:]:
-            assert (outcome.result, outcome.order_restored) == (Result.NOT_ATTEMPTED, None)
+            assert (outcome.result, outcome.order_restored) == (RecoveryResult.NOT_ATTEMPTED, None)
             assert bench.assignment(outcome.target) == (3, 2, 1)

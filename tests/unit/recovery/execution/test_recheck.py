@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from services.model import ClusterDescription, PartitionState, Reassignment, Unknown
-from services.recovery.execution.recheck import Look, holders, recheck, recheck_log
-from services.recovery.execution.target import Result, Target
+from services.recovery.execution.recheck import TargetCheck, holders, recheck, recheck_log
+from services.recovery.execution.target import ElectionTarget, RecoveryResult
 from tests.unit.recovery.execution.targets import (
     ANOTHER_TOPIC_ID,
     brokers,
@@ -22,13 +22,13 @@ NO_ELR = Unknown("before Kafka 4.0")
 def refusal(
     state: PartitionState | None,
     described: ClusterDescription = WELL,
-    wanted: Target | None = None,
+    wanted: ElectionTarget | None = None,
 ) -> str:
     """The reason of a refusal; empty where the target may be sent."""
     outcome = recheck(wanted or target(), state, described)
     if outcome is None:
         return ""
-    assert outcome.result is Result.REFUSED
+    assert outcome.result is RecoveryResult.REFUSED
     return outcome.reason
 
 
@@ -64,7 +64,7 @@ def test_a_partition_that_has_a_leader_is_online_which_is_a_success(
 ) -> None:
     outcome = recheck(target(), state(leader=leader, leader_epoch=6, isr=(leader,)), WELL)
     assert outcome is not None
-    assert (outcome.result, outcome.reason) == (Result.ALREADY_ONLINE, reason)
+    assert (outcome.result, outcome.reason) == (RecoveryResult.ALREADY_ONLINE, reason)
     assert (outcome.leader, outcome.leader_epoch) == (leader, 6)
     assert outcome.succeeded
 
@@ -104,7 +104,7 @@ class TestWhoWouldBeElectedInstead:
     def test_r01_unfenced_members_other_than_the_designee(
         self, now: PartitionState, described: ClusterDescription, held: tuple[int, ...]
     ) -> None:
-        assert holders(Look(target(), now, described)) == held
+        assert holders(TargetCheck(target(), now, described)) == held
 
     def test_r01_they_are_named_with_what_to_do(self) -> None:
         assert refusal(state(last=(3,)), brokers(1, 2, 3)) == (
@@ -158,7 +158,7 @@ class TestTheDesignee:
         """0: its disk was replaced since."""
         outcome = recheck_log(target(log_end=100), log_end)
         assert outcome is not None
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert outcome.reason == f"the log of b1 ended at 100 and now ends at {log_end}: plan again"
 
     def test_r06_a_log_that_is_no_longer_told_is_not_elected(self) -> None:

@@ -15,8 +15,8 @@ from services.journal import Journal
 from services.journal_reserve import Reserve
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import TopicPartition
-from services.recovery.execution.record import Record
-from services.recovery.execution.target import Outcome, Result, Target
+from services.recovery.execution.record import ExecutionJournal
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.recover import Recovery
 from tests.fake_controller import after, failing
 from tests.unit.recovery.execution.conftest import Bench
@@ -28,19 +28,21 @@ INVALID_REQUEST = 42
 class ScriptedRescue:
     """Says what it was told to, and notes who was online when it was asked to save."""
 
-    losing: Callable[[Target], bool] = lambda _: True
+    losing: Callable[[ElectionTarget], bool] = lambda _: True
     fails: Mapping[TopicPartition, str] = field(default_factory=dict)
-    leader: Callable[[Target], int | None] = lambda _: None
+    leader: Callable[[ElectionTarget], int | None] = lambda _: None
     unwritable: str = ""
     """Why the journal takes no rescue."""
     saved: list[list[TopicPartition]] = field(default_factory=list)
     online: list[set[TopicPartition]] = field(default_factory=list)
-    watched: Sequence[Target] = ()
+    watched: Sequence[ElectionTarget] = ()
 
-    def needed(self, target: Target) -> bool:
+    def needed(self, target: ElectionTarget) -> bool:
         return self.losing(target)
 
-    def save(self, targets: Sequence[Target], journal: Record) -> Mapping[TopicPartition, str]:
+    def save(
+        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+    ) -> Mapping[TopicPartition, str]:
         assert isinstance(journal, Journal)
         self.saved.append([one.partition for one in targets if self.losing(one)])
         if self.unwritable and self.saved[-1]:
@@ -50,8 +52,8 @@ class ScriptedRescue:
 
 
 def recover(
-    bench: Bench, targets: Sequence[Target], rescue: ScriptedRescue | None
-) -> dict[TopicPartition, Outcome]:
+    bench: Bench, targets: Sequence[ElectionTarget], rescue: ScriptedRescue | None
+) -> dict[TopicPartition, PartitionOutcome]:
     if rescue is not None:
         rescue.watched, rescue.leader = targets, bench.leader
     recovery = Recovery(bench.elect, bench.journal, bench.choose_route, rescue, bench.limits)
@@ -62,7 +64,7 @@ def test_what_loses_is_rescued_before_it_is_elected(bench: Bench) -> None:
     targets = bench.offline(count=2)
     rescue = ScriptedRescue()
     ended = recover(bench, targets, rescue)
-    assert {one.result for one in ended.values()} == {Result.ELECTED}
+    assert {one.result for one in ended.values()} == {RecoveryResult.ELECTED}
     assert (rescue.saved, rescue.online) == ([[one.partition for one in targets]], [set()])
 
 
@@ -74,7 +76,7 @@ def test_what_a_stop_left_unsaved_was_not_attempted_and_can_be_resumed(bench: Be
         bench.elect, bench.journal, bench.choose_route, rescue, bench.limits, stop=lambda: True
     )
     ended = {one.partition: one for batch in recovery.run([held, free]) for one in batch}
-    assert {one.result for one in ended.values()} == {Result.NOT_ATTEMPTED}
+    assert {one.result for one in ended.values()} == {RecoveryResult.NOT_ATTEMPTED}
     assert "stopped on request before it was saved" in ended[held.partition].reason
 
 
@@ -82,7 +84,7 @@ def test_a_failed_rescue_holds_that_election_and_no_other(bench: Bench) -> None:
     held, free = bench.offline(count=2)
     rescue = ScriptedRescue(fails={held.partition: "the disk is full"})
     ended = recover(bench, [held, free], rescue)
-    assert ended[held.partition].result is Result.REFUSED
+    assert ended[held.partition].result is RecoveryResult.REFUSED
     assert "not rescued: the disk is full" in ended[held.partition].reason
     assert "--without-rescue" in ended[held.partition].reason
     assert (bench.leader(held), bench.leader(free)) == (None, 1)
@@ -116,8 +118,8 @@ def test_r04_a_mismatch_among_those_that_lose_nothing_leaves_the_others_untouche
     fenced = after(lambda: bench.cluster.story.fenced.add(1))
     bench.controller.next(ElectLeadersRequest, fenced)
     ended = recover(bench, [safe, losing], rescue)
-    assert ended[safe.partition].result is Result.ELECTED_ANOTHER
-    assert ended[losing.partition].result is Result.NOT_ATTEMPTED
+    assert ended[safe.partition].result is RecoveryResult.ELECTED_ANOTHER
+    assert ended[losing.partition].result is RecoveryResult.NOT_ATTEMPTED
     assert "elected b2, not b1" in ended[losing.partition].reason
     assert rescue.saved == [[]]
 
@@ -129,8 +131,8 @@ def test_a_failure_among_those_that_lose_nothing_does_not_keep_those_that_lose(
     rescue = ScriptedRescue(lambda one: one is losing)
     bench.controller.next(AlterPartitionReassignmentsRequest, failing(INVALID_REQUEST))
     ended = recover(bench, [safe, losing], rescue)
-    assert ended[safe.partition].result is Result.FAILED
-    assert ended[losing.partition].result is Result.ELECTED
+    assert ended[safe.partition].result is RecoveryResult.FAILED
+    assert ended[losing.partition].result is RecoveryResult.ELECTED
 
 
 def test_a_journal_that_cannot_announce_a_rescue_stops_the_run_and_names_all_that_is_left(
@@ -139,15 +141,15 @@ def test_a_journal_that_cannot_announce_a_rescue_stops_the_run_and_names_all_tha
     safe, losing, other = bench.offline(count=3)
     rescue = ScriptedRescue(lambda one: one is not safe, unwritable="the journal is full")
     ended = recover(bench, [safe, losing, other], rescue)
-    assert ended.pop(safe.partition).result is Result.ELECTED
-    assert {one.result for one in ended.values()} == {Result.NOT_ATTEMPTED}
+    assert ended.pop(safe.partition).result is RecoveryResult.ELECTED
+    assert {one.result for one in ended.values()} == {RecoveryResult.NOT_ATTEMPTED}
     assert all("the journal is full" in one.reason for one in ended.values())
 
 
 def test_without_a_rescue_nothing_is_saved_and_all_are_elected(bench: Bench) -> None:
     targets = bench.offline(count=2)
     ended = recover(bench, targets, None)
-    assert {one.result for one in ended.values()} == {Result.ELECTED}
+    assert {one.result for one in ended.values()} == {RecoveryResult.ELECTED}
 
 
 def test_without_room_for_the_journal_nothing_is_saved_and_nothing_is_sent(

@@ -22,7 +22,12 @@ from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import Reassignment, TopicPartition
 from services.recovery.execution.routes import native_route, plain_unclean_route
-from services.recovery.execution.target import Outcome, Result, Rung, Target
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    Rung,
+)
 from tests.fake_broker import Body
 from tests.fake_controller import (
     FakeController,
@@ -55,7 +60,7 @@ def asked_so_far(bench: Bench) -> Counter[int]:
     return Counter(one.api_key for broker in brokers for one in broker.received)
 
 
-def asks_leader(request: Any, wanted: Target) -> bool:
+def asks_leader(request: Any, wanted: ElectionTarget) -> bool:
     """Whether *request* is one of ListOffsets that only the leader of *wanted* answers."""
     asked = {one.partition_index for topic in request.topics for one in topic.partitions}
     return request.replica_id == -1 and wanted.partition.partition in asked
@@ -65,7 +70,11 @@ class TestAllGoesWell:
     def test_the_designee_leads_and_the_order_is_as_it_was(self, bench: Bench) -> None:
         wanted = bench.offline()
         outcome = bench.one(wanted)
-        assert (outcome.result, outcome.leader, outcome.leader_epoch) == (Result.ELECTED, 1, 6)
+        assert (outcome.result, outcome.leader, outcome.leader_epoch) == (
+            RecoveryResult.ELECTED,
+            1,
+            6,
+        )
         assert outcome.rung is Rung.WRITABLE
         assert outcome.order_restored
         assert bench.assignment(wanted[0]) == (3, 2, 1)
@@ -110,7 +119,7 @@ class TestAllGoesWell:
         assert asked[ListPartitionReassignmentsRequest.API_KEY] == 2, "of both looks (R12, R13)"
 
     def test_r04_batches_grow_and_each_is_confirmed_before_the_next(self, bench: Bench) -> None:
-        assert set(bench.results(bench.offline(count=14))) == {Result.ELECTED}
+        assert set(bench.results(bench.offline(count=14))) == {RecoveryResult.ELECTED}
         assert bench.controller.steps == ["reorder", "elect", "reorder"] * 3
         assert bench.controller.partitions == [1, 1, 1, 10, 10, 10, 3, 3, 3]
 
@@ -119,7 +128,7 @@ class TestAllGoesWell:
         state = replace(bench.cluster.story.states[wanted.partition], assignment=wanted.order)
         bench.cluster.story.states[wanted.partition] = state
         outcome = bench.one([replace(wanted, assignment=wanted.order)])
-        assert (outcome.result, outcome.order_restored) == (Result.ELECTED, None)
+        assert (outcome.result, outcome.order_restored) == (RecoveryResult.ELECTED, None)
         assert bench.controller.steps == ["elect"]
 
     def test_a_native_election_writes_no_order(self, bench: Bench) -> None:
@@ -127,14 +136,14 @@ class TestAllGoesWell:
         bench.choose_route = native_route
         wanted = bench.offline()
         outcome = bench.one(wanted)
-        assert (outcome.result, outcome.leader) == (Result.ELECTED, 1)
+        assert (outcome.result, outcome.leader) == (RecoveryResult.ELECTED, 1)
         assert bench.steps() == [("designate", {"elected": 1})]
 
     def test_a_plain_unclean_election_goes_by_the_order_there_is(self, bench: Bench) -> None:
         bench.choose_route = plain_unclean_route
         (wanted,) = bench.offline()
         outcome = bench.one([replace(wanted, designee=2, log_end=70, live=(1,))])
-        assert (outcome.result, outcome.leader) == (Result.ELECTED, 2)
+        assert (outcome.result, outcome.leader) == (RecoveryResult.ELECTED, 2)
         assert bench.controller.steps == ["elect"]
 
 
@@ -152,7 +161,7 @@ class TestLooksAgain:
 
         bench.controller.next(ELECT, in_vain_and_back)
         outcome = bench.one(bench.offline())
-        assert (outcome.result, outcome.order_restored) == (Result.REORDERED, False)
+        assert (outcome.result, outcome.order_restored) == (RecoveryResult.REORDERED, False)
         assert "b3 would be elected instead of b1" in outcome.reason
         assert bench.controller.steps == ["reorder", "elect"]
 
@@ -161,7 +170,7 @@ class TestLooksAgain:
     ) -> None:
         (wanted,) = bench.offline()
         outcome = bench.one([replace(wanted, live=())])
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert "b2 came back since the price was counted" in outcome.reason
         assert bench.controller.steps == []
 
@@ -177,7 +186,7 @@ class TestLooksAgain:
         wanted = bench.offline()
         bench.cluster.story.cluster_id = "another"
         outcome = bench.one(wanted)
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert "another" in outcome.reason
         assert bench.controller.steps == []
 
@@ -190,7 +199,7 @@ class TestLostAnswers:
         bench.controller.next(ELECT, lost)
         wanted = bench.offline()
         outcome = bench.one(wanted)
-        assert (outcome.result, outcome.leader) == (Result.ELECTED, 1)
+        assert (outcome.result, outcome.leader) == (RecoveryResult.ELECTED, 1)
         assert bench.assignment(wanted[0]) == (3, 2, 1)
 
     def test_an_election_that_was_not_held_is_unknown_and_is_never_sent_again(
@@ -198,7 +207,7 @@ class TestLostAnswers:
     ) -> None:
         bench.controller.next(ELECT, unheard)
         outcome = bench.one(bench.offline())
-        assert outcome.result is Result.UNKNOWN
+        assert outcome.result is RecoveryResult.UNKNOWN
         assert "may or may not have happened" in outcome.reason
         assert bench.controller.steps == ["reorder", "elect"]
         assert bench.steps()[-1] == ("elect", {"unknown": 1})
@@ -207,7 +216,7 @@ class TestLostAnswers:
         """An election by the old order would elect another."""
         bench.controller.next(REORDER, unanswered)
         outcome = bench.one(bench.offline())
-        assert outcome.result is Result.UNKNOWN
+        assert outcome.result is RecoveryResult.UNKNOWN
         assert bench.controller.steps == ["reorder"]
 
     def test_bytes_that_are_no_answer_are_a_lost_answer(self, bench: Bench) -> None:
@@ -216,7 +225,7 @@ class TestLostAnswers:
             return Body(b"\xff\xff")
 
         bench.controller.next(ELECT, alien)
-        assert bench.one(bench.offline()).result is Result.ELECTED
+        assert bench.one(bench.offline()).result is RecoveryResult.ELECTED
 
     def test_a_broker_that_waited_in_vain_for_the_controller_is_a_lost_answer(
         self, bench: Bench
@@ -224,7 +233,7 @@ class TestLostAnswers:
         """It says so by REQUEST_TIMED_OUT, which Kafka calls retriable; it was passed on."""
         bench.controller.next(ELECT, failing(TIMED_OUT))
         outcome = bench.one(bench.offline())
-        assert outcome.result is Result.UNKNOWN
+        assert outcome.result is RecoveryResult.UNKNOWN
         assert outcome.reason.startswith("REQUEST_TIMED_OUT")
         assert bench.controller.steps == ["reorder", "elect"]
 
@@ -238,13 +247,13 @@ class TestLostAnswers:
 
         wanted = bench.offline(count=4)
         bench.controller.next(ELECT, lambda request, answer: answer(request), forget)
-        assert set(bench.results(wanted)) == {Result.ELECTED}
+        assert set(bench.results(wanted)) == {RecoveryResult.ELECTED}
 
 
 class TestTransientFailures:
     def test_they_are_tried_again_with_growing_pauses(self, bench: Bench) -> None:
         bench.controller.next(ELECT, failing(NOT_CONTROLLER), failing(NOT_CONTROLLER))
-        assert bench.one(bench.offline()).result is Result.ELECTED
+        assert bench.one(bench.offline()).result is RecoveryResult.ELECTED
         assert bench.controller.steps == [*["reorder", "elect"] * 3, "reorder"]
         assert bench.pauses == [0.2, 0.4]
 
@@ -253,13 +262,13 @@ class TestTransientFailures:
         bench.limits = replace(bench.limits, retries=retries)
         bench.controller.next(REORDER, *[failing(NOT_CONTROLLER)] * 10)
         outcome = bench.one(bench.offline())
-        assert (outcome.result, outcome.reason) == (Result.FAILED, "NOT_CONTROLLER")
+        assert (outcome.result, outcome.reason) == (RecoveryResult.FAILED, "NOT_CONTROLLER")
         assert bench.controller.steps == ["reorder"] * (retries + 1)
 
     def test_other_failures_are_not_tried_again(self, bench: Bench) -> None:
         bench.controller.next(REORDER, failing(INVALID_REQUEST))
         outcome = bench.one(bench.offline())
-        assert (outcome.result, outcome.reason) == (Result.FAILED, "INVALID_REQUEST")
+        assert (outcome.result, outcome.reason) == (RecoveryResult.FAILED, "INVALID_REQUEST")
         assert bench.controller.steps == ["reorder"]
 
     def test_only_the_partitions_that_failed_are_sent_again(self, bench: Bench) -> None:
@@ -277,7 +286,7 @@ class TestTransientFailures:
             return reply
 
         bench.controller.next(ELECT, lambda request, answer: answer(request), one_fails)
-        assert set(bench.results(wanted)) == {Result.ELECTED}
+        assert set(bench.results(wanted)) == {RecoveryResult.ELECTED}
         assert bench.controller.partitions == [1, 1, 1, 4, 4, 1, 1, 4]
 
 
@@ -288,8 +297,8 @@ class TestAnotherLeader:
         """The controller says success all the same: the next in the order leads."""
         bench.controller.next(ELECT, fence(bench, 1))
         first, *rest = bench.run(bench.offline(count=12))
-        assert (first.result, first.leader) == (Result.ELECTED_ANOTHER, 2)
-        assert {one.result for one in rest} == {Result.NOT_ATTEMPTED}
+        assert (first.result, first.leader) == (RecoveryResult.ELECTED_ANOTHER, 2)
+        assert {one.result for one in rest} == {RecoveryResult.NOT_ATTEMPTED}
         assert len(rest) == 11
         assert rest[0].reason == (
             "stopped because orders-0 elected b2, not b1: keep broker 1 down, for what it holds "
@@ -309,7 +318,7 @@ class TestAnotherLeader:
         """The reorder ran an election; ELECTION_NOT_NEEDED afterwards is no success."""
         bench.controller.next(REORDER, after(lambda: bench.cluster.story.fenced.discard(3)))
         outcome = bench.one(bench.offline())
-        assert (outcome.result, outcome.leader) == (Result.ELECTED_ANOTHER, 3)
+        assert (outcome.result, outcome.leader) == (RecoveryResult.ELECTED_ANOTHER, 3)
 
     def test_for_a_native_election_another_leader_is_a_partition_that_was_online(
         self, bench: Bench
@@ -327,7 +336,7 @@ class TestAnotherLeader:
 
         controller.next(ELECT, returns)
         outcome = bench.one([wanted])
-        assert (outcome.result, outcome.reason) == (Result.ALREADY_ONLINE, "led by b3")
+        assert (outcome.result, outcome.reason) == (RecoveryResult.ALREADY_ONLINE, "led by b3")
         assert bench.steps() == [("designate", {"already online": 1})]
 
 
@@ -337,7 +346,11 @@ class TestConfirmation:
 
         bench.controller.next(ELECT, after(lambda: hang(bench, 1)))
         outcome = bench.one([wanted])
-        assert (outcome.result, outcome.leader, outcome.rung) == (Result.UNKNOWN, 1, Rung.ELECTED)
+        assert (outcome.result, outcome.leader, outcome.rung) == (
+            RecoveryResult.UNKNOWN,
+            1,
+            Rung.ELECTED,
+        )
         assert outcome.reason.startswith("b1 was elected but does not answer (timed out)")
         assert "recover resume" in outcome.reason
         assert bench.assignment(wanted) == (1, 2, 3)
@@ -361,7 +374,7 @@ class TestConfirmation:
             return answer(request)
 
         bench.cluster.brokers[1].serve(ListOffsetsRequest, late)
-        assert bench.one([wanted]).result is Result.ELECTED
+        assert bench.one([wanted]).result is RecoveryResult.ELECTED
         assert len(refused) == 3
 
     def test_designees_are_asked_together_so_that_none_waits_for_another(
@@ -386,7 +399,7 @@ class TestConfirmation:
         answers = {broker: bench.cluster.apis(broker)[ListOffsetsRequest] for broker in (1, 2)}
         bench.cluster.brokers[1].serve(ListOffsetsRequest, late)
         bench.cluster.brokers[2].serve(ListOffsetsRequest, noting)
-        assert set(bench.results([canary, first, second])) == {Result.ELECTED}
+        assert set(bench.results([canary, first, second])) == {RecoveryResult.ELECTED}
 
     def test_one_partition_without_leader_makes_no_other_unknown(self, bench: Bench) -> None:
         """It lets wait for a leader as long as may be; the designees have their say after that."""
@@ -401,8 +414,8 @@ class TestConfirmation:
 
         bench.controller.next(ELECT, lambda request, answer: answer(request), lose_one)
         outcomes = {one.partition: one.result for one in bench.run(wanted)}
-        assert outcomes.pop(lost) is Result.UNKNOWN
-        assert set(outcomes.values()) == {Result.ELECTED}
+        assert outcomes.pop(lost) is RecoveryResult.UNKNOWN
+        assert set(outcomes.values()) == {RecoveryResult.ELECTED}
 
     def test_metadata_that_falls_silent_does_not_undo_what_was_seen(self, bench: Bench) -> None:
         """Another broker is asked, within the time for confirmation.
@@ -412,7 +425,7 @@ class TestConfirmation:
         bench.limits = replace(bench.limits, confirmation=within(4.0))
 
         bench.controller.next(ELECT, after(lambda: hang(bench, 2)))
-        assert bench.one(bench.offline()).result is Result.ELECTED
+        assert bench.one(bench.offline()).result is RecoveryResult.ELECTED
 
 
 class TestLookingAgain:
@@ -423,7 +436,7 @@ class TestLookingAgain:
         state = bench.cluster.story.states[wanted.partition]
         bench.cluster.story.states[wanted.partition] = replace(state, leader=3, isr=(3,))
         outcome = bench.one([wanted])
-        assert (outcome.result, outcome.leader) == (Result.ALREADY_ONLINE, 3)
+        assert (outcome.result, outcome.leader) == (RecoveryResult.ALREADY_ONLINE, 3)
         assert bench.controller.steps == []
 
     def test_a_refused_one_does_not_keep_the_others(self, bench: Bench) -> None:
@@ -432,9 +445,9 @@ class TestLookingAgain:
             bench.cluster.story.states[second.partition], leader_epoch=9
         )
         assert bench.results([first, second, third]) == [
-            Result.ELECTED,
-            Result.REFUSED,
-            Result.ELECTED,
+            RecoveryResult.ELECTED,
+            RecoveryResult.REFUSED,
+            RecoveryResult.ELECTED,
         ]
         assert bench.controller.partitions == [1] * 6
 
@@ -445,8 +458,8 @@ class TestLookingAgain:
             fence(bench, 1),
         )
         first, *rest = bench.run(bench.offline(count=3))
-        assert first.result is Result.ELECTED
-        assert {one.result for one in rest} == {Result.REFUSED}
+        assert first.result is RecoveryResult.ELECTED
+        assert {one.result for one in rest} == {RecoveryResult.REFUSED}
         assert "b1 is fenced" in rest[0].reason
         assert bench.controller.partitions == [1, 1, 1]
 
@@ -454,7 +467,7 @@ class TestLookingAgain:
         (wanted,) = bench.offline()
         bench.cluster.hold(1, wanted.partition)
         outcome = bench.one([wanted])
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert "ended at 100 and now ends at 0" in outcome.reason
         assert bench.controller.steps == []
 
@@ -464,14 +477,14 @@ class TestLookingAgain:
         wanted = bench.offline()
         hang(bench, 1)
         outcome = bench.one(wanted)
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert "no longer tells its log (timed out)" in outcome.reason
         assert bench.controller.steps == []
 
     def test_r20_without_a_controller_nothing_is_sent(self, bench: Bench) -> None:
         bench.cluster.story.quorum_leader = -1
         outcome = bench.one(bench.offline())
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert "the controller quorum has no leader" in outcome.reason
         assert bench.controller.steps == []
 
@@ -479,7 +492,7 @@ class TestLookingAgain:
         for broker in bench.cluster.brokers.values():
             broker.serve(DescribeQuorumRequest, lambda _: None)
         outcome = bench.one(bench.offline())
-        assert outcome.result is Result.REFUSED
+        assert outcome.result is RecoveryResult.REFUSED
         assert "the controller quorum does not answer: bring controllers back" in outcome.reason
         assert bench.controller.steps == []
 
@@ -490,7 +503,7 @@ class TestLookingAgain:
         wanted = bench.offline()
         bench.read.partitions(["orders"], Deadline.after(10.0))
         hang(bench, 2)
-        assert bench.one(wanted).result is Result.ELECTED
+        assert bench.one(wanted).result is RecoveryResult.ELECTED
 
     def test_what_was_not_sent_is_noted_and_nothing_else(self, bench: Bench) -> None:
         first, second, third = bench.offline(count=3)
@@ -509,22 +522,22 @@ class TestStopping:
         bench.controller.next(ELECT, after(lambda: asked.append(True)))
         bench.stop = lambda: bool(asked)
         first, *rest = bench.run(bench.offline(count=12))
-        assert (first.result, first.order_restored) == (Result.ELECTED, True)
+        assert (first.result, first.order_restored) == (RecoveryResult.ELECTED, True)
         assert {(one.result, one.reason) for one in rest} == {
-            (Result.NOT_ATTEMPTED, "stopped on request")
+            (RecoveryResult.NOT_ATTEMPTED, "stopped on request")
         }
         assert bench.controller.steps == ["reorder", "elect", "reorder"]
 
     def test_before_the_first_batch_nothing_is_sent(self, bench: Bench) -> None:
         bench.stop = lambda: True
-        assert bench.results(bench.offline(count=2)) == [Result.NOT_ATTEMPTED] * 2
+        assert bench.results(bench.offline(count=2)) == [RecoveryResult.NOT_ATTEMPTED] * 2
         assert bench.controller.steps == []
 
 
 class TestPuttingTheOrderBack:
     """R13: a blind write, so only where nobody else has been at work."""
 
-    def changed(self, bench: Bench, wanted: Target, **change: Any) -> Outcome:
+    def changed(self, bench: Bench, wanted: ElectionTarget, **change: Any) -> PartitionOutcome:
         """Run with *change* applied to the partition right after its election."""
 
         def elect_and_change(request: Any, answer: Any) -> Any:
@@ -539,7 +552,7 @@ class TestPuttingTheOrderBack:
     def test_r13_another_order_is_somebody_elses(self, bench: Bench) -> None:
         (wanted,) = bench.offline()
         outcome = self.changed(bench, wanted, assignment=(1, 3, 2))
-        assert (outcome.result, outcome.order_restored) == (Result.ELECTED, False)
+        assert (outcome.result, outcome.order_restored) == (RecoveryResult.ELECTED, False)
         assert bench.assignment(wanted) == (1, 3, 2)
 
     def test_r13_a_reassignment_is_left_alone(self, bench: Bench) -> None:
@@ -551,13 +564,13 @@ class TestPuttingTheOrderBack:
 
         bench.controller.next(ELECT, move)
         outcome = bench.one([wanted])
-        assert (outcome.result, outcome.order_restored) == (Result.ELECTED, False)
+        assert (outcome.result, outcome.order_restored) == (RecoveryResult.ELECTED, False)
         assert bench.assignment(wanted) == (1, 2, 3)
 
     def test_r13_an_order_that_is_refused_leaves_the_election_a_success(self, bench: Bench) -> None:
         bench.controller.next(REORDER, lambda request, answer: answer(request), failing(42))
         outcome = bench.one(bench.offline())
-        assert (outcome.result, outcome.order_restored) == (Result.ELECTED, False)
+        assert (outcome.result, outcome.order_restored) == (RecoveryResult.ELECTED, False)
         assert bench.steps()[-1][0] == "restore order"
 
     def test_r13_a_lost_answer_is_unknown_in_the_journal(self, bench: Bench) -> None:

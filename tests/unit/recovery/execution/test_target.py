@@ -14,26 +14,36 @@ from hypothesis import strategies as st
 from services.journal import Journal, read
 from services.model import TopicPartition
 from services.recovery.execution.record import described, target_of_item
-from services.recovery.execution.target import Outcome, Result, Target, exit_code, order_left
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    exit_code,
+    order_left,
+)
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.targets import ORDERS, target
 
 
-def outcomes(*results: Result) -> list[Outcome]:
+def outcomes(*results: RecoveryResult) -> list[PartitionOutcome]:
     """One for each of *results*; the first is of orders-0."""
     return [
-        Outcome(target(TopicPartition("orders", number)), result, "why", leader=2)
+        PartitionOutcome(target(TopicPartition("orders", number)), result, "why", leader=2)
         for number, result in enumerate(results)
     ]
 
 
 GOOD, ONLINE, REFUSED, FAILED = (
-    Result.ELECTED,
-    Result.ALREADY_ONLINE,
-    Result.REFUSED,
-    Result.FAILED,
+    RecoveryResult.ELECTED,
+    RecoveryResult.ALREADY_ONLINE,
+    RecoveryResult.REFUSED,
+    RecoveryResult.FAILED,
 )
-ANOTHER, UNKNOWN, NOT_TRIED = Result.ELECTED_ANOTHER, Result.UNKNOWN, Result.NOT_ATTEMPTED
+ANOTHER, UNKNOWN, NOT_TRIED = (
+    RecoveryResult.ELECTED_ANOTHER,
+    RecoveryResult.UNKNOWN,
+    RecoveryResult.NOT_ATTEMPTED,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,10 +61,10 @@ ANOTHER, UNKNOWN, NOT_TRIED = Result.ELECTED_ANOTHER, Result.UNKNOWN, Result.NOT
         ([NOT_TRIED], 1),
         ([REFUSED, NOT_TRIED], 3),
         ([GOOD, REFUSED, NOT_TRIED], 1),
-        ([Result.REORDERED, REFUSED], 1),
+        ([RecoveryResult.REORDERED, REFUSED], 1),
     ],
 )
-def test_an_exit_code_for_all(results: Sequence[Result], code: int) -> None:
+def test_an_exit_code_for_all(results: Sequence[RecoveryResult], code: int) -> None:
     assert exit_code(outcomes(*results)) == code
 
 
@@ -64,8 +74,8 @@ def test_an_order_that_is_left_is_no_success_though_all_lead() -> None:
     assert exit_code(outcomes(GOOD, ONLINE)) == 0
 
 
-@pytest.mark.parametrize("result", [one for one in Result if one is not REFUSED])
-def test_only_a_refusal_gets_another_word_by_an_order_that_is_left(result: Result) -> None:
+@pytest.mark.parametrize("result", [one for one in RecoveryResult if one is not REFUSED])
+def test_only_a_refusal_gets_another_word_by_an_order_that_is_left(result: RecoveryResult) -> None:
     (outcome,) = outcomes(result)
     assert order_left(outcome) == replace(outcome, order_restored=False)
 
@@ -73,7 +83,7 @@ def test_only_a_refusal_gets_another_word_by_an_order_that_is_left(result: Resul
 def test_what_was_reordered_is_not_refused_and_names_the_next_command() -> None:
     (outcome,) = outcomes(REFUSED)
     left = order_left(outcome)
-    assert (left.result, left.order_restored) == (Result.REORDERED, False)
+    assert (left.result, left.order_restored) == (RecoveryResult.REORDERED, False)
     assert left.reason == (
         "why: its assignment order was changed and no election was held; `breakglass recover "
         "resume --write` elects it, with --undo it puts the order back"
@@ -83,7 +93,7 @@ def test_what_was_reordered_is_not_refused_and_names_the_next_command() -> None:
 
 _ids = st.integers(0, 2**31 - 1)
 _targets = st.builds(
-    Target,
+    ElectionTarget,
     partition=st.just(ORDERS),
     topic_id=st.uuids(),
     designee=_ids,
@@ -97,7 +107,7 @@ _targets = st.builds(
 
 class TestWrittenDown:
     @given(_targets)
-    def test_a_target_is_read_back_as_it_was(self, written: Target) -> None:
+    def test_a_target_is_read_back_as_it_was(self, written: ElectionTarget) -> None:
         item = json.loads(json.dumps(described(written), default=str))
         assert target_of_item(ORDERS, item) == written
 

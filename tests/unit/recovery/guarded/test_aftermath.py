@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.model import Unknown
-from services.recovery.execution.target import Outcome
+from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.aftermath import Aftermath, look_after
 from tests.unit.recovery.guarded.conftest import Session
 
@@ -11,7 +11,7 @@ from tests.unit.recovery.guarded.conftest import Session
 def looked_after(session: Session) -> Aftermath:
     wanted = session.wanted()
     election = session.election(wanted)
-    outcomes: tuple[Outcome, ...] = election.run(
+    outcomes: tuple[PartitionOutcome, ...] = election.run(
         [one.phrase for one in election.groups], session.told.append
     )
     return look_after(session.read, outcomes, wanted)

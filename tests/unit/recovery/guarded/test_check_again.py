@@ -13,7 +13,7 @@ from services.cluster_lock import ClusterLock
 from services.errors import AlreadyRunning, WrongCluster
 from services.journal import read
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.recovery.execution.limits import Limits
+from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.guarded.check_again import CheckedAgain, check_again
 from tests.fake_broker import Reply
 from tests.fake_controller import Act, Answer, unanswered, unheard
@@ -41,7 +41,7 @@ def unknown(session: Session, act: Act, request: type = ElectLeadersRequest) -> 
 
 
 def again(session: Session, path: Path) -> CheckedAgain:
-    return check_again(session.read, path, Limits(confirmation=0.5), session.state)
+    return check_again(session.read, path, ExecutionLimits(confirmation=0.5), session.state)
 
 
 def test_an_election_that_was_held_is_confirmed_by_the_leader_itself(session: Session) -> None:
@@ -95,7 +95,7 @@ def test_a_leader_that_still_does_not_speak_stays_unknown(session: Session) -> N
     session.cluster.brokers[1].hung = True
     read_by_b2 = session.cluster.client(2)
     try:
-        found = check_again(read_by_b2, path, Limits(confirmation=0.5), session.state)
+        found = check_again(read_by_b2, path, ExecutionLimits(confirmation=0.5), session.state)
     finally:
         read_by_b2.close()
     assert [one.settled for one in found.answers] == [False]

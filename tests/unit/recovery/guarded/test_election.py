@@ -9,7 +9,7 @@ import pytest
 from services.cluster_lock import ClusterLock
 from services.errors import AlreadyRunning, ConsentMissing, WrongCluster
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.events import (
     Armed,
     BatchBegun,
@@ -33,7 +33,7 @@ PHRASE = "3 partitions lose 0 and abandon b3"
 def test_everything_that_happens_is_told_in_order(session: Session) -> None:
     session.offline(count=3)
     outcomes = session.election(session.wanted()).run([PHRASE], session.told.append)
-    assert [one.result for one in outcomes] == [Result.ELECTED] * 3
+    assert [one.result for one in outcomes] == [RecoveryResult.ELECTED] * 3
     assert [type(one) for one in session.told] == [
         Armed,
         JournalOpened,
@@ -149,9 +149,9 @@ def test_asked_to_stop_it_ends_after_the_batch_and_can_be_resumed(session: Sessi
     session.controller.next(ElectLeadersRequest, after(lambda: asked.append(True)))
     outcomes = session.election(wanted).run([PHRASE], session.told.append)
     assert [one.result for one in outcomes] == [
-        Result.ELECTED,
-        Result.NOT_ATTEMPTED,
-        Result.NOT_ATTEMPTED,
+        RecoveryResult.ELECTED,
+        RecoveryResult.NOT_ATTEMPTED,
+        RecoveryResult.NOT_ATTEMPTED,
     ]
     assert session.told[-1] == Finished(None)
     (journal,) = session.journals()
@@ -164,7 +164,7 @@ def test_what_ends_badly_is_partly_failed(session: Session) -> None:
     wanted = session.wanted()
     session.cluster.story.fenced = {1, 3}
     outcomes = session.election(wanted).run(["orders-0 lose 0 and abandon b3"], session.told.append)
-    assert [one.result for one in outcomes] == [Result.REFUSED]
+    assert [one.result for one in outcomes] == [RecoveryResult.REFUSED]
     assert session.told[-1] == Finished("partly failed")
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import pytest
 
 from services.model import TopicPartition
-from services.recovery.execution.target import Outcome, Result
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from services.recovery.guarded.given_up import given_up
 from tests.unit.recovery.execution.targets import target
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(3)]
 
 
-def outcome(partition: TopicPartition, result: Result, leader: int | None = 1) -> Outcome:
-    return Outcome(target(partition), result, leader=leader)
+def outcome(
+    partition: TopicPartition, result: RecoveryResult, leader: int | None = 1
+) -> PartitionOutcome:
+    return PartitionOutcome(target(partition), result, leader=leader)
 
 
 def test_each_broker_is_named_once_with_its_partitions() -> None:
-    outcomes = [outcome(one, Result.ELECTED) for one in PARTITIONS]
+    outcomes = [outcome(one, RecoveryResult.ELECTED) for one in PARTITIONS]
     first, second = given_up(outcomes, {PARTITIONS[0]: (2, 3), PARTITIONS[2]: (3,)})
     assert (first.broker, first.partitions) == (2, (PARTITIONS[0],))
     assert second.partitions == (PARTITIONS[0], PARTITIONS[2])
@@ -30,18 +32,18 @@ def test_each_broker_is_named_once_with_its_partitions() -> None:
 @pytest.mark.parametrize(
     ("result", "leader", "named"),
     [
-        (Result.ELECTED, 1, True),
-        (Result.ELECTED_ANOTHER, 2, True),
-        (Result.ELECTED_ANOTHER, 3, False),
-        (Result.UNKNOWN, None, True),
-        (Result.ALREADY_ONLINE, 1, True),
-        (Result.ALREADY_ONLINE, 3, False),
-        (Result.REFUSED, None, False),
-        (Result.NOT_ATTEMPTED, None, False),
+        (RecoveryResult.ELECTED, 1, True),
+        (RecoveryResult.ELECTED_ANOTHER, 2, True),
+        (RecoveryResult.ELECTED_ANOTHER, 3, False),
+        (RecoveryResult.UNKNOWN, None, True),
+        (RecoveryResult.ALREADY_ONLINE, 1, True),
+        (RecoveryResult.ALREADY_ONLINE, 3, False),
+        (RecoveryResult.REFUSED, None, False),
+        (RecoveryResult.NOT_ATTEMPTED, None, False),
     ],
 )
 def test_it_is_named_where_another_leads_or_may_lead(
-    result: Result, leader: int | None, named: bool
+    result: RecoveryResult, leader: int | None, named: bool
 ) -> None:
     found = given_up([outcome(PARTITIONS[0], result, leader)], {PARTITIONS[0]: (3,)})
     assert bool(found) is named

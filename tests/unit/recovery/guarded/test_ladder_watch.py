@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from services.model import TopicPartition
-from services.recovery.execution.target import Outcome, Result, Rung
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from services.recovery.guarded import ladder_watch
 from services.recovery.guarded.ladder_watch import watch_ladder
 from tests.unit.recovery.guarded.conftest import Session
 from tests.unit.recovery.plans import named
 
 
-def elected(session: Session) -> tuple[Outcome, ...]:
+def elected(session: Session) -> tuple[PartitionOutcome, ...]:
     """Elect b1 wherever nobody leads."""
     election = session.election(session.wanted())
     return election.run([one.phrase for one in election.groups], session.told.append)
@@ -27,8 +27,8 @@ def in_sync(session: Session, partition: TopicPartition, *brokers: int) -> None:
 
 
 def watching(
-    session: Session, outcomes: tuple[Outcome, ...], *changes: Callable[[], object]
-) -> Iterator[tuple[Outcome, ...]]:
+    session: Session, outcomes: tuple[PartitionOutcome, ...], *changes: Callable[[], object]
+) -> Iterator[tuple[PartitionOutcome, ...]]:
     """Watch without waiting; each of *changes* happens at one pause, the watch stops after all."""
     left = list(changes)
 
@@ -42,7 +42,7 @@ def watching(
     )
 
 
-def rungs(moved: tuple[Outcome, ...]) -> list[tuple[str, Rung | None]]:
+def rungs(moved: tuple[PartitionOutcome, ...]) -> list[tuple[str, Rung | None]]:
     return list(
         zip(named(one.partition for one in moved), (one.rung for one in moved), strict=True)
     )
@@ -82,7 +82,7 @@ def test_a_leader_that_is_lost_again_is_told_with_the_reason(session: Session) -
         session.cluster.story.states[partition] = lost
 
     ((moved,),) = watching(session, outcomes, lose)
-    assert (moved.rung, moved.result) == (None, Result.ELECTED)
+    assert (moved.rung, moved.result) == (None, RecoveryResult.ELECTED)
     assert moved.reason == "b1 was elected, and it has no leader again: read it again"
 
 
@@ -117,7 +117,7 @@ def test_a_hung_leader_keeps_its_rung_and_hides_no_other(
 def test_what_was_not_elected_is_not_watched(session: Session) -> None:
     session.offline()
     (outcome,) = elected(session)
-    told = watching(session, (replace(outcome, result=Result.ALREADY_ONLINE),))
+    told = watching(session, (replace(outcome, result=RecoveryResult.ALREADY_ONLINE),))
     assert list(told) == []
 
 

@@ -9,7 +9,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from services.errors import EvidenceChanged, WrongCluster
 from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.priced import Priced, frozen
 from services.recovery.guarded.reread import Reread, reread
 from services.recovery.guarded.rescue_choice import RescueChoice
@@ -110,7 +110,7 @@ def test_nothing_is_to_be_rescued_of_what_is_led_meanwhile(session: Session) -> 
     rescue = RescueChoice(to=session.state / "rescue")
     phrase = "orders-0 lose 50 and abandon b3"
     (outcome,) = session.election(found.wanted, rescue=rescue).run([phrase], print)
-    assert outcome.result is Result.ALREADY_ONLINE
+    assert outcome.result is RecoveryResult.ALREADY_ONLINE
 
 
 def test_a_leader_epoch_that_moved_ranks_it_anew_and_goes_on(session: Session) -> None:

@@ -10,7 +10,7 @@ from services.recovery.guarded.events import Event, RescueEnded, RescueProgresse
 from services.recovery.guarded.rescue_choice import RescueChoice, default_folder
 from services.recovery.guarded.rescuing import rescue_for, rescuer
 from services.recovery.rescue.journalled import JournalledRescue
-from services.recovery.rescue.results import Progress
+from services.recovery.rescue.results import RescueProgress
 from services.session import ReadAccess
 from services.state_folder import state_folder
 
@@ -42,7 +42,7 @@ def test_progress_and_results_are_events(tmp_path: Path) -> None:
     told: list[Event] = []
     rescue = made(RescueChoice(), told)
     assert rescue is not None
-    progress = Progress(tmp_path, 2, 10, 50)
+    progress = RescueProgress(tmp_path, 2, 10, 50)
     rescue.rescuer.progress(progress)
     rescue.tell([])
     assert told == [RescueProgressed(progress), RescueEnded(())]

@@ -10,7 +10,7 @@ import pytest
 from services.errors import AlreadyRunning, ConsentMissing, EvidenceChanged
 from services.journal import Journal, read
 from services.kafka.election_client import ElectionClient
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.events import Armed, BatchBegun, Finished, JournalOpened
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.resumption import GuardedResume, open_journals
@@ -57,7 +57,7 @@ def test_what_was_agreed_to_is_finished_without_another_phrase(
     resumed = resume(session, path)
     assert resumed.groups == ()
     outcomes = resumed.run((), session.told.append)
-    assert [one.result for one in outcomes] == [Result.ELECTED] * 2
+    assert [one.result for one in outcomes] == [RecoveryResult.ELECTED] * 2
     kinds = [type(one) for one in session.told]
     assert kinds[:3] == [Armed, JournalOpened, BatchBegun]
     assert session.told[-1] == Finished("succeeded")
@@ -92,7 +92,7 @@ def test_orders_are_put_back_where_nobody_leads(
     resumed = resume(session, path, undo=True)
     assert (resumed.groups, resumed.wanted) == ((), ())
     outcomes = resumed.run((), session.told.append)
-    assert {one.result for one in outcomes} == {Result.UNDONE}
+    assert {one.result for one in outcomes} == {RecoveryResult.UNDONE}
     assert session.told[-1] == Finished("undone")
 
 

@@ -8,7 +8,7 @@ from services.consent import Price
 from services.model import LogDir, PartitionEvidence, ReplicaLog, Unknown
 from services.recovery.guarded.priced import frozen
 from services.recovery.guarded.rescue_size import RescueSize, rescue_size
-from services.recovery.guarded.subject import Subject, subject_of
+from services.recovery.guarded.subject import ElectionSubject, subject_of
 from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.ranking import rank
 from services.recovery.judgement.replica_choice import own_consent
@@ -28,7 +28,7 @@ from tests.unit.recovery.plans import (
 from tests.unit.recovery.replicas import log, offline
 
 
-def about(*evidence: PartitionEvidence) -> Subject:
+def about(*evidence: PartitionEvidence) -> ElectionSubject:
     return subject_of(
         CLUSTER, [one.partition for one in evidence], [assess(one, GONE) for one in evidence]
     )

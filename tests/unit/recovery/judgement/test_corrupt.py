@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from services.model import Contents, Denied, PartitionEvidence, ReplicaLog, Role, Unknown
+from services.model import Denied, LogContents, PartitionEvidence, ReplicaLog, Role, Unknown
 from services.recovery.judgement.assessment import Verdict
 from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.ranking import election_order, rank
@@ -20,12 +20,12 @@ SENTENCE = "b2 holds a corrupt batch at offset 40: consumers stop there"
 
 
 def corrupt(replica: ReplicaLog, at: int) -> ReplicaLog:
-    return replace(replica, contents=Contents(min(at, 0), at, at, "its CRC differs"))
+    return replace(replica, contents=LogContents(min(at, 0), at, at, "its CRC differs"))
 
 
 def whole(replica: ReplicaLog, start: int = 0, stopped: str = "") -> ReplicaLog:
     assert isinstance(replica.log_end, int)
-    return replace(replica, contents=Contents(start, replica.log_end, stopped=stopped))
+    return replace(replica, contents=LogContents(start, replica.log_end, stopped=stopped))
 
 
 def example(*more: ReplicaLog) -> PartitionEvidence:
@@ -128,10 +128,10 @@ def test_a_live_successor_that_is_corrupt_is_awaited_and_said_to_be_corrupt() ->
 @pytest.mark.parametrize(
     ("contents", "said"),
     [
-        (Contents(0, 120), "its contents were read whole"),
-        (Contents(80, 120, stopped="the budget"), "its contents were read back to offset 80"),
+        (LogContents(0, 120), "its contents were read whole"),
+        (LogContents(80, 120, stopped="the budget"), "its contents were read back to offset 80"),
         (
-            Contents(80, 90, stopped="b2 throttles this user"),
+            LogContents(80, 90, stopped="b2 throttles this user"),
             "of its contents only 80..90 was read: b2 throttles this user",
         ),
         (Unknown("its contents were not read (--verify-contents off)"),) * 2,
@@ -139,7 +139,7 @@ def test_a_live_successor_that_is_corrupt_is_awaited_and_said_to_be_corrupt() ->
     ],
 )
 def test_a_safe_election_says_how_far_its_designee_was_read(
-    contents: Contents | Unknown, said: str | Unknown
+    contents: LogContents | Unknown, said: str | Unknown
 ) -> None:
     found = assess(offline(replace(log(2, (0, 120)), contents=contents)), HEALTHY)
     sentence = said.reason if isinstance(said, Unknown) else said

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from services.model import ReplicaLog, Unknown
-from services.recovery.judgement.eligibility import Standing, answered, eligibility, live
+from services.recovery.judgement.eligibility import ReplicaStanding, answered, eligibility, live
 from tests.unit.recovery.replicas import log, offline, silent
 
 UNTOLD = Unknown("this cluster does not say which brokers are fenced")
@@ -16,30 +16,32 @@ UNTOLD = Unknown("this cluster does not say which brokers are fenced")
 @pytest.mark.parametrize(
     ("replica", "standing", "reason"),
     [
-        pytest.param(log(1, (0, 9)), Standing.ELIGIBLE, "", id="read and unfenced"),
-        pytest.param(log(1, (0, 9), fenced=True), Standing.BARRED, "b1 is fenced", id="fenced"),
+        pytest.param(log(1, (0, 9)), ReplicaStanding.ELIGIBLE, "", id="read and unfenced"),
+        pytest.param(
+            log(1, (0, 9), fenced=True), ReplicaStanding.BARRED, "b1 is fenced", id="fenced"
+        ),
         pytest.param(
             log(1, (0, 9), log_dir_online=False),
-            Standing.BARRED,
+            ReplicaStanding.BARRED,
             "the log directory of b1 is offline",
             id="offline directory",
         ),
         pytest.param(
             silent(1, fenced=False),
-            Standing.BY_HAND,
+            ReplicaStanding.BY_HAND,
             "loss unknown: b1 does not answer (connection refused)",
             id="unfenced and silent",
         ),
-        pytest.param(silent(1, fenced=True), Standing.BARRED, "b1 is fenced", id="dead"),
+        pytest.param(silent(1, fenced=True), ReplicaStanding.BARRED, "b1 is fenced", id="dead"),
         pytest.param(
             silent(1, fenced=UNTOLD),
-            Standing.BY_HAND,
+            ReplicaStanding.BY_HAND,
             "loss unknown: b1 does not answer (connection refused)",
             id="silent, fencing unknown",
         ),
         pytest.param(
             log(1, (0, 9), fenced=UNTOLD),
-            Standing.DOUBTFUL,
+            ReplicaStanding.DOUBTFUL,
             "it is unknown whether b1 is fenced: this cluster does not say which brokers are "
             "fenced",
             id="read, fencing unknown",
@@ -47,7 +49,7 @@ UNTOLD = Unknown("this cluster does not say which brokers are fenced")
     ],
 )
 def test_r16_each_replica_has_a_standing_and_its_reason(
-    replica: ReplicaLog, standing: Standing, reason: str
+    replica: ReplicaLog, standing: ReplicaStanding, reason: str
 ) -> None:
     found = eligibility(offline(replica), 1)
     assert (found.standing, found.reason) == (standing, reason)
@@ -55,13 +57,13 @@ def test_r16_each_replica_has_a_standing_and_its_reason(
 
 def test_r16_a_broker_outside_the_assignment_cannot_be_chosen() -> None:
     found = eligibility(offline(log(1, (0, 9)), log(2, (0, 9))), 7)
-    assert found.standing is Standing.BARRED
+    assert found.standing is ReplicaStanding.BARRED
     assert found.reason == "b7 is not in the assignment 1, 2"
 
 
 def test_r12_an_unregistered_broker_cannot_be_chosen() -> None:
     found = eligibility(offline(silent(1, fenced=UNTOLD), unregistered=(1,)), 1)
-    assert found.standing is Standing.BARRED
+    assert found.standing is ReplicaStanding.BARRED
     assert found.reason == "b1 is not registered in the cluster"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from services.model import EpochHistory, PartitionEvidence, ReplicaLog, TopicSettings, Unknown
 from services.recovery.judgement.loss import Loss, loss_of, unread_bound
-from services.recovery.judgement.records import NO_RECORDS, Records
+from services.recovery.judgement.records import NO_RECORDS, RecordCounts
 from tests.unit.recovery.histories import (
     Disk,
     Record,
@@ -85,8 +85,8 @@ def test_r09_another_holder_settles_what_an_unknown_high_watermark_leaves_open()
 
 def test_r10_the_head_before_the_chosen_log_start_is_lost_too() -> None:
     loss = loss_of(offline(log(1, (0, 100), start=40), log(2, (0, 110), start=10, hw=105)), 1)
-    assert loss.tail == Records(10, 5, 5)
-    assert loss.head == Records(30, 30, 0)
+    assert loss.tail == RecordCounts(10, 5, 5)
+    assert loss.head == RecordCounts(30, 30, 0)
     assert loss.total == 40
 
 

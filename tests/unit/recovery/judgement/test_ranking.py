@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.model import PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.judgement.eligibility import Standing, eligibility
+from services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from services.recovery.judgement.ranking import election_order, holds_records, log_rank, rank
 from services.recovery.judgement.readable import readable
 from tests.unit.recovery.partitions import partitions
@@ -134,7 +134,7 @@ def test_r16_an_ineligible_replica_is_never_chosen(evidence: PartitionEvidence) 
     winner = rank(evidence).winner
     if winner is not None:
         standing = eligibility(evidence, winner.broker).standing
-        assert standing in (Standing.ELIGIBLE, Standing.DOUBTFUL)
+        assert standing in (ReplicaStanding.ELIGIBLE, ReplicaStanding.DOUBTFUL)
         assert winner.replica.fenced is not True
         assert winner.replica.log_dir_online is not False
         assert isinstance(winner.replica.log_end, int)

@@ -21,7 +21,7 @@ from services.model import (
 )
 from services.recovery.judgement.assessment import Assessment, Verb, Verdict
 from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.eligibility import Standing, eligibility
+from services.recovery.judgement.eligibility import ReplicaStanding, eligibility
 from services.recovery.judgement.verdict import assess
 from tests.unit.recovery.partitions import partitions
 from tests.unit.recovery.replicas import (
@@ -465,7 +465,7 @@ def test_what_may_be_automated_is_always_sound(
         assert found.loss.candidate == found.designee
     if found.automatable:
         assert found.designee is not None
-        assert eligibility(evidence, found.designee).standing is Standing.ELIGIBLE
+        assert eligibility(evidence, found.designee).standing is ReplicaStanding.ELIGIBLE
         assert found.hazards == ()
         assert found.verdict not in (Verdict.STUCK, Verdict.BOMB, Verdict.FORK)
         assert found.loss is not None

@@ -8,15 +8,15 @@ from dataclasses import replace
 from services.model import (
     ClusterDescription,
     ClusterSnapshot,
-    Contents,
+    LogContents,
     PartitionEvidence,
     Unknown,
 )
-from services.recovery.execution.target import Result
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.judgement.verdict import assess
 from services.recovery.plan.appraisal import Appraisal, appraise
 from services.recovery.plan.check import CheckStatus
-from services.recovery.plan.document import Entry, Plan
+from services.recovery.plan.document import Plan, PlanEntry
 from services.recovery.selection import Selection
 from tests.unit.recovery.plans import CLUSTER, GONE, LOSS, MADE_AT_MS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
@@ -48,7 +48,7 @@ def held_against(
 
 def bare(leader: int, *evidence: PartitionEvidence) -> Plan:
     entries = [
-        Entry(topic=one.partition.topic, number=one.partition.partition, leader=leader)
+        PlanEntry(topic=one.partition.topic, number=one.partition.partition, leader=leader)
         for one in evidence
     ]
     return Plan(entries=tuple(entries))
@@ -79,7 +79,7 @@ def test_what_changed_is_refused_with_the_reason_and_the_rest_goes_on() -> None:
     assert not appraisal.fine
     assert [str(one.partition) for one in appraisal.targets()] == ["orders-3"]
     (skipped,) = appraisal.skipped
-    assert skipped.result is Result.REFUSED
+    assert skipped.result is RecoveryResult.REFUSED
     assert skipped.reason.startswith("the log end of b2 was 100 and is 99")
     assert skipped.reason.endswith(": make the plan again")
 
@@ -89,8 +89,8 @@ def test_a_partition_with_a_leader_is_a_success_whoever_leads() -> None:
     assert appraisal.fine
     assert appraisal.targets() == ()
     assert [(one.result, one.leader, one.reason) for one in appraisal.skipped] == [
-        (Result.ALREADY_ONLINE, 1, "led by b1"),
-        (Result.ALREADY_ONLINE, 2, "led by b2"),
+        (RecoveryResult.ALREADY_ONLINE, 1, "led by b1"),
+        (RecoveryResult.ALREADY_ONLINE, 2, "led by b2"),
     ]
 
 
@@ -102,7 +102,7 @@ def test_nothing_is_said_of_the_leader_if_it_is_the_one_planned() -> None:
 
 def test_a_partition_that_is_gone_is_refused() -> None:
     (skipped,) = held_against(planned(SAFE)).skipped
-    assert skipped.result is Result.REFUSED
+    assert skipped.result is RecoveryResult.REFUSED
     assert skipped.reason.endswith("leave it out of the plan")
 
 
@@ -118,21 +118,23 @@ def test_elections_of_a_bare_plan_that_cannot_be_held_say_why() -> None:
     gone = offline(log(1), number=8)
     appraisal = held_against(bare(3, SAFE, LOSS, gone), SAFE, online=[LOSS])
     assert [(one.result, one.reason) for one in appraisal.skipped] == [
-        (Result.REFUSED, "b3 is fenced: choose another leader"),
-        (Result.ALREADY_ONLINE, "led by b2"),
-        (Result.REFUSED, "there is no such partition: leave it out of the plan"),
+        (RecoveryResult.REFUSED, "b3 is fenced: choose another leader"),
+        (RecoveryResult.ALREADY_ONLINE, "led by b2"),
+        (RecoveryResult.REFUSED, "there is no such partition: leave it out of the plan"),
     ]
     assert appraisal.targets() == ()
 
 
-def with_contents(evidence: PartitionEvidence, broker: int, found: Contents) -> PartitionEvidence:
+def with_contents(
+    evidence: PartitionEvidence, broker: int, found: LogContents
+) -> PartitionEvidence:
     replicas = [
         replace(one, contents=found) if one.broker == broker else one for one in evidence.replicas
     ]
     return replace(evidence, replicas=tuple(replicas))
 
 
-CORRUPT = Contents(0, 40, 40, "its CRC differs")
+CORRUPT = LogContents(0, 40, 40, "its CRC differs")
 
 
 def test_what_the_plan_knows_of_contents_counts_where_they_are_not_read_again() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from services.errors import UsageError
 from services.recovery.plan.approvals import approve, voided
-from services.recovery.plan.document import Approval, Entry, Plan
+from services.recovery.plan.document import Approval, Plan, PlanEntry
 from services.recovery.plan.edit import set_leader
 from tests.unit.recovery.plans import LOSS, SAFE, planned
 
@@ -47,7 +47,7 @@ def test_a_name_is_one_that_can_be_read(name: str) -> None:
 
 
 def test_a_bare_plan_has_nothing_to_approve() -> None:
-    bare = Plan(entries=(Entry(topic="orders", number=1, leader=2),))
+    bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
     assert voided(bare) == ()
     with pytest.raises(ValueError, match="no evidence"):
         approve(bare, "ada", 5)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from services.model import PartitionEvidence, Unknown
-from services.recovery.plan.candidates import Candidate, candidates
+from services.recovery.plan.candidates import ReplicaCandidate, candidates
 from tests.unit.recovery.plans import BOMB, HALF_READ, INTERNAL, LOSS, planned
 
 
-def of(evidence: PartitionEvidence) -> list[Candidate]:
+def of(evidence: PartitionEvidence) -> list[ReplicaCandidate]:
     return list(candidates(planned(evidence).records[evidence.partition]))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from services.model import PartitionEvidence, Reassignment, ReplicaLog, Role, Unknown
 from services.recovery.plan.check import Checked, CheckStatus, check
-from services.recovery.plan.document import Entry, Plan
+from services.recovery.plan.document import Plan, PlanEntry
 from tests.unit.recovery.plans import planned
 from tests.unit.recovery.replicas import ANOTHER_TOPIC_ID, log, offline, silent
 
@@ -144,7 +144,7 @@ def test_an_order_that_costs_the_designee_its_rank_is_a_change() -> None:
 
 def test_r16_a_leader_that_the_file_was_altered_to_is_refused_if_it_cannot_lead() -> None:
     plan = planned(THEN)
-    entry = Entry(topic="orders", number=3, leader=3)
+    entry = PlanEntry(topic="orders", number=3, leader=3)
     altered = Plan(entries=(entry,), breakglass=plan.breakglass)
     (found,) = check(altered, {THEN.partition: THEN})
     assert (found.status, found.reason) == (CheckStatus.REFUSED, "b3 is fenced")
@@ -190,4 +190,4 @@ def test_a_replica_missing_from_the_fresh_evidence_is_a_change() -> None:
 
 def test_a_bare_plan_has_nothing_to_check() -> None:
     with pytest.raises(ValueError, match="no evidence to check"):
-        check(Plan(entries=(Entry(topic="orders", number=1, leader=2),)), {})
+        check(Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),)), {})

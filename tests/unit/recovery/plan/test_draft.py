@@ -7,7 +7,7 @@ from pathlib import Path
 from services.model import TopicPartition
 from services.recovery.plan.approvals import approve
 from services.recovery.plan.check import CheckStatus
-from services.recovery.plan.document import Entry, Plan
+from services.recovery.plan.document import Plan, PlanEntry
 from services.recovery.plan.draft import FROM_EDITOR, Draft
 from services.recovery.plan.edit import exclude, least_loss, set_leader
 from services.recovery.plan.opened import open_plan, save_plan
@@ -78,8 +78,8 @@ def test_evidence_of_now_is_taken_as_an_edit_that_can_be_undone() -> None:
 
 BARE = Plan(
     entries=(
-        Entry(topic="orders", number=3, leader=2),
-        Entry(topic="orders", number=77, leader=2),
+        PlanEntry(topic="orders", number=3, leader=2),
+        PlanEntry(topic="orders", number=77, leader=2),
     )
 )
 

@@ -6,7 +6,7 @@ import pytest
 
 from services.errors import Refused, UsageError
 from services.model import Broker, PartitionEvidence, Reassignment, TopicPartition, Unknown
-from services.recovery.plan.document import ChosenBy, Entry, Plan
+from services.recovery.plan.document import ChosenBy, Plan, PlanEntry
 from services.recovery.plan.edit import (
     brokers_in_rack,
     diff,
@@ -102,7 +102,7 @@ def test_r16_an_unread_unfenced_replica_can_be_set() -> None:
 def test_a_partition_that_the_plan_does_not_know_cannot_be_edited() -> None:
     with pytest.raises(UsageError, match="no evidence for orders-77"):
         set_leader(planned(SAFE), TopicPartition("orders", 77), 1)
-    bare = Plan(entries=(Entry(topic="orders", number=1, leader=2),))
+    bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
     with pytest.raises(UsageError, match="no evidence for orders-1"):
         exclude(bare, SAFE.partition)
 

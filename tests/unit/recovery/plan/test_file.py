@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 
 from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
-from services.model import Contents, PartitionEvidence, TopicPartition
+from services.model import LogContents, PartitionEvidence, TopicPartition
 from services.recovery.judgement.verdict import assess
 from services.recovery.plan.approvals import approve
 from services.recovery.plan.digest import digest_of
-from services.recovery.plan.document import SCHEMA, Entry, Plan
+from services.recovery.plan.document import SCHEMA, Plan, PlanEntry
 from services.recovery.plan.edit import exclude, set_leader
 from services.recovery.plan.file import parse_plan, read_plan, render_plan, write_plan
 from services.recovery.plan.make import make_plan
@@ -87,7 +87,7 @@ def test_contents_that_a_hand_has_mended_are_told() -> None:
             if replica["broker"] == 1:
                 replica["contents"]["corrupt_at"] = None
 
-    corrupt = Contents(0, 40, 40, "its CRC differs")
+    corrupt = LogContents(0, 40, 40, "its CRC differs")
     replicas = [replace(one, contents=corrupt) if one.broker == 1 else one for one in SAFE.replicas]
     plan = planned(replace(SAFE, replicas=tuple(replicas)))
     assert parse_plan(rewritten(plan, mended), "plan.json").altered
@@ -113,8 +113,8 @@ def test_a_plan_of_ours_is_a_file_of_elections_for_other_tools(tmp_path: Path) -
 def test_a_bare_file_of_the_kip_is_a_plan_without_evidence() -> None:
     plan = parse_plan(BARE, "plan.json")
     assert plan.entries == (
-        Entry(topic="foo", number=1, leader=0),
-        Entry(topic="foobar", number=2, leader=1),
+        PlanEntry(topic="foo", number=1, leader=0),
+        PlanEntry(topic="foobar", number=2, leader=1),
     )
     assert plan.breakglass is None
     assert not plan.altered

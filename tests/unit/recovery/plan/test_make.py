@@ -8,7 +8,7 @@ from services.consent import Price
 from services.model import TopicPartition, Unknown
 from services.recovery.judgement.verdict import assess
 from services.recovery.plan.approvals import approve
-from services.recovery.plan.document import ChosenBy, Entry, Plan
+from services.recovery.plan.document import ChosenBy, Plan, PlanEntry
 from services.recovery.plan.edit import set_leader
 from services.recovery.plan.make import adopt, consent_groups, make_plan, plan_price
 from tests.unit.recovery.plans import (
@@ -116,8 +116,8 @@ def test_the_price_of_a_plan_is_that_of_its_elections() -> None:
 def test_a_bare_plan_gets_evidence_and_keeps_its_leaders() -> None:
     bare = Plan(
         entries=(
-            Entry(topic="orders", number=3, leader=2),
-            Entry(topic="orders", number=1, leader=2),
+            PlanEntry(topic="orders", number=3, leader=2),
+            PlanEntry(topic="orders", number=1, leader=2),
         )
     )
     plan, dismissed = adopt(bare, [assess(one, GONE) for one in (SAFE, LOSS)], CLUSTER, MADE_AT_MS)
@@ -134,9 +134,9 @@ def test_a_bare_plan_gets_evidence_and_keeps_its_leaders() -> None:
 def test_elections_of_a_bare_plan_that_cannot_be_held_are_dismissed_with_the_reason() -> None:
     bare = Plan(
         entries=(
-            Entry(topic="orders", number=1, leader=3),
-            Entry(topic="orders", number=8, leader=2),
-            Entry(topic="orders", number=9, leader=1),
+            PlanEntry(topic="orders", number=1, leader=3),
+            PlanEntry(topic="orders", number=8, leader=2),
+            PlanEntry(topic="orders", number=9, leader=1),
         )
     )
     plan, dismissed = adopt(bare, [assess(one, GONE) for one in (SAFE, BOMB)], CLUSTER, MADE_AT_MS)
@@ -156,7 +156,7 @@ def test_an_approval_holds_for_one_digest_only() -> None:
 
 
 def test_a_bare_plan_has_nothing_to_approve_or_consent_to() -> None:
-    bare = Plan(entries=(Entry(topic="orders", number=1, leader=2),))
+    bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
     with pytest.raises(ValueError, match="no evidence"):
         approve(bare, "ada", 5)
     with pytest.raises(ValueError, match="needs evidence"):

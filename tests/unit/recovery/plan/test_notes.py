@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from services.errors import UsageError
-from services.recovery.plan.document import Entry, Plan
+from services.recovery.plan.document import Plan, PlanEntry
 from services.recovery.plan.file import parse_plan, render_plan
 from services.recovery.plan.notes import (
     NOTE_LENGTH,
@@ -57,7 +57,7 @@ def test_a_note_that_is_not_there_cannot_be_removed() -> None:
 
 
 def test_a_bare_plan_has_no_place_for_notes() -> None:
-    bare = Plan(entries=(Entry(topic="orders", number=1, leader=2),))
+    bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
     assert notes_of(bare) == ()
     with pytest.raises(UsageError, match="no place for notes"):
         add_note(bare, "one")

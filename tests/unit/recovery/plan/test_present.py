@@ -18,7 +18,7 @@ from services.recovery.judgement.verdict import assess
 from services.recovery.plan.check import CheckStatus
 from services.recovery.plan.document import ChosenBy, Plan
 from services.recovery.plan.edit import exclude, set_leader
-from services.recovery.plan.present import Present, check_present, present_of, renew, tally
+from services.recovery.plan.present import PresentEvidence, check_present, present_of, renew, tally
 from tests.unit.recovery.plans import CLUSTER, FORK, GONE, LOSS, SAFE, planned
 from tests.unit.recovery.replicas import log, offline, silent
 
@@ -30,7 +30,7 @@ def present(
     *evidence: PartitionEvidence,
     unheard: tuple[PartitionEvidence, ...] = (),
     cluster: str = CLUSTER,
-) -> Present:
+) -> PresentEvidence:
     """What the cluster says now: *evidence* of offline and online ones, nothing of others."""
     snapshot = ClusterSnapshot(
         ClusterDescription(cluster, (), names_fenced=True),

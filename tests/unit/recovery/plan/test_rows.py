@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.recovery.plan.check import Checked, CheckStatus
-from services.recovery.plan.document import Entry, Plan
+from services.recovery.plan.document import Plan, PlanEntry
 from services.recovery.plan.edit import exclude, least_loss, set_leader
 from services.recovery.plan.rows import plan_rows
 from tests.unit.recovery.plans import EVERY_KIND, FORK, INTERNAL, LOSS, SAFE, planned
@@ -64,7 +64,7 @@ def test_a_check_of_another_leader_than_the_plans_is_disregarded() -> None:
 
 
 def test_a_bare_plan_has_rows_of_which_nothing_is_known() -> None:
-    (row,) = plan_rows(Plan(entries=(Entry(topic="orders", number=1, leader=2),)))
+    (row,) = plan_rows(Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),)))
     assert (row.leader, row.loses, row.unread, row.departs) == (2, None, "?", False)
 
 

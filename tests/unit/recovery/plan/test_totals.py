@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.model import Unknown
-from services.recovery.plan.document import Entry, Plan
+from services.recovery.plan.document import Plan, PlanEntry
 from services.recovery.plan.edit import set_leader
 from services.recovery.plan.totals import totals_of
 from tests.unit.recovery.plans import FORK, HALF_READ, LOSS, SAFE, planned
@@ -34,6 +34,6 @@ def test_what_is_left_out_is_counted_apart() -> None:
 
 
 def test_what_a_bare_plan_loses_is_not_known() -> None:
-    bare = Plan(entries=(Entry(topic="orders", number=1, leader=2),))
+    bare = Plan(entries=(PlanEntry(topic="orders", number=1, leader=2),))
     assert str(totals_of(bare)) == "elects 1 partition"
     assert totals_of(bare).price is None

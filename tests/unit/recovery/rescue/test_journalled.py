@@ -11,16 +11,16 @@ import pytest
 
 from services.errors import ConnectFailed
 from services.journal import Journal, read
-from services.journal_view import Step
+from services.journal_view import JournalStep
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.rate_limit import RateLimit
 from services.model import PartitionEvidence, TopicPartition
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.record import target_of_item
-from services.recovery.execution.target import Target
+from services.recovery.execution.target import ElectionTarget
 from services.recovery.rescue.journalled import STEP, JournalledRescue
 from services.recovery.rescue.rescue import Rescuer
-from services.recovery.rescue.results import Rescued
+from services.recovery.rescue.results import RescuedPartition
 from tests.fake_cluster import FakeCluster
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.kafka.replicas.held_log import HeldLog
@@ -44,7 +44,7 @@ class Bench:
     journal: Journal
     to: Path
     reachable: bool = True
-    told: list[Rescued] = field(default_factory=list)
+    told: list[RescuedPartition] = field(default_factory=list)
     seen: list[list[str]] = field(default_factory=list)
     """Steps in the journal whenever a connection was opened."""
 
@@ -64,12 +64,12 @@ class Bench:
         rescuer = Rescuer(CLUSTER_ID, self.connect, RateLimit(None))
         return JournalledRescue(rescuer, EVIDENCE, self.to, self.told.extend)
 
-    def targets(self, *partitions: TopicPartition) -> list[Target]:
+    def targets(self, *partitions: TopicPartition) -> list[ElectionTarget]:
         found: Sequence[PartitionEvidence] = [EVIDENCE[one] for one in partitions]
         return [target_of(one, 1) for one in found]
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[JournalStep, ...]:
         return read(self.journal.path).steps
 
 

@@ -16,7 +16,7 @@ from services.kafka.wire.rate_limit import RateLimit
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
 from services.recovery.rescue import saver
 from services.recovery.rescue.rescue import Rescuer, new_folder
-from services.recovery.rescue.results import Rescued, Saved
+from services.recovery.rescue.results import RescuedPartition, Saved
 from services.recovery.rescue.space import RESERVE_BYTES, FreeBytes, free_bytes
 from services.recovery.rescue.spans import AtRisk, Span
 from services.topic_backup.address import partition_of
@@ -60,12 +60,12 @@ class Bench:
     def hold(self, broker: int, *logs: HeldLog) -> None:
         serve_logs(self.cluster.brokers[broker], logs)
 
-    def rescue(self, *evidence: PartitionEvidence) -> tuple[Rescued, ...]:
+    def rescue(self, *evidence: PartitionEvidence) -> tuple[RescuedPartition, ...]:
         """Rescue before b1 is elected everywhere."""
         rescuer = Rescuer(CLUSTER_ID, self.connect, self.limit, lambda: self.stopped, self.free)
         return rescuer.rescue([AtRisk(one, 1) for one in evidence], self.to)
 
-    def one(self, evidence: PartitionEvidence) -> Rescued:
+    def one(self, evidence: PartitionEvidence) -> RescuedPartition:
         (result,) = self.rescue(evidence)
         return result
 
@@ -103,7 +103,7 @@ def b2_holds(partition: TopicPartition = ORDERS, end: int = 150) -> HeldLog:
     return HeldLog(partition, batches(0, 100, 0) + batches(100, end, 1))
 
 
-def saved_of(result: Rescued) -> Saved:
+def saved_of(result: RescuedPartition) -> Saved:
     (saved,) = result.saved
     return saved
 
@@ -227,7 +227,7 @@ class TestWhatIsSaved:
 class TestWhereNothingIsToBeSaved:
     def test_nobody_is_asked_and_nothing_written(self, bench: Bench) -> None:
         result = bench.one(offline(log(1, (0, 100)), log(2, (0, 90))))
-        assert result == Rescued(ORDERS, 1)
+        assert result == RescuedPartition(ORDERS, 1)
         assert result.whole
         assert bench.opened == 0
         assert not bench.to.exists()

@@ -16,11 +16,11 @@ from services.recovery.execution.routes import ELECT, REORDER
 from services.recovery.execution.undo_order import UNDO
 from services.recovery.group_reset import RESTORE_STEP
 from services.recovery.rescue.journalled import STEP as RESCUE
-from services.recovery.timeline.account import Account, Brief, State, words_of
-from services.recovery.timeline.ending import NOT_ELECTED, NOTHING_SENT, Ending, Rescued
+from services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
+from services.recovery.timeline.ending import NOT_ELECTED, NOTHING_SENT, Ending, RescuedReplica
 from services.recovery.timeline.moments import partition_numbers
 from services.recovery.timeline.shelf import Shelf, account_of, being_written
-from services.recovery.timeline.stake import Stake, stake_of
+from services.recovery.timeline.stake import TotalPrice, stake_of
 from services.recovery.timeline.text import UNTROUBLED, timeline_text
 from tests.unit.recovery.timeline import journals
 from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step
@@ -53,7 +53,15 @@ def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
     account = account_of(journals.recovery(tmp_path))
     path = PurePath("rescues/prod-eu-1/topics/ledger/3")
     assert ending(account, LEDGER) == Ending(
-        LEDGER, "elected", "", 1, 6, "redundant", "50", (Rescued(LEDGER, 2, 50, path),), False
+        LEDGER,
+        "elected",
+        "",
+        1,
+        6,
+        "redundant",
+        "50",
+        (RescuedReplica(LEDGER, 2, 50, path),),
+        False,
     )
     lost = ending(account, ORDERS[2])
     assert (lost.result, lost.reason, lost.leader) == ("unknown", journals.TIMED_OUT, 1)
@@ -69,7 +77,7 @@ def test_topics_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_step_that_nothing_was_noted_of_is_unknown(tmp_path: Path) -> None:
     account = account_of(journals.interrupted(tmp_path))
-    assert account.state is State.INTERRUPTED
+    assert account.state is ExecutionState.INTERRUPTED
     assert account.brief.result == "interrupted"
     assert account.brief.counts == {"unknown": 3}
     assert account.brief.resumable
@@ -270,7 +278,7 @@ def test_prices_are_summed_and_unknown_ones_never_added_up(
 
 
 def test_a_price_that_no_journal_names_is_not_zero() -> None:
-    assert Stake().said == 0
+    assert TotalPrice().said == 0
 
 
 @pytest.mark.parametrize(

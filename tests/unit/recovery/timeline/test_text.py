@@ -16,7 +16,7 @@ from services.journal import Journal
 from services.model import TopicPartition
 from services.recovery.execution.restore_order import RESTORE
 from services.recovery.execution.routes import ELECT, REORDER
-from services.recovery.timeline.account import Account, State
+from services.recovery.timeline.account import Account, ExecutionState
 from services.recovery.timeline.document import account_document, timeline_document
 from services.recovery.timeline.saving import save_timeline
 from services.recovery.timeline.shelf import account_of
@@ -26,7 +26,7 @@ from tests.unit.recovery.timeline.journals import CLUSTER, LEDGER, plan, step, t
 
 
 def told(path: Path, seconds: float = 1.0) -> list[str]:
-    return timeline_text([Account(timed(path, seconds), State.ENDED)]).splitlines()
+    return timeline_text([Account(timed(path, seconds), ExecutionState.ENDED)]).splitlines()
 
 
 def test_a_recovery_is_told_from_its_consent_to_its_end(tmp_path: Path) -> None:

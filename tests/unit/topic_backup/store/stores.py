@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.topic_backup.store.form import Form
+from services.topic_backup.store.form import StoredForm
 from services.topic_backup.store.key import KEY_BYTES, Key
 from services.topic_backup.store.runs_folder import RunsFolder
 from services.topic_backup.store.store import LocalStore, ObjectStore, Store
 
 KEY = Key(bytes(range(KEY_BYTES)))
 OTHER_KEY = Key(bytes(KEY_BYTES))
-PLAIN, COMPRESSED, ENCRYPTED = Form(), Form(compressed=True), Form(encrypted=True)
-BOTH = Form(compressed=True, encrypted=True)
+PLAIN, COMPRESSED, ENCRYPTED = StoredForm(), StoredForm(compressed=True), StoredForm(encrypted=True)
+BOTH = StoredForm(compressed=True, encrypted=True)
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def on_disk(path: Path, key: Key | None = KEY) -> Store:
     return LocalStore(path, key)
 
 
-def runs_folder(store: Store, form: Form, name: str = "orders") -> RunsFolder:
+def runs_folder(store: Store, form: StoredForm, name: str = "orders") -> RunsFolder:
     """A topic's folder in which nothing is changed."""
     folder = store.folder(name, form)
     assert isinstance(folder, RunsFolder)

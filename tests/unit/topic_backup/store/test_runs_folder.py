@@ -10,7 +10,7 @@ import pytest
 
 from services.errors import AlreadyRunning, StorageError, UsageError
 from services.topic_backup.manifest import TopicIdentity, next_manifest, read_manifest
-from services.topic_backup.store.form import Form, form_of
+from services.topic_backup.store.form import StoredForm, form_of
 from services.topic_backup.store.runs_folder import (
     KEPT_MANIFESTS,
     RunsFolder,
@@ -117,7 +117,7 @@ def test_only_the_last_manifests_stay() -> None:
 
 
 @pytest.mark.parametrize("form", [PLAIN, COMPRESSED, ENCRYPTED, BOTH])
-def test_a_form_is_told_by_names(form: Form, store: Store) -> None:
+def test_a_form_is_told_by_names(form: StoredForm, store: Store) -> None:
     folder = runs_folder(store, form)
     folder.replace("run-0000000001-ab-0/segment_records", [b"\x01"])
     assert form_of(store.names("orders")) == form

@@ -25,12 +25,12 @@ from pathlib import Path
 
 from services.connection.endpoint import Endpoint
 from services.connection.settings import ConnectionSettings
-from services.incident.watch import Watch
+from services.incident.watch import IncidentWatch
 from services.session import ReadAccess
 
 host, port, folder = sys.argv[1:]
 access = ReadAccess(ConnectionSettings((Endpoint(host, int(port)),)))
-watch = Watch(access, duration=1.0, state_folder=Path(folder))
+watch = IncidentWatch(access, duration=1.0, state_folder=Path(folder))
 first = next(incident.judged for incident in watch.read() if incident.judged)
 watch.close()
 print(first, sorted({"kafka.protocol.admin", "kafka.protocol.consumer"} & sys.modules.keys()))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from services.errors import MalformedMessage
 from services.kafka.wire.messages.native import DEFAULT_API_KEY
 from services.kafka.wire.messages.replica_log_info import (
-    Form,
+    LogInfoSchema,
     ReplicaLogInfoMessages,
     replica_log_info,
 )
@@ -36,28 +36,28 @@ def answer(messages: ReplicaLogInfoMessages, *entries: dict[str, Any], **head: A
     return messages.response_class(topic_partition_log_info_list=[topic], **head)
 
 
-def entry(form: Form, partition: int) -> dict[str, Any]:
+def entry(form: LogInfoSchema, partition: int) -> dict[str, Any]:
     """An entry of *form* that reads 150 at epoch 3, last written in epoch 1."""
     shared = {"partition": partition, "log_end_offset": 150, "error_code": 0}
-    if form is Form.KIP:
+    if form is LogInfoSchema.KIP:
         return {**shared, "partition_leader_epoch": 3}
     return {**shared, "last_written_leader_epoch": 1, "current_leader_epoch": 3}
 
 
-def head(form: Form) -> dict[str, Any]:
-    if form is Form.KIP966:
+def head(form: LogInfoSchema) -> dict[str, Any]:
+    if form is LogInfoSchema.KIP966:
         return {"broker_epoch": 42}
     return {"throttle_time_ms": 5, "broker_epoch": 42, "has_more_data": True}
 
 
-def sample(form: Form) -> bytes:
+def sample(form: LogInfoSchema) -> bytes:
     messages = replica_log_info(form)
     whole = answer(messages, entry(form, 0), entry(form, 7), **head(form))
     return bytes(whole.encode(version=0))
 
 
-@pytest.mark.parametrize("form", [Form.KIP, Form.MERGED])
-def test_the_request_of_kip_1275_and_of_the_merged_form_are_alike(form: Form) -> None:
+@pytest.mark.parametrize("form", [LogInfoSchema.KIP, LogInfoSchema.MERGED])
+def test_the_request_of_kip_1275_and_of_the_merged_form_are_alike(form: LogInfoSchema) -> None:
     request = replica_log_info(form).request({TOPIC: [0, 7]})
     assert bytes(request.encode(version=0)) == bytes.fromhex(
         "02" + TOPIC_HEX + "03 00000000 00000007" + "00" + "00"
@@ -65,20 +65,20 @@ def test_the_request_of_kip_1275_and_of_the_merged_form_are_alike(form: Form) ->
 
 
 def test_the_request_of_kip_966_begins_with_the_asking_broker() -> None:
-    request = replica_log_info(Form.KIP966).request({TOPIC: [7]}, broker_id=4)
+    request = replica_log_info(LogInfoSchema.KIP966).request({TOPIC: [7]}, broker_id=4)
     assert bytes(request.encode(version=0)) == bytes.fromhex(
         "00000004" + "02" + TOPIC_HEX + "02 00000007" + "00" + "00"
     )
 
 
 def test_a_null_list_of_topics_can_be_read() -> None:
-    request_class = replica_log_info(Form.KIP).request_class
+    request_class = replica_log_info(LogInfoSchema.KIP).request_class
     assert request_class.decode(bytes.fromhex("00 00"), version=0).topic_partitions is None
 
 
 def test_the_answer_of_kip_1275() -> None:
     assert (
-        sample(Form.KIP)
+        sample(LogInfoSchema.KIP)
         == bytes.fromhex(
             "00000005"  # throttled for 5 ms
             "000000000000002a"  # broker epoch 42
@@ -93,7 +93,7 @@ def test_the_answer_of_kip_1275() -> None:
 
 
 def test_the_answer_of_the_merged_form_has_the_written_epoch_first() -> None:
-    assert sample(Form.MERGED) == bytes.fromhex(
+    assert sample(LogInfoSchema.MERGED) == bytes.fromhex(
         "00000005"
         "000000000000002a"
         "01"
@@ -106,14 +106,14 @@ def test_the_answer_of_the_merged_form_has_the_written_epoch_first() -> None:
 
 
 def test_the_answer_of_kip_966_has_messages_and_no_throttle() -> None:
-    messages = replica_log_info(Form.KIP966)
+    messages = replica_log_info(LogInfoSchema.KIP966)
     missing = {
-        **entry(Form.KIP966, 7),
+        **entry(LogInfoSchema.KIP966, 7),
         "log_end_offset": -1,
         "error_code": 9,
         "error_message": "gone",
     }
-    whole = answer(messages, entry(Form.KIP966, 0), missing, broker_epoch=42)
+    whole = answer(messages, entry(LogInfoSchema.KIP966, 0), missing, broker_epoch=42)
     assert bytes(whole.encode(version=0)) == bytes.fromhex(
         "000000000000002a"
         "02" + TOPIC_HEX + "03"
@@ -124,11 +124,11 @@ def test_the_answer_of_kip_966_has_messages_and_no_throttle() -> None:
     )
 
 
-@pytest.mark.parametrize("form", Form)
-def test_an_answer_is_read_in_its_own_form_only(form: Form) -> None:
+@pytest.mark.parametrize("form", LogInfoSchema)
+def test_an_answer_is_read_in_its_own_form_only(form: LogInfoSchema) -> None:
     body = sample(form)
     readable = []
-    for candidate in Form:
+    for candidate in LogInfoSchema:
         try:
             replica_log_info(candidate).response_class.decode(body, version=0)
         except MalformedMessage:
@@ -137,9 +137,9 @@ def test_an_answer_is_read_in_its_own_form_only(form: Form) -> None:
     assert readable == [form]
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", LogInfoSchema)
 @pytest.mark.parametrize("api_key", [DEFAULT_API_KEY, 94, 1020])
-def test_the_header_carries_the_key_it_was_made_for(form: Form, api_key: int) -> None:
+def test_the_header_carries_the_key_it_was_made_for(form: LogInfoSchema, api_key: int) -> None:
     request = replica_log_info(form, api_key).request({TOPIC: [0]})
     request.API_VERSION = 0
     request.with_header(correlation_id=9, client_id="bg")
@@ -149,16 +149,16 @@ def test_the_header_carries_the_key_it_was_made_for(form: Form, api_key: int) ->
 
 
 def test_another_key_leaves_the_first_one_alone() -> None:
-    first = replica_log_info(Form.KIP)
-    replica_log_info(Form.KIP, 1020)
+    first = replica_log_info(LogInfoSchema.KIP)
+    replica_log_info(LogInfoSchema.KIP, 1020)
     assert first.request_class.API_KEY == first.response_class.API_KEY == DEFAULT_API_KEY
-    assert replica_log_info(Form.KIP) is first
+    assert replica_log_info(LogInfoSchema.KIP) is first
 
 
 def test_an_answer_is_read_after_its_header() -> None:
-    response_class = replica_log_info(Form.KIP, 94).response_class
+    response_class = replica_log_info(LogInfoSchema.KIP, 94).response_class
     read = response_class.decode(
-        bytes.fromhex("00000009 00") + sample(Form.KIP), version=0, header=True
+        bytes.fromhex("00000009 00") + sample(LogInfoSchema.KIP), version=0, header=True
     )
     assert read.header.correlation_id == 9
     assert [one.partition for one in read.topic_partition_log_info_list[0].partition_log_info] == [
@@ -167,28 +167,28 @@ def test_an_answer_is_read_after_its_header() -> None:
     ]
 
 
-@given(st.sampled_from(Form), QUESTIONS, INT32)
+@given(st.sampled_from(LogInfoSchema), QUESTIONS, INT32)
 def test_a_request_comes_back_as_it_was_sent(
-    form: Form, partitions: dict[UUID, list[int]], broker_id: int
+    form: LogInfoSchema, partitions: dict[UUID, list[int]], broker_id: int
 ) -> None:
     messages = replica_log_info(form)
     body = bytes(messages.request(partitions, broker_id).encode(version=0))
     read = messages.request_class.decode(body, version=0)
     assert {topic.topic_id: topic.partitions for topic in read.topic_partitions} == partitions
-    if form is Form.KIP966:
+    if form is LogInfoSchema.KIP966:
         assert read.broker_id == broker_id
 
 
-@pytest.mark.parametrize("form", Form)
-def test_an_answer_cut_short_anywhere_is_malformed(form: Form) -> None:
+@pytest.mark.parametrize("form", LogInfoSchema)
+def test_an_answer_cut_short_anywhere_is_malformed(form: LogInfoSchema) -> None:
     body, response_class = sample(form), replica_log_info(form).response_class
     for size in range(len(body)):
         with pytest.raises(MalformedMessage):
             response_class.decode(body[:size], version=0)
 
 
-@given(st.sampled_from(Form), st.binary(max_size=200))
-def test_no_bytes_raise_anything_else(form: Form, body: bytes) -> None:
+@given(st.sampled_from(LogInfoSchema), st.binary(max_size=200))
+def test_no_bytes_raise_anything_else(form: LogInfoSchema, body: bytes) -> None:
     messages = replica_log_info(form)
     for message_class in (messages.request_class, messages.response_class):
         try:
@@ -197,8 +197,8 @@ def test_no_bytes_raise_anything_else(form: Form, body: bytes) -> None:
             continue
 
 
-@given(st.sampled_from(Form), st.integers(2**28, 2**32 - 1))
-def test_an_absurd_count_is_malformed_at_once(form: Form, count: int) -> None:
+@given(st.sampled_from(LogInfoSchema), st.integers(2**28, 2**32 - 1))
+def test_an_absurd_count_is_malformed_at_once(form: LogInfoSchema, count: int) -> None:
     from kafka.protocol.schemas.fields.codecs.types import UnsignedVarInt32
 
     start = len(bytes(replica_log_info(form).response_class(**head(form)).encode(version=0))) - 2
