@@ -24,7 +24,7 @@ from console.checkpoint_take import coordinating, holder, say_released
 from console.options import AsJson, connected_for_writing
 from console.output import say
 from console.wiring import Connection
-from services.checkpoint.asked import bytes_per_second
+from services.checkpoint.option_text import bytes_per_second
 
 if TYPE_CHECKING:
     from services.checkpoint.store.stored import StoredCheckpoint

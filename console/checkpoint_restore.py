@@ -24,7 +24,7 @@ from console.restoring import (
     print_restored,
 )
 from console.wiring import Connection
-from services.checkpoint.asked import new_names
+from services.checkpoint.option_text import new_names
 from services.checkpoint.promise import level_of, promise
 from services.checkpoint.restored_words import settings_given, settings_told, told_of
 

@@ -27,7 +27,7 @@ from console.option_values import duration_ms, names_in
 from console.options import connected_for_writing
 from console.output import say
 from console.wiring import Connection
-from services.checkpoint.asked import bytes_per_second, policies
+from services.checkpoint.option_text import bytes_per_second, policies
 from services.checkpoint.store.documents import Level
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from screens.checkpoints.guarded import ActPage
 from screens.context import Context
-from services.checkpoint.asked import RestoreAsked, TakeAsked
 from services.checkpoint.guarded.deleting import Deleting
 from services.checkpoint.guarded.restoring import Restoring
 from services.checkpoint.guarded.taking import Taking
+from services.checkpoint.option_text import RestoreAsked, TakeAsked
 from services.checkpoint.store.backup_store import BackupStore
 
 

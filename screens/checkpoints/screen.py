@@ -26,8 +26,8 @@ from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
 from screens.widgets.prompt import Prompt
 from screens.widgets.status_bar import LinePart
-from services.checkpoint.asked import restore_asked, same_again, take_asked
 from services.checkpoint.backup_info import backup_info
+from services.checkpoint.option_text import restore_asked, same_again, take_asked
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.checkpoint.watch import (
     CheckpointLine,

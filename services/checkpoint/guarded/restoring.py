@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.checkpoint.asked import RestoreAsked, new_names
 from services.checkpoint.guarded.act import (
     ActStep,
     Frozen,
@@ -18,6 +17,7 @@ from services.checkpoint.guarded.act import (
     Underway,
     journalled,
 )
+from services.checkpoint.option_text import RestoreAsked, new_names
 from services.checkpoint.promise import promise
 from services.checkpoint.restored_words import settings_given, settings_told, told_of
 from services.checkpoint.store.backup_store import BackupStore

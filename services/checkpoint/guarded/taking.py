@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from services.checkpoint.asked import TakeAsked
 from services.checkpoint.guarded.act import (
     ActStep,
     Frozen,
@@ -26,6 +25,7 @@ from services.checkpoint.guarded.act import (
     journalled,
 )
 from services.checkpoint.guarded.steps import TAKE
+from services.checkpoint.option_text import TakeAsked
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.reasons import overtaken

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from screens.checkpoints.acts import DeletePage, RestorePage, TakePage
 from screens.checkpoints.guarded import ActPage
 from screens.widgets.consent_field import ConsentField
-from services.checkpoint.asked import restore_asked, take_asked
+from services.checkpoint.option_text import restore_asked, take_asked
 from services.checkpoint.participant.application import Guarantee
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from console.checkpoint import app
-from services.checkpoint.asked import bytes_per_second, policies
+from services.checkpoint.option_text import bytes_per_second, policies
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import CutDocument, GroupPolicy

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.checkpoint.asked import (
+from services.checkpoint.option_text import (
     RestoreAsked,
     TakeAsked,
     new_names,
