@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from services.checkpoint.alone import alone
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import SIDE_BY_SIDE, Finisher
 from services.checkpoint.kafka.topics import KafkaTopics, WantedCheckpoint
+from services.checkpoint.node_lock import alone
 from services.checkpoint.store.backup_store import BackupStore
 from services.state_folder import state_folder
 from services.topic_backup.manifest import tool_version

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
-from services.checkpoint.alone import alone
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.copying import PartitionCopier
 from services.checkpoint.finishing import Finisher, unfinished
+from services.checkpoint.node_lock import alone
 from services.checkpoint.protocol.participant import Acknowledge
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
