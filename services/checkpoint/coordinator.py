@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from services.checkpoint.abandoned import ABANDONED_MS, NEVER_ACKNOWLEDGED, abandoned
+from services.checkpoint.interfaces import Scope, Topics
 from services.checkpoint.protocol import coordinator as protocol
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import LARGEST_ASKED, LARGEST_ID, CopyId, Status
-from services.checkpoint.seams import Scope, Topics
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import NumberedPartition, TakeDocument
 from services.checkpoint.store.retention import Retention, RetentionCandidate, expired

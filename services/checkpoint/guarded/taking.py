@@ -36,9 +36,9 @@ from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 
 if TYPE_CHECKING:
+    from services.checkpoint.interfaces import Scope
     from services.checkpoint.kafka.topics import WantedCheckpoint
     from services.checkpoint.parts import CopySettings
-    from services.checkpoint.seams import Scope
     from services.kafka.read_client import ReadClient
     from services.session import Power, ReadAccess
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
+from services.checkpoint.interfaces import Scope
 from services.checkpoint.kafka.control import CONTROL_TOPIC, Control, take_record
 from services.checkpoint.kafka.control_log import ensure_control, read_control, write_control
 from services.checkpoint.kafka.epochs import Histories, epochs_before, read_histories
@@ -15,7 +16,6 @@ from services.checkpoint.kafka.scanning import committed_log
 from services.checkpoint.kafka.stamps import marker_headers, stamp_of
 from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
 from services.checkpoint.protocol.values import NO_CHECKPOINT
-from services.checkpoint.seams import Scope
 from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition, TakeDocument
 from services.clock import now_ms
 from services.errors import EvidenceChanged, ReadOnly, UsageError

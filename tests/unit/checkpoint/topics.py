@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from services.checkpoint.interfaces import Scope
 from services.checkpoint.protocol.cut import cut
 from services.checkpoint.protocol.participant import Acknowledge, CheckpointState
-from services.checkpoint.seams import Scope
 from services.checkpoint.store.documents import GroupPolicy, Level, NumberedPartition, TakeDocument
 from tests.unit.checkpoint.store.stores import SUBJECTS
 
