@@ -50,8 +50,8 @@ CONTROL = CONTROL_TOPIC
 
 def store_at(address: str) -> BackupStore:
     """The store. Raises UsageError where the address is none, or a file's."""
-    from services.checkpoint.places import require_no_file
     from services.checkpoint.store.backup_store import BackupStore
+    from services.checkpoint.store_address import require_no_file
 
     require_no_file(address)
     return BackupStore(address)
@@ -63,7 +63,7 @@ def all_in(store: BackupStore) -> tuple[StoredCheckpoint, ...]:
     Raises:
         UsageError: there is no such store; an empty one has none.
     """
-    from services.checkpoint.places import require_there
+    from services.checkpoint.store_address import require_there
 
     found = store.all()
     if not found:
@@ -77,7 +77,7 @@ def found_in(store: BackupStore, id: int) -> StoredCheckpoint:
     Raises:
         UsageError: there is none of that id, or no such store.
     """
-    from services.checkpoint.places import require_there
+    from services.checkpoint.store_address import require_there
     from services.errors import UsageError
 
     found = store.read(id)

@@ -108,10 +108,10 @@ class CheckpointWatch:
             return tuple(pool.map(self._seen, self.urls))
 
     def _seen(self, url: str) -> SeenStore:
-        from services.checkpoint.places import require_there
         from services.checkpoint.progress import so_far
         from services.checkpoint.protocol.values import Status
         from services.checkpoint.store.backup_store import BackupStore
+        from services.checkpoint.store_address import require_there
 
         try:
             store = BackupStore(url)

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from services.checkpoint.places import require_no_file, require_there
 from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store_address import require_no_file, require_there
 from services.checkpoint.watch import CheckpointWatch
 from services.errors import UsageError
 from services.model import Unknown
