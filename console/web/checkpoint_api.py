@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from aiohttp import hdrs, web
 
+from services.checkpoint.background_errors import Counts
 from services.checkpoint.backup_info import backup_info
 from services.checkpoint.interfaces import Checkpoints
 from services.checkpoint.metrics import CONTENT_TYPE, exposition
@@ -27,7 +28,6 @@ from services.checkpoint.openapi import (
 from services.checkpoint.promise import level_of, promise
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import LARGEST_ID, Status
-from services.checkpoint.troubles import Counts
 from services.errors import (
     BreakglassError,
     ClusterError,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
+from services.checkpoint.background_errors import Doing, Troubles
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher, unfinished
 from services.checkpoint.protocol.coordinator import NotHigher
@@ -20,7 +21,6 @@ from services.checkpoint.protocol.values import Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.retention import Retention
 from services.checkpoint.store.stored import StoredCheckpoint
-from services.checkpoint.troubles import Doing, Troubles
 from services.clock import now_ms
 from services.lag import Behind, CaughtUpAgain, LagAlarm
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from services.checkpoint.abandoned import NEVER_ACKNOWLEDGED
+from services.checkpoint.background_errors import Doing, ErrorKind, Troubles
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.finishing import Finisher
 from services.checkpoint.protocol.values import Status
 from services.checkpoint.serving import AGAIN_MS, Schedule, Serving, due
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.retention import Retention
-from services.checkpoint.troubles import Doing, ErrorKind, Troubles
 from services.clock import now_ms
 from services.errors import ClusterError, StorageError
 from tests.unit.checkpoint.store.stores import completed, take

@@ -11,6 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from console.web.checkpoint_api import STATUSES, CheckpointApi
+from services.checkpoint.background_errors import Doing, ErrorKind, Troubles
 from services.checkpoint.backup_info import backup_info
 from services.checkpoint.coordinator import Coordinator
 from services.checkpoint.metrics import exposition
@@ -18,7 +19,6 @@ from services.checkpoint.openapi import BACKUPS, description
 from services.checkpoint.protocol.values import CopyId, Status
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level
-from services.checkpoint.troubles import Doing, ErrorKind, Troubles
 from services.errors import (
     BreakglassError,
     ConnectFailed,
