@@ -26,7 +26,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def copied(finisher: Finisher, id: int, control_topic: str) -> StoredCheckpoint:
     """Have it copied, saying what becomes of each partition. Raises as `Finisher.finish`."""
-    from services.checkpoint.reasons import name_of
+    from services.checkpoint.failure_text import name_of
 
     found = finisher.store.read(id)
     names = {} if found is None else {one.number: name_of(one) for one in found.partitions}

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def brief(found: StoredCheckpoint) -> dict[str, Any]:
     """One checkpoint as the list has it."""
+    from services.checkpoint.failure_text import reasons
     from services.checkpoint.progress import whole_size
-    from services.checkpoint.reasons import reasons
 
     return {
         "id": found.id,
@@ -62,7 +62,7 @@ def verification(last: VerifiedDocument) -> dict[str, Any]:
 
 
 def _partition(one: StoredPartition, found: StoredCheckpoint, far: SoFar | None) -> dict[str, Any]:
-    from services.checkpoint.reasons import why_failed
+    from services.checkpoint.failure_text import why_failed
 
     copy, cut = one.counting, found.cut
     return {

@@ -68,7 +68,7 @@ def print_checkpoint(found: StoredCheckpoint, moving: Mapping[int, SoFar] | None
 
 
 def _head(found: StoredCheckpoint) -> Iterator[str]:
-    from services.checkpoint.reasons import reasons
+    from services.checkpoint.failure_text import reasons
 
     done = f"{found.completed:,} of {len(found.partitions):,} partitions copied"
     yield f"checkpoint {found.id}  {level_of(found)}  {found.status}  {done}  {_size(found)} bytes"
@@ -78,7 +78,7 @@ def _head(found: StoredCheckpoint) -> Iterator[str]:
 
 
 def _foot(found: StoredCheckpoint) -> Iterator[str]:
-    from services.checkpoint.reasons import name_of
+    from services.checkpoint.failure_text import name_of
 
     for name, group in sorted(found.cut.groups.items()) if found.cut else ():
         yield f"group {name}  {group.policy}"
@@ -95,7 +95,7 @@ def _foot(found: StoredCheckpoint) -> Iterator[str]:
 
 def _below(found: Iterable[StoredCheckpoint]) -> Iterator[str]:
     """What each level among them promises, and why those have failed that have."""
-    from services.checkpoint.reasons import reasons
+    from services.checkpoint.failure_text import reasons
 
     levels = {one.take.level for one in found if one.take is not None}
     for level, words in PROMISES.items():
@@ -134,7 +134,7 @@ def _line(found: StoredCheckpoint) -> tuple[object, ...]:
 def _partitions(
     found: StoredCheckpoint, moving: Mapping[int, SoFar]
 ) -> Iterator[tuple[object, ...]]:
-    from services.checkpoint.reasons import name_of
+    from services.checkpoint.failure_text import name_of
 
     for one in found.partitions:
         cut, far = found.cut, moving.get(one.number)

@@ -85,10 +85,10 @@ def take(
     Ends with 0 once every partition is copied; one that cannot be made consistent has failed, and
     says why. A compacted topic takes --hold-retention, or vector.
     """
+    from services.checkpoint.failure_text import not_higher
     from services.checkpoint.kafka.topics import WantedCheckpoint
     from services.checkpoint.parts import CopySettings
     from services.checkpoint.protocol.coordinator import NotHigher
-    from services.checkpoint.reasons import not_higher
     from services.errors import Refused
     from services.extras import need
 

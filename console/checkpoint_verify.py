@@ -23,7 +23,7 @@ def verify(id: Id, store: Store, as_json: AsJson = False) -> None:
     ends by the cut, its log by the leader epoch. No broker is asked. What came of it is kept in
     the store, where list, status and the console show it. Ends with 1 when anything is damaged.
     """
-    from services.checkpoint.reasons import name_of
+    from services.checkpoint.failure_text import name_of
     from services.checkpoint.spark.verifying import verify as verified
 
     opened = store_at(store)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from screens.checkpoints.columns import ROLES
 from screens.widgets.facts import Fact
 from screens.widgets.status_bar import LinePart
+from services.checkpoint.failure_text import reasons, why_failed
 from services.checkpoint.promise import promise
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.reasons import reasons, why_failed
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.checkpoint.watch import CheckpointLine, CheckpointPartitionLine, Line, StoreLine
 from services.model import Unknown

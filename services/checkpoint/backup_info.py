@@ -11,9 +11,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeAlias
 
+from services.checkpoint.failure_text import why_failed
 from services.checkpoint.promise import level_of
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.reasons import why_failed
 from services.checkpoint.store.stored import StoredCheckpoint, StoredCopy, StoredPartition
 
 Json: TypeAlias = "str | int | list[dict[str, Json]] | dict[str, Json]"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from services.checkpoint.failure_text import overtaken
 from services.checkpoint.guarded.act import (
     ActStep,
     Frozen,
@@ -28,7 +29,6 @@ from services.checkpoint.guarded.steps import TAKE
 from services.checkpoint.option_text import TakeAsked
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import Status
-from services.checkpoint.reasons import overtaken
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import Level
 from services.errors import EvidenceChanged, Refused

@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from services.checkpoint.backup_info import backup_info
+from services.checkpoint.failure_text import (
+    ANOTHER_FAILED,
+    not_higher,
+    overtaken,
+    reasons,
+    why_failed,
+)
 from services.checkpoint.protocol.coordinator import NotHigher
 from services.checkpoint.protocol.values import CopyId, Status
-from services.checkpoint.reasons import ANOTHER_FAILED, not_higher, overtaken, reasons, why_failed
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import NumberedPartition
 from services.checkpoint.store.stored import StoredCheckpoint
