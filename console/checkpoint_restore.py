@@ -26,7 +26,7 @@ from console.restoring import (
 from console.wiring import Connection
 from services.checkpoint.option_text import new_names
 from services.checkpoint.promise import level_of, promise
-from services.checkpoint.restored_words import settings_given, settings_told, told_of
+from services.checkpoint.restore_notes import settings_given, settings_told, told_of
 
 if TYPE_CHECKING:
     from services.checkpoint.spark.restoring import CheckpointPlan

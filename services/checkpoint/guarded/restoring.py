@@ -19,7 +19,7 @@ from services.checkpoint.guarded.act import (
 )
 from services.checkpoint.option_text import RestoreAsked, new_names
 from services.checkpoint.promise import promise
-from services.checkpoint.restored_words import settings_given, settings_told, told_of
+from services.checkpoint.restore_notes import settings_given, settings_told, told_of
 from services.checkpoint.store.backup_store import BackupStore
 from services.errors import ClusterError, OutcomeUnknown, Refused
 from services.kafka.wire.deadline import Deadline

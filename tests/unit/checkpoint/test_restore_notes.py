@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.checkpoint.restored_words import (
+from services.checkpoint.restore_notes import (
     KEPT,
     REMOVED,
     SettingsGiven,
