@@ -24,11 +24,11 @@ from services.checkpoint.kafka.epochs import (
 from services.checkpoint.kafka.groups import drained, read_by, read_standing
 from services.checkpoint.kafka.lineages import ReadLineages, Sought, read_here
 from services.checkpoint.kafka.log_ends import Ends, Logs, read_logs, settled
+from services.checkpoint.kafka.missing_groups import require_named
 from services.checkpoint.kafka.owners import await_owners
 from services.checkpoint.kafka.scanning import nothing_to_process, read_cut
 from services.checkpoint.kafka.states import places, with_states
 from services.checkpoint.kafka.topics import incarnation, of, subjects
-from services.checkpoint.kafka.unnamed import require_named
 from services.checkpoint.protocol.lineage import (
     Lineage,
     Offsets,
