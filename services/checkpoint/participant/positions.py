@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from services.checkpoint.kafka.control import RestoredTopic
 from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin
-from services.checkpoint.participant.passing_over import KnownRecords
+from services.checkpoint.participant.duplicate_filter import KnownRecords
 from services.model import TopicPartition
 
 METADATA = "breakglass sn="

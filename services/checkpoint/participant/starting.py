@@ -11,7 +11,7 @@ from services.checkpoint.kafka.control import Control, Created, control_of
 from services.checkpoint.kafka.stamps import stamp_of
 from services.checkpoint.participant.application import Application
 from services.checkpoint.participant.clients import LOG, SECONDS, input_of, read_stretch
-from services.checkpoint.participant.passing_over import KnownRecords
+from services.checkpoint.participant.duplicate_filter import KnownRecords
 from services.checkpoint.participant.positions import InputPosition, sn_of
 from services.errors import Unreachable, UsageError
 from services.model import TopicPartition

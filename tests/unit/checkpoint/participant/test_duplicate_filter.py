@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from services.checkpoint.kafka.stamps import RecordAddress, RecordOrigin, Stamp
-from services.checkpoint.participant.passing_over import KnownRecords
+from services.checkpoint.participant.duplicate_filter import KnownRecords
 
 TOPIC_ID = "c" * 32
 
