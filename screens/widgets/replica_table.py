@@ -13,7 +13,7 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from services.incident.against import against, parting_text, unread_reason
+from services.incident.loss_text import against, parting_text, unread_reason
 from services.model import ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Assessment
 from services.recovery.judgement.loss import Loss

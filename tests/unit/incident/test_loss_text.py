@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.incident.against import against
+from services.incident.loss_text import against
 from services.model import PartitionEvidence
 from services.recovery.judgement.verdict import assess
 from tests.unit.recovery.replicas import HEALTHY, log, offline, silent, without_epochs
