@@ -16,9 +16,9 @@ from pathlib import Path
 from services.clock import now_ms
 from services.contents_effort import Effort
 from services.errors import BreakglassError, Unreachable, WrongCluster
+from services.incident.bomb_memory import Forfeits
 from services.incident.changes import changes
 from services.incident.contents_memory import ContentsMemory
-from services.incident.forfeits import Forfeits
 from services.incident.incident import Incident
 from services.incident.observations import Observation
 from services.incident.pending import Pending
