@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from services.incident.cold import EvidenceChunk
+from services.incident.compressed_evidence import EvidenceChunk
 from services.incident.incident import Incident
 from services.incident.row import IncidentRow, judged_rows
 from services.model import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from services.incident.cold import EvidenceChunk, chunks_of
+from services.incident.compressed_evidence import EvidenceChunk, chunks_of
 from services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verdict
 from services.recovery.judgement.circumstances import Circumstances

@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.incident.cold import CHUNK, EvidenceChunk, chunks_of
+from services.incident.compressed_evidence import CHUNK, EvidenceChunk, chunks_of
 from services.incident.row import judged_again, judged_rows
 from services.model import Denied, LogDir, PartitionEvidence, Silent
 from services.recovery.judgement.circumstances import Circumstances
