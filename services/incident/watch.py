@@ -17,12 +17,12 @@ from services.clock import now_ms
 from services.contents_effort import Effort
 from services.errors import BreakglassError, Unreachable, WrongCluster
 from services.incident.bomb_memory import Forfeits
+from services.incident.broker_liveness import Presence
 from services.incident.changes import changes
 from services.incident.contents_memory import ContentsMemory
 from services.incident.incident import Incident
 from services.incident.observations import Observation
 from services.incident.pending import Pending
-from services.incident.presence import Presence
 from services.incident.replicas import Go, read_replicas
 from services.incident.row import IncidentRow, judged_again, judged_rows, remembered
 from services.incident.witness import Witness

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from services.connection.settings import ConnectionSettings
-from services.incident import presence, watch
+from services.incident import broker_liveness, watch
 from services.incident.incident import Incident
 from services.incident.watch import IncidentWatch
 from services.model import Forfeited, TopicPartition
@@ -26,8 +26,8 @@ MOMENT = 0.3
 @pytest.fixture
 def bombed(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """b3 led `carts` last and came back EMPTY; b1 and b2 hold records."""
-    monkeypatch.setattr(presence, "ROLL_CALL_SECONDS", MOMENT)
-    monkeypatch.setattr(presence, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(broker_liveness, "ROLL_CALL_SECONDS", MOMENT)
+    monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(gather, "SETTLE_SECONDS", MOMENT)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     with FakeCluster(3) as cluster:

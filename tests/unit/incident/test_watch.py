@@ -19,7 +19,7 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from services.connection.settings import ConnectionSettings
 from services.contents_effort import Effort
 from services.errors import Unreachable, WrongCluster
-from services.incident import pending, presence, replicas, watch
+from services.incident import broker_liveness, pending, replicas, watch
 from services.incident.incident import Incident
 from services.incident.row import IncidentRow
 from services.incident.watch import IncidentWatch
@@ -43,8 +43,8 @@ ROLL_CALL = 0.3
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """Four partitions of `orders` whose last leader, b3, is fenced and dead."""
-    monkeypatch.setattr(presence, "ROLL_CALL_SECONDS", ROLL_CALL)
-    monkeypatch.setattr(presence, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(broker_liveness, "ROLL_CALL_SECONDS", ROLL_CALL)
+    monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(gather, "SETTLE_SECONDS", ROLL_CALL)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     with FakeCluster(3) as cluster:
@@ -277,7 +277,7 @@ class TestWhoIsSilent:
         def hang_up(_: object) -> None:
             raise HangUp
 
-        monkeypatch.setattr(presence, "FIRST_PAUSE_SECONDS", 30.0)
+        monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 30.0)
         monkeypatch.setattr(replicas, "GO_SECONDS", 0.5)
         cluster.brokers[2].serve(ListOffsetsRequest, hang_up)
         with closing(watch_of(cluster)) as watched:

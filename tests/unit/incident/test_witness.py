@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from services.connection.settings import ConnectionSettings
-from services.incident import few_logs, presence, watch, witness
+from services.incident import broker_liveness, few_logs, watch, witness
 from services.incident.election_words import alarm_lines
 from services.incident.incident import Incident
 from services.incident.observations import unacknowledged
@@ -26,8 +26,8 @@ ORDERS = TopicPartition("orders", 0)
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """`orders-0` waits for b3, which is dead; b1 holds 103 records and b2 70."""
-    monkeypatch.setattr(presence, "ROLL_CALL_SECONDS", 0.3)
-    monkeypatch.setattr(presence, "FIRST_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(broker_liveness, "ROLL_CALL_SECONDS", 0.3)
+    monkeypatch.setattr(broker_liveness, "FIRST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(gather, "SETTLE_SECONDS", 0.3)
     monkeypatch.setattr(watch, "METADATA_SHARE", 1.0)
     monkeypatch.setattr(witness, "FOLLOW_SECONDS", 0.0)
