@@ -9,9 +9,9 @@ from typing import Any
 
 from services.errors import UnsupportedByCluster
 from services.kafka.wire.broker_errors import UNKNOWN_TOPIC_OR_PARTITION, cluster_error
+from services.kafka.wire.cached_answers import Unchanged
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.kafka.wire.unchanged import Unchanged
 from services.model import PartitionState, TopicPartition, Unknown
 
 PAGE_PARTITIONS = 2000

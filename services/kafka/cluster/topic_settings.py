@@ -7,9 +7,9 @@ from typing import Any
 
 from services.errors import BreakglassError
 from services.kafka.wire.broker_errors import AUTHORIZATION_CODES, denied, describe_error, unread
+from services.kafka.wire.cached_answers import Unchanged
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import ANY_BROKER, Sender
-from services.kafka.wire.unchanged import Unchanged
 from services.model import TopicSettings, Unknown
 
 TOPIC_RESOURCE = 2

@@ -11,9 +11,9 @@ import pytest
 
 from services.kafka.cluster.snapshot_memory import SnapshotMemory
 from services.kafka.read_client import ReadClient
+from services.kafka.wire.cached_answers import Unchanged
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.messages.reading import DescribeTopicPartitionsResponse
-from services.kafka.wire.unchanged import Unchanged
 from services.model import ClusterSnapshot, Reassignment, TopicPartition
 from tests.fake_cluster import FakeCluster, partitions_of
 
