@@ -18,10 +18,10 @@ from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup import back_up
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.plan import make_plan
 from services.pipeline.restore.restore import RestoreRun, restore
-from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.pipeline.source import WantedTopics
 from services.pipeline.verify import verify_content

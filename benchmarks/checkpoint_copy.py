@@ -30,7 +30,7 @@ from services.checkpoint.store.documents import Level
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.kafka.read_client import ReadClient
 from services.pipeline.backup import back_up
-from services.pipeline.running import BackupRun, BackupSettings, Meter
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.pipeline.source import WantedTopics
 from services.session import ReadAccess

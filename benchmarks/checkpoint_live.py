@@ -38,7 +38,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
-from services.pipeline.running import BackupRun, BackupSettings, Meter
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.session import BEHIND_OTHERS, Spark
 from services.pipeline.source import WantedTopics, read_sources
 from services.session import ReadAccess

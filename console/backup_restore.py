@@ -191,8 +191,8 @@ def _restore(
 ) -> list[TopicRestored]:
     from console.backup_progress import progress
     from services.journal import Journal
+    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from services.pipeline.restore.restore import RestoreRun, restore
-    from services.pipeline.running import BackupRun, BackupSettings, Meter
     from services.pipeline.session import Spark
 
     access = connection.access()

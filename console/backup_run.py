@@ -95,9 +95,9 @@ def run(
     need("pipeline")
     from services.lag import LagAlarm
     from services.pipeline.backup import back_up
+    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from services.pipeline.continuous import follow
     from services.pipeline.generations import require_replaceable
-    from services.pipeline.running import BackupRun, BackupSettings, Meter
     from services.pipeline.session import Spark
     from services.topic_backup.partition_writer import MAX_SEGMENT_BYTES
     from services.topic_backup.store.form import StoredForm

@@ -91,8 +91,8 @@ def _content(
     from console.restoring import default_state
     from console.stop_signal import StopSignal
     from services.kafka.wire.deadline import Deadline
+    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from services.pipeline.restore.proof import verify_against
-    from services.pipeline.running import BackupRun, BackupSettings, Meter
     from services.pipeline.session import Spark
 
     found = {}

@@ -136,8 +136,8 @@ def _restore(
     from console.backup_progress import progress
     from services.checkpoint.spark.restore import restore
     from services.journal import Journal
+    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from services.pipeline.restore.restore import RestoreRun
-    from services.pipeline.running import BackupRun, BackupSettings, Meter
     from services.pipeline.session import Spark
     from services.topic_backup.store.store import open_store
 

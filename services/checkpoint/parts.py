@@ -63,7 +63,7 @@ def finisher_of(
     from services.checkpoint.kafka.deciding import Decider
     from services.checkpoint.spark.lineages import SparkLineages
     from services.checkpoint.spark.sources import KafkaSources
-    from services.pipeline.running import BackupRun, BackupSettings, Meter
+    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from services.pipeline.session import BEHIND_OTHERS, Spark
     from services.topic_backup.store.store import open_store
 

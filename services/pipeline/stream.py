@@ -21,8 +21,8 @@ from services.kafka.replicas.list_offsets import (
 )
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
+from services.pipeline.backup_context import BackupRun
 from services.pipeline.micro_batch import BatchRanges
-from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
 
 TRIGGER_SECONDS = 1.0

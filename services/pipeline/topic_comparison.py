@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from services.pipeline.backup_context import BackupRun
 from services.pipeline.batches.comparing import CompareWork
 from services.pipeline.batches.log_range import Ranges, divided, range_of
 from services.pipeline.batches.tasks import run_tasks
 from services.pipeline.comparing import Differences
 from services.pipeline.restore.offset_map import OffsetMap
-from services.pipeline.running import BackupRun
 from services.pipeline.source import PartitionSource
 from services.pipeline.stored import StoredSegment
 from services.topic_backup.manifest import TopicIdentity

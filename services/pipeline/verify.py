@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from services.errors import UsageError
 from services.kafka.wire.deadline import Deadline
+from services.pipeline.backup_context import BackupRun
 from services.pipeline.comparing import LISTED, Differences
-from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.pipeline.stored import StoredSegment, runs_between, stored_segments

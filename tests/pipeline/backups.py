@@ -10,8 +10,8 @@ from services.connection.sources import ConnectionOptions, connection_settings
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup import back_up
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
 from services.pipeline.report import BackupReport, CopyProgress, TopicReport
-from services.pipeline.running import BackupRun, BackupSettings, Meter, Tell
 from services.pipeline.session import Spark
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.session import ReadAccess

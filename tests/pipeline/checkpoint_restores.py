@@ -24,8 +24,8 @@ from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
 from services.pipeline.restore.restore import RestoreRun, TopicRestored
-from services.pipeline.running import BackupRun, BackupSettings, Meter, Tell
 from services.pipeline.session import Spark
 from services.session import Power
 from services.topic_backup.store.store import open_store

@@ -11,13 +11,13 @@ from services.journal import Journal
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.model import TopicPartition
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter, Tell
 from services.pipeline.report import CopyProgress
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.plan import make_plan
 from services.pipeline.restore.planned import RestorePlan
 from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
 from services.pipeline.restore.tail_plan import TailOptions, tail_plan
-from services.pipeline.running import BackupRun, BackupSettings, Meter, Tell
 from services.recovery.plan.document import Plan, PlanEntry
 from services.session import Power
 from services.topic_backup.catalog import held_topics, newest

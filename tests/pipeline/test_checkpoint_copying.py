@@ -22,7 +22,7 @@ from services.checkpoint.store.documents import Level
 from services.checkpoint.store.stored import StoredCheckpoint
 from services.kafka.read_client import ReadClient
 from services.lab.cluster import Cluster
-from services.pipeline.running import BackupRun, BackupSettings, Meter
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import access_to, unheard

@@ -28,7 +28,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
-from services.pipeline.running import BackupRun, BackupSettings, Meter
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import access_to, unheard

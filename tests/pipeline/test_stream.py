@@ -12,9 +12,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from services.lab.cluster import Cluster
+from services.pipeline.backup_context import BackupRun, BackupSettings
 from services.pipeline.continuous import Followed, follow
 from services.pipeline.report import BackupReport
-from services.pipeline.running import BackupRun, BackupSettings
 from services.pipeline.source import WantedTopics
 from services.topic_backup.consumer_offsets import read
 from services.topic_backup.manifest import read_manifest

@@ -8,11 +8,11 @@ from confluent_kafka.admin import AdminClient
 
 from services.lab.cluster import Cluster
 from services.pipeline import verify
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.batches.log_range import Ranges
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.comparing import Differences, StretchComparison
 from services.pipeline.exact import exact_chunks
-from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.topic_comparison import TopicSides
 from services.pipeline.verify import ContentVerified, verify_content
 from services.topic_backup.store.store import LocalStore

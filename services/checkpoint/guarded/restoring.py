@@ -94,8 +94,8 @@ class Restoring:
         stack: ExitStack,
     ) -> Sequence[TopicRestored]:
         from services.checkpoint.spark.restore import restore
+        from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
         from services.pipeline.restore.restore import RestoreRun
-        from services.pipeline.running import BackupRun, BackupSettings, Meter
         from services.pipeline.session import Spark
         from services.topic_backup.store.store import open_store
 

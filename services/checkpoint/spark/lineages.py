@@ -20,10 +20,10 @@ from services.checkpoint.protocol.lineage import Lineage, RecordLineage
 from services.errors import LogBeginsLater, Refused, TimedOut
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
+from services.pipeline.backup_context import BackupRun
 from services.pipeline.batches.converting import FetchedBatches, records_of
 from services.pipeline.batches.log_range import LogRange, Ranges, divided, fetches_in, range_of
 from services.pipeline.batches.tasks import run_tasks
-from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import WantedTopics, read_sources
 

@@ -17,12 +17,12 @@ from services.errors import ClusterError, EvidenceChanged, TimedOut
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
 from services.pipeline.backup import jobs
+from services.pipeline.backup_context import BackupRun
 from services.pipeline.committed_log import CommittedLog
 from services.pipeline.continuing import CopyStretch
 from services.pipeline.exact import copy_chosen, copy_exactly
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.report import PartitionReport, TopicReport
-from services.pipeline.running import BackupRun
 from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
 from services.pipeline.topic_copy import TopicCopy
 from services.topic_backup.addition import Addition, Missing, NewSegment

@@ -16,8 +16,8 @@ from services.checkpoint.store.documents import CutDocument, NumberedPartition, 
 from services.errors import ClusterError, EvidenceChanged
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
+from services.pipeline.backup_context import BackupRun
 from services.pipeline.pace import Budget
-from services.pipeline.running import BackupRun
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.topic_backup.summary import EpochStart
 

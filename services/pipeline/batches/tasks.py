@@ -25,7 +25,7 @@ from services.session import ReadAccess
 from services.topic_backup.part import SegmentPart
 
 if TYPE_CHECKING:
-    from services.pipeline.running import BackupRun
+    from services.pipeline.backup_context import BackupRun
 
 TASKS_A_CORE = 8
 """Of this machine: with more, a thousand partitions would mean a thousand logins to brokers."""

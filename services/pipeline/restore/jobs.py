@@ -29,7 +29,7 @@ from services.pipeline.spark_job import answers
 from services.session import Power, ReadAccess
 
 if TYPE_CHECKING:
-    from services.pipeline.running import BackupRun
+    from services.pipeline.backup_context import BackupRun
 
 IN_VAIN = (
     AuthenticationFailed,

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from services.errors import ClusterError, UsageError
 from services.kafka.wire.deadline import Deadline
+from services.pipeline.backup_context import BackupRun
 from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import CommittedRun, OffsetMap
 from services.pipeline.restore.resuming import source_of
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.task import Spans
-from services.pipeline.running import BackupRun
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.pipeline.stored import StoredSegment, stored_segments
 from services.pipeline.topic_comparison import TopicSides, compare_topic

@@ -12,6 +12,7 @@ from services.kafka.cluster.coordinators import find_coordinator
 from services.kafka.topic_client import TopicClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
+from services.pipeline.backup_context import BackupRun
 from services.pipeline.repeating import repeating
 from services.pipeline.restore.foreign import Foreign, foreign_records, told
 from services.pipeline.restore.group_choice import require_no_members
@@ -25,7 +26,6 @@ from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.steps import RECORDS
 from services.pipeline.restore.target import RestoreTarget
 from services.pipeline.restore.task import ForeignRecords, PartitionTask
-from services.pipeline.running import BackupRun
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import TopicSource
 from services.recovery.execution.record import ExecutionJournal

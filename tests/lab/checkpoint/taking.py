@@ -20,8 +20,8 @@ from services.checkpoint.store.stored import StoredCheckpoint
 from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.restore.restore import RestoreRun
-from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.session import Power
 from services.topic_backup.store.store import open_store

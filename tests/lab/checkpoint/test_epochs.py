@@ -31,8 +31,8 @@ from services.lab.cluster import Cluster
 from services.lab.produce import Pattern, produce
 from services.lab.topics import create_topic, elect_unclean
 from services.model import EpochHistory, TopicPartition
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.report import CopyProgress
-from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.session import ReadAccess
 from services.topic_backup.store.store import LocalStore

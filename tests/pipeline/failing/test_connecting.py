@@ -21,8 +21,8 @@ from services.lab.produce import produce
 from services.lab.proxy.proxy import Proxy
 from services.model import Unknown
 from services.pipeline.backup import back_up
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.report import BackupReport
-from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.pipeline.source import WantedTopics
 from services.session import ReadAccess

@@ -9,7 +9,7 @@ import pytest
 
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.lab.cluster import Cluster
-from services.pipeline.running import BackupRun, BackupSettings, Meter
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.pipeline.verify import verify_content
 from services.session import ReadAccess

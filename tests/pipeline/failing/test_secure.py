@@ -16,11 +16,11 @@ from services.lab.cluster import Cluster
 from services.lab.produce import produce
 from services.lab.security import OPERATOR, SUPER_USER, write_client_properties
 from services.pipeline.backup import back_up
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.report import BackupReport
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.plan import make_plan
 from services.pipeline.restore.restore import RestoreRun, TopicRestored, restore
-from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.pipeline.source import WantedTopics
 from services.session import Power, ReadAccess

@@ -14,8 +14,8 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from services.connection.settings import ConnectionSettings
 from services.kafka.read_client import ReadClient
 from services.model import PartitionState, TopicPartition
+from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.micro_batch import BatchRanges
-from services.pipeline.running import BackupRun, BackupSettings, Meter
 from services.pipeline.session import Spark
 from services.pipeline.stream import Stream
 from services.session import ReadAccess
