@@ -8,9 +8,9 @@ from dataclasses import replace
 from services.errors import BreakglassError
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup_context import BackupRun
-from services.pipeline.continuing import CopyStretch
 from services.pipeline.opening import begun, opened
 from services.pipeline.report import BackupReport, TopicReport
+from services.pipeline.resume_point import CopyStretch
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.recovery.group_reset import GroupStanding, read_standing

@@ -17,9 +17,9 @@ from services.model import TopicPartition
 from services.pipeline.backup_context import BackupRun
 from services.pipeline.batches.log_range import divided, range_of
 from services.pipeline.batches.tasks import copy_by_tasks
-from services.pipeline.continuing import CopyStretch
 from services.pipeline.opening import OpenTopic, begun, opened
 from services.pipeline.report import BackupReport, TopicReport
+from services.pipeline.resume_point import CopyStretch
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import WantedTopics, read_sources
 from services.topic_backup.part import SegmentPart

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from services.errors import ClusterError
 from services.pipeline.backup_context import BackupRun
-from services.pipeline.continuing import CopyStretch, diverged, other_log, stretch
 from services.pipeline.generations import Generation, following, latest, set_aside
 from services.pipeline.report import PartitionReport, TopicReport
+from services.pipeline.resume_point import CopyStretch, diverged, other_log, stretch
 from services.pipeline.source import PartitionSource, TopicSource
 from services.pipeline.topic_copy import TopicCopy
 from services.topic_backup.assembling import Assembler, assembling

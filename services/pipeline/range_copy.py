@@ -12,9 +12,9 @@ from services.pipeline.backup_context import BackupRun
 from services.pipeline.batches.log_range import Ranges, divided, range_of
 from services.pipeline.batches.tasks import copy_by_tasks
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.continuing import CopyStretch
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.repeating import repeating
+from services.pipeline.resume_point import CopyStretch
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
 from services.topic_backup.assembling import Assembler

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from services.errors import ClusterError
 from services.pipeline.backup_context import BackupRun
-from services.pipeline.continuing import CopyStretch, cut_since, end_epoch
 from services.pipeline.part_writer import PartTarget
 from services.pipeline.range_copy import RangeCopy
 from services.pipeline.report import PartitionReport, TopicReport
+from services.pipeline.resume_point import CopyStretch, cut_since, end_epoch
 from services.pipeline.segments import found_gaps, new_segments
 from services.pipeline.source import TopicSource
 from services.topic_backup.addition import Addition, Missing, NewSegment

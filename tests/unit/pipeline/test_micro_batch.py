@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from services.model import EpochHistory, TopicPartition
-from services.pipeline.continuing import CopyStretch, stretch
 from services.pipeline.micro_batch import within
+from services.pipeline.resume_point import CopyStretch, stretch
 from services.pipeline.source import PartitionSource
 from services.topic_backup.summary import Gap, GapReason, PartitionSummary, SegmentSummary
 

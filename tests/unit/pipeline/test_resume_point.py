@@ -8,7 +8,7 @@ import pytest
 
 from services.model import EpochHistory, EpochRange, TopicPartition, Unknown
 from services.pipeline.backup import jobs
-from services.pipeline.continuing import diverged, other_log, stretch
+from services.pipeline.resume_point import diverged, other_log, stretch
 from services.pipeline.source import PartitionSource, TopicSource
 from services.topic_backup.manifest import TopicIdentity, TopicManifest
 from services.topic_backup.summary import (
