@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from services.pipeline.fetched import FetchedSegment
 from services.pipeline.mapped import MappedSegment
+from services.pipeline.ranged_segment import FetchedSegment
 from services.pipeline.segment_files import RecordRun, SegmentFiles
 from services.topic_backup.folder import Folder, LocalFolder
 from services.topic_backup.layout import records_name
