@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from services.pipeline.mapped import MappedSegment
+from services.pipeline.mmap_segment import MappedSegment
 from services.pipeline.ranged_segment import FetchedSegment
 from services.pipeline.segment_files import RecordRun, SegmentFiles
 from services.topic_backup.folder import Folder, LocalFolder
