@@ -16,7 +16,7 @@ import numpy as np
 from services.pipeline.part_writer import RecordChunk
 from services.pipeline.restore.values import restored_bytes
 from services.pipeline.segment_files import Bytes, Longs, RecordRun
-from services.pipeline.stored import StoredSegment, runs_between
+from services.pipeline.stored_segments import StoredSegment, runs_between
 
 if TYPE_CHECKING:
     from services.pipeline.restore.offset_map import OffsetMap

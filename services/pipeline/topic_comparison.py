@@ -12,7 +12,7 @@ from services.pipeline.batches.tasks import run_tasks
 from services.pipeline.comparing import Differences
 from services.pipeline.restore.offset_map import OffsetMap
 from services.pipeline.source import PartitionSource
-from services.pipeline.stored import StoredSegment
+from services.pipeline.stored_segments import StoredSegment
 from services.topic_backup.manifest import TopicIdentity
 
 

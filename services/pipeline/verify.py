@@ -11,7 +11,7 @@ from services.pipeline.backup_context import BackupRun
 from services.pipeline.comparing import LISTED, Differences
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
-from services.pipeline.stored import StoredSegment, runs_between, stored_segments
+from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
 from services.pipeline.topic_comparison import TopicSides, compare_topic
 from services.topic_backup.folder import Folder
 from services.topic_backup.manifest import TopicManifest

@@ -37,7 +37,7 @@ from services.pipeline.restore.target_choice import (
 )
 from services.pipeline.restore.task import Spans
 from services.pipeline.source import TopicSource
-from services.pipeline.stored import StoredSegment, stored_segments
+from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.topic_backup.catalog import HeldTopic
 from services.topic_backup.manifest import TopicIdentity, read_manifest
 from services.topic_backup.store.store import Store, open_store

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from services.kafka.read_client import ReadClient
 from services.pipeline.batches.log_range import LogRange, chunks_in
 from services.pipeline.comparing import StretchComparison
-from services.pipeline.stored import StoredSegment
+from services.pipeline.stored_segments import StoredSegment
 
 if TYPE_CHECKING:
     from services.pipeline.restore.offset_map import OffsetMap

@@ -9,7 +9,7 @@ import numpy as np
 
 from services.pipeline.restore.task import Spans, runs_within
 from services.pipeline.segment_files import Longs, RecordRun
-from services.pipeline.stored import StoredSegment, runs_between
+from services.pipeline.stored_segments import StoredSegment, runs_between
 
 
 @dataclass(frozen=True, slots=True)

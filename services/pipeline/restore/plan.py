@@ -30,7 +30,7 @@ from services.pipeline.restore.target_choice import (
     target_names,
 )
 from services.pipeline.source import TopicSource
-from services.pipeline.stored import stored_segments
+from services.pipeline.stored_segments import stored_segments
 from services.topic_backup.catalog import HeldTopic
 from services.topic_backup.held import RestorableTopic, read_held, read_sound
 from services.topic_backup.summary import PartitionSummary

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from services.pipeline.restore.group_choice import GroupsByPartition
 from services.pipeline.restore.task import Spans, runs_within
-from services.pipeline.stored import StoredSegment, stored_segments
+from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.topic_backup.catalog import HeldTopic
 from services.topic_backup.held import read_held
 

@@ -14,7 +14,7 @@ from services.pipeline.restore.resuming import source_of
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.task import Spans
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
-from services.pipeline.stored import StoredSegment, stored_segments
+from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.pipeline.topic_comparison import TopicSides, compare_topic
 from services.pipeline.verify import ContentVerified, PartitionVerified, unseen, verify_content
 from services.topic_backup.catalog import HeldTopic

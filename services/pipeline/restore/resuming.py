@@ -10,7 +10,7 @@ from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.planned import PartitionPlan, partition_plan
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.source import TopicSource
-from services.pipeline.stored import stored_segments
+from services.pipeline.stored_segments import stored_segments
 from services.topic_backup.catalog import HeldTopic
 from services.topic_backup.held import RestorableTopic
 from services.topic_backup.store.store import LocalStore

@@ -9,7 +9,7 @@ import numpy as np
 from services.errors import UsageError
 from services.pipeline.restore.options import RestoreOptions
 from services.pipeline.restore.task import Spans
-from services.pipeline.stored import StoredSegment, runs_between
+from services.pipeline.stored_segments import StoredSegment, runs_between
 from services.topic_backup.held import RestorableTopic
 from services.topic_backup.summary import PartitionSummary
 

@@ -21,7 +21,7 @@ from services.model import EpochHistory, Unknown
 from services.pipeline.restore.task import Spans
 from services.pipeline.restore.values import as_restored
 from services.pipeline.segment_files import Longs, RecordRun
-from services.pipeline.stored import StoredSegment, runs_between
+from services.pipeline.stored_segments import StoredSegment, runs_between
 from services.topic_backup.batch_log import BatchState
 from services.topic_backup.record import HEAD, Record, decode, encode
 from services.topic_backup.summary import PartitionSummary

@@ -36,7 +36,7 @@ from services.pipeline.restore.tail import (
 )
 from services.pipeline.restore.target_choice import read_targets
 from services.pipeline.source import PartitionSource, TopicSource
-from services.pipeline.stored import StoredSegment, stored_segments
+from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.recovery.plan.document import Plan
 from services.topic_backup.batch_log import read_batch_log
 from services.topic_backup.catalog import HeldTopic, held_topics

@@ -10,7 +10,7 @@ from typing import Self
 
 from services.errors import PipelineError
 from services.pipeline.segment_files import RecordRun
-from services.pipeline.stored import StoredSegment, runs_between
+from services.pipeline.stored_segments import StoredSegment, runs_between
 
 
 class Hopeless(PipelineError):

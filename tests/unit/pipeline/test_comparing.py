@@ -8,7 +8,7 @@ import numpy as np
 
 from services.pipeline.comparing import Differences, StretchComparison
 from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
-from services.pipeline.stored import StoredSegment, stored_segments
+from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.assembler import TopicAssembler
 from services.topic_backup.folder import LocalFolder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from services.pipeline.restore.offset_map import CommittedRun, OffsetMap
-from services.pipeline.stored import StoredSegment, stored_segments
+from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.manifest import TopicIdentity
 from services.topic_backup.record import Record, TimestampType

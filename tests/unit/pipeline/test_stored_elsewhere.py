@@ -13,7 +13,7 @@ import pytest
 from services.errors import AlreadyRunning, DamagedBackup, UsageError
 from services.pipeline import ranged_segment
 from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
-from services.pipeline.stored import StoredSegment, runs_between, stored_segments
+from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.address import partition_of, reindex_all
 from services.topic_backup.assembling import Assembler, assembling

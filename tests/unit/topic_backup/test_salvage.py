@@ -16,7 +16,7 @@ from console.backup import app
 from services.divergence.backup_opening import open_backup
 from services.divergence.entry import RecordEntry
 from services.divergence.source import Reading
-from services.pipeline.stored import runs_between, stored_segments
+from services.pipeline.stored_segments import runs_between, stored_segments
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.held import read_held
 from services.topic_backup.mending import mend
