@@ -143,7 +143,7 @@ def _elect(connection: Connection, client: ReadClient, found: Triage, stop: Stop
     from console.electing import Electing
     from services.recovery.execution.prepare import target_of
     from services.recovery.execution.routes import route_for
-    from services.recovery.guarded.priced import priced
+    from services.recovery.guarded.election_quote import priced
 
     electing = Electing(
         connection, client, found.snapshot.cluster_id, stop, route_for(found.native)

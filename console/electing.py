@@ -20,6 +20,7 @@ from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult, exit_code
 from services.recovery.guarded.election import GuardedElection
+from services.recovery.guarded.election_quote import Priced, groups_of
 from services.recovery.guarded.events import (
     Armed,
     Event,
@@ -28,7 +29,6 @@ from services.recovery.guarded.events import (
     RescueEnded,
 )
 from services.recovery.guarded.given_up import GivenUp, given_up
-from services.recovery.guarded.priced import Priced, groups_of
 from services.recovery.recover import open_transactions_after
 from services.words.figures import count
 from services.words.inert import inert

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from services.model import ClusterSnapshot, PartitionEvidence, PartitionState
     from services.recovery.execution.routes import RouteChoice
     from services.recovery.execution.target import PartitionOutcome
-    from services.recovery.guarded.priced import Priced
+    from services.recovery.guarded.election_quote import Priced
     from services.recovery.plan.partition_file import Election
     from services.recovery.triage import Triage
 
@@ -299,7 +299,7 @@ class _Call:
     def _priced(self, found: Triage) -> Iterator[Priced]:
         """A target for each offline partition whose leader can be chosen."""
         from services.recovery.execution.prepare import target_of
-        from services.recovery.guarded.priced import priced
+        from services.recovery.guarded.election_quote import priced
         from services.recovery.judgement.replica_choice import refusal
         from services.recovery.judgement.succession import first_live
 

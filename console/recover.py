@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from console.electing import Electing
     from console.stop_signal import StopSignal
     from services.kafka.read_client import ReadClient
-    from services.recovery.guarded.priced import Priced
+    from services.recovery.guarded.election_quote import Priced
     from services.recovery.plan.appraisal import Appraisal
     from services.recovery.plan.document import Plan
     from services.recovery.triage import Triage
@@ -177,7 +177,7 @@ class _Call:
         )
 
     def _wanted(self) -> list[Priced]:
-        from services.recovery.guarded.priced import priced
+        from services.recovery.guarded.election_quote import priced
 
         evidence, records = self.appraisal.evidence, self.appraisal.plan.records
         return [

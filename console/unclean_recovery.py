@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from services.kafka.read_client import ReadClient
     from services.model import TopicPartition
     from services.recovery.choice import TargetChoice
-    from services.recovery.guarded.priced import Priced
+    from services.recovery.guarded.election_quote import Priced
     from services.recovery.selection import Selection
     from services.recovery.triage import Triage
 
@@ -324,7 +324,7 @@ class _Call:
 
 
 def _priced(found: Triage, choice: TargetChoice) -> list[Priced]:
-    from services.recovery.guarded.priced import priced_as_judged
+    from services.recovery.guarded.election_quote import priced_as_judged
 
     judged = {one.partition: one for one in found.assessments}
     return [priced_as_judged(judged[target.partition], target) for target in choice.targets]

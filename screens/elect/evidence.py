@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from services.model import ReplicaLog, Unknown, known
-from services.recovery.guarded.priced import Priced
+from services.recovery.guarded.election_quote import Priced
 from services.recovery.judgement.loss import Loss, ReplicaLoss, loss_of
 from services.words.figures import count, epochs_text
 

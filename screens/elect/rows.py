@@ -9,7 +9,7 @@ from screens.elect.standing import ASKED, CONFIRMED, PartitionStanding, alone, l
 from screens.widgets.line_table import Cell, LineColumn
 from services.consent import Price
 from services.model import TopicPartition, Unknown, known
-from services.recovery.guarded.priced import Priced
+from services.recovery.guarded.election_quote import Priced
 from services.recovery.guarded.subject import ElectionSubject
 from services.recovery.judgement.loss import UnreadRecords
 from services.words.figures import count, unread_text

@@ -12,8 +12,8 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
+from services.recovery.guarded.election_quote import Priced
 from services.recovery.guarded.given_up import GivenUp, given_up
-from services.recovery.guarded.priced import Priced
 from services.recovery.recover import (
     AFTER_SECONDS,
     GroupPastEnd,

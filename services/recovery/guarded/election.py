@@ -14,6 +14,7 @@ from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome
+from services.recovery.guarded.election_quote import Priced, groups_of, planned
 from services.recovery.guarded.events import (
     Armed,
     BatchBegun,
@@ -22,7 +23,6 @@ from services.recovery.guarded.events import (
     OutcomesTold,
     Tell,
 )
-from services.recovery.guarded.priced import Priced, groups_of, planned
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.rescuing import rescue_for, rescuer
 from services.recovery.guarded.single_flight import SingleFlight

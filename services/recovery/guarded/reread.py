@@ -10,7 +10,7 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
 from services.recovery.evidence.contents import as_known
-from services.recovery.guarded.priced import Priced, frozen
+from services.recovery.guarded.election_quote import Priced, frozen
 from services.recovery.judgement.replica_choice import refusal
 from services.recovery.plan.check import Checked, CheckStatus, check_evidence
 from services.recovery.selection import Selection, select

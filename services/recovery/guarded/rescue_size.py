@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from services.model import Unknown
-from services.recovery.guarded.priced import Priced
+from services.recovery.guarded.election_quote import Priced
 from services.recovery.rescue.rescue import divide
 from services.recovery.rescue.space import estimate
 from services.recovery.rescue.spans import AtRisk

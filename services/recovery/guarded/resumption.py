@@ -15,8 +15,8 @@ from services.recovery.execution.record import SUCCEEDED, UNDONE
 from services.recovery.execution.routes import route_for
 from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.election import begun
+from services.recovery.guarded.election_quote import Priced, groups_of, priced
 from services.recovery.guarded.events import Armed, Finished, JournalOpened, OutcomesTold, Tell
-from services.recovery.guarded.priced import Priced, groups_of, priced
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.rescuing import rescue_for, rescuer
 from services.recovery.guarded.single_flight import SingleFlight

@@ -13,7 +13,7 @@ from services.model import TopicPartition, Unknown
 from services.recovery.choice import Left
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.target import ElectionTarget
-from services.recovery.guarded.priced import Priced, groups_of, priced, priced_as_judged
+from services.recovery.guarded.election_quote import Priced, groups_of, priced, priced_as_judged
 from services.recovery.guarded.rescue_size import RescueSize, rescue_size
 from services.recovery.judgement.assessment import Assessment, Verdict
 from services.recovery.judgement.loss import UnreadRecords, unread_bound

@@ -27,7 +27,7 @@ from services.lab.scenarios.stage import Stage
 from services.lab.segments import read_log
 from services.lab.truth import Expectation
 from services.model import PartitionEvidence, TopicPartition
-from services.recovery.guarded.priced import frozen, groups_of
+from services.recovery.guarded.election_quote import frozen, groups_of
 from services.recovery.judgement.assessment import Verdict
 from tests.lab.console.commands import last_journal, leader, on
 from tests.program import Ended, breakglass

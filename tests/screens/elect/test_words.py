@@ -15,6 +15,7 @@ from services.kafka.cluster.open_transactions import OpenTransaction
 from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from services.recovery.guarded.aftermath import Aftermath
+from services.recovery.guarded.election_quote import frozen
 from services.recovery.guarded.events import (
     BatchBegun,
     Finished,
@@ -23,7 +24,6 @@ from services.recovery.guarded.events import (
     RescueEnded,
     RescueProgressed,
 )
-from services.recovery.guarded.priced import frozen
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.subject import ElectionSubject, subject_of
 from services.recovery.judgement.verdict import assess

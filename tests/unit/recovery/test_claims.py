@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from services.model import PartitionEvidence, Unknown
 from services.recovery.execution.prepare import target_of
-from services.recovery.guarded.priced import frozen, groups_of, planned, priced_as_judged
+from services.recovery.guarded.election_quote import frozen, groups_of, planned, priced_as_judged
 from services.recovery.judgement.assessment import Assessment, Verdict
 from services.recovery.judgement.heard_before import remembering
 from services.recovery.judgement.loss import loss_of

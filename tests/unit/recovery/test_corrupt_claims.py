@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.model import CONTENTS_UNREAD, LogContents, PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.guarded.priced import frozen, groups_of, planned
+from services.recovery.guarded.election_quote import frozen, groups_of, planned
 from services.recovery.judgement.assessment import Assessment, Verdict
 from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.verdict import assess

@@ -17,8 +17,8 @@ from services.model import TopicPartition
 from services.recovery.execution import confirm
 from services.recovery.execution.routes import stock_route
 from services.recovery.guarded.election import GuardedElection
+from services.recovery.guarded.election_quote import Priced, frozen
 from services.recovery.guarded.events import Event
-from services.recovery.guarded.priced import Priced, frozen
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.triage import triage
 from services.session import Power, ReadAccess

@@ -10,7 +10,7 @@ from kafka.protocol.consumer import FetchRequest
 from services.errors import EvidenceChanged, WrongCluster
 from services.kafka.replicas.epoch_ends import PAST_EVERY_LOG
 from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.priced import Priced, frozen
+from services.recovery.guarded.election_quote import Priced, frozen
 from services.recovery.guarded.reread import Reread, reread
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.rescue_size import rescue_size

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from services.consent import Price
 from services.model import LogDir, PartitionEvidence, ReplicaLog, Unknown
-from services.recovery.guarded.priced import frozen
+from services.recovery.guarded.election_quote import frozen
 from services.recovery.guarded.rescue_size import RescueSize, rescue_size
 from services.recovery.guarded.subject import ElectionSubject, subject_of
 from services.recovery.judgement.loss import loss_of
