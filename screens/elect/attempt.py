@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from screens.context import Context
+from screens.elect.guarded_action import Fresh, Undertaking
 from screens.elect.messages import (
     AftermathTold,
     AnswersAwaited,
@@ -22,7 +23,6 @@ from screens.elect.messages import (
     UnknownsAnswered,
 )
 from screens.elect.rows import rows_of
-from screens.elect.undertaking import Fresh, Undertaking
 from screens.messages import MutationEnded
 from screens.unforeseen import of_step
 from services.errors import BreakglassError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from screens.context import Known
-from screens.elect.undertaking import READ_SECONDS, Fresh, Stop, Undertaking, Waits, waiting_of
+from screens.elect.guarded_action import READ_SECONDS, Fresh, Stop, Undertaking, Waits, waiting_of
 from services.errors import BreakglassError
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.native_rpc import STOCK, NativeRpc

@@ -19,6 +19,7 @@ from screens.consent_page import ConsentPage
 from screens.context import Context
 from screens.elect import wording
 from screens.elect.attempt import ElectionAttempt
+from screens.elect.guarded_action import Undertaking
 from screens.elect.messages import (
     AftermathTold,
     AnswersAwaited,
@@ -31,7 +32,6 @@ from screens.elect.messages import (
 )
 from screens.elect.phase import Phase
 from screens.elect.state import ElectionState
-from screens.elect.undertaking import Undertaking
 from screens.elect.view import GuardedView
 from screens.messages import CopyAsked, MutationBegan, ResumeAsked
 from services.model import TopicPartition

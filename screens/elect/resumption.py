@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from screens.elect.undertaking import READ_SECONDS, ConsentPhrase, Fresh, Stop, Undertaking, Waits
+from screens.elect.guarded_action import (
+    READ_SECONDS,
+    ConsentPhrase,
+    Fresh,
+    Stop,
+    Undertaking,
+    Waits,
+)
 from services.consent import Price, consent_phrase
 from services.model import TopicPartition
 from services.recovery.execution.target import PartitionOutcome

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from screens.elect.guarded_action import ConsentPhrase
 from screens.elect.progress import ElectionProgress
-from screens.elect.undertaking import ConsentPhrase
 from services.kafka.cluster.open_transactions import OpenTransaction
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.target import RecoveryResult

@@ -8,9 +8,9 @@ import pytest
 
 from screens.elect import wording
 from screens.elect.evidence import evidence_told
+from screens.elect.guarded_action import ConsentPhrase
 from screens.elect.progress import ElectionProgress
 from screens.elect.standing import standing_of
-from screens.elect.undertaking import ConsentPhrase
 from services.kafka.cluster.open_transactions import OpenTransaction
 from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
