@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from services.recovery.choice import Left
     from services.recovery.execution.target import PartitionOutcome
     from services.recovery.guarded.given_up import GivenUp
-    from services.recovery.remains import Remains
     from services.recovery.rescue.results import RescuedPartition
     from services.recovery.resume import JournalSurvey
+    from services.recovery.unfinished import Remains
 
 DOING = "resuming a recovery"
 
@@ -144,7 +144,7 @@ class _Call:
         """Show what is left, carry on, look after; returns the exit code."""
         from console.electing import ended, look_after, say_given_up
         from services.recovery.execution.target import RecoveryResult
-        from services.recovery.remains import abandons_of
+        from services.recovery.unfinished import abandons_of
 
         left = self._remains.left
         self._show()

@@ -29,7 +29,8 @@ from services.recovery.execution.target import (
 )
 from services.recovery.execution.undo_order import undo_orders
 from services.recovery.recover import Recovery, Rescue
-from services.recovery.remains import (
+from services.recovery.triage import SNAPSHOT_SECONDS, judge
+from services.recovery.unfinished import (
     JournalledPartition,
     Remains,
     Settlement,
@@ -38,7 +39,6 @@ from services.recovery.remains import (
     settlements,
     unless_dearer,
 )
-from services.recovery.triage import SNAPSHOT_SECONDS, judge
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def test_a_command_is_imported_without_what_is_heavy(module: str) -> None:
 def test_an_election_is_imported_without_writers_of_backups_and_without_its_resumption() -> None:
     others = {
         *("services.recovery.rescue.saver", "services.topic_backup.topic_writer"),
-        *("services.recovery.resume", "services.recovery.remains"),
+        *("services.recovery.resume", "services.recovery.unfinished"),
     }
     probe = f"import services.recovery.guarded.election, sys; print({others} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)

@@ -16,10 +16,10 @@ from services.recovery.execution.confirm import Observer
 from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from services.recovery.remains import Remains, confirmations, remains, settlements
 from services.recovery.resume import topics_of
 from services.recovery.timeline.ending import endings_of
 from services.recovery.triage import SNAPSHOT_SECONDS
+from services.recovery.unfinished import Remains, confirmations, remains, settlements
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.rescuing import rescue_for, rescuer
 from services.recovery.guarded.single_flight import SingleFlight
 from services.recovery.recover import Recovery
-from services.recovery.remains import Remains, consented
 from services.recovery.resume import JournalSurvey, Resume
+from services.recovery.unfinished import Remains, consented
 from services.session import Power
 
 

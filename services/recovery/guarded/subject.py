@@ -22,8 +22,8 @@ from services.recovery.judgement.replica_choice import refusal
 
 if TYPE_CHECKING:
     from services.recovery.plan.appraisal import Appraisal
-    from services.recovery.remains import JournalledPartition
     from services.recovery.resume import JournalSurvey
+    from services.recovery.unfinished import JournalledPartition
 
 
 @dataclass(frozen=True)

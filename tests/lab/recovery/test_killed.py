@@ -22,8 +22,8 @@ from services.model import PartitionState, TopicPartition
 from services.recovery.execution.routes import route_for
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from services.recovery.recover import Recovery
-from services.recovery.remains import consented
 from services.recovery.resume import Resume, survey
+from services.recovery.unfinished import consented
 from tests.lab.product.session import (
     ALTER_PARTITION_REASSIGNMENTS,
     ELECT_LEADERS,

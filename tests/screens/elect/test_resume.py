@@ -13,7 +13,7 @@ from services.journal import read
 from services.kafka.election_client import ElectionClient
 from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.remains import Remains
+from services.recovery.unfinished import Remains
 from tests.screens.elect.conftest import Electing
 
 PHRASE = "2 partitions lose 0 and abandon b3"

@@ -21,10 +21,10 @@ from services.recovery.execution.record import ExecutionJournal, described
 from services.recovery.execution.routes import native_route
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.recover import Recovery, Rescue
-from services.recovery.remains import Remains, consented, remains
 from services.recovery.rescue.journalled import SAVED
 from services.recovery.rescue.journalled import STEP as RESCUE
 from services.recovery.resume import JournalSurvey, Resume, survey
+from services.recovery.unfinished import Remains, consented, remains
 from tests.fake_controller import FakeController, after, unanswered
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.execution.conftest import Bench

@@ -14,8 +14,8 @@ from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.events import Armed, BatchBegun, Finished, JournalOpened
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.resumption import GuardedResume, open_journals
-from services.recovery.remains import consented
 from services.recovery.resume import survey
+from services.recovery.unfinished import consented
 from tests.fake_metadata import CLUSTER_ID
 from tests.unit.recovery.guarded.conftest import Session
 
