@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
 from services.incident.groups import numbers_text
 from services.incident.observations import Observation
-from services.recovery.judgement.case import named
+from services.recovery.judgement.inputs import named
 from services.words.moments import moment_of
 
 MOST_TOPICS = 3

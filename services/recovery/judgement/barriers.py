@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from services.model import Forfeited, Reassignment, Unknown
-from services.recovery.judgement.case import Case, named
 from services.recovery.judgement.eligibility import ReplicaStanding, answered, live
+from services.recovery.judgement.inputs import Case, named
 from services.recovery.judgement.ranking import RankedReplica
 from services.recovery.judgement.readable import contents_read, corruption, how_far_read
 from services.recovery.judgement.succession import ROLE_WORDS, UNCLEAN_ELECTION, hazards, inheritors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from services.model import PartitionEvidence, Reassignment, Unknown
-from services.recovery.judgement.case import named
 from services.recovery.judgement.eligibility import ReplicaStanding, eligibility
+from services.recovery.judgement.inputs import named
 from services.recovery.judgement.loss import Loss, loss_of, unread_bound
 from services.recovery.judgement.precedence import internal
 from services.recovery.judgement.ranking import Ranking, holds_records, rank

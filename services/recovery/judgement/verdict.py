@@ -14,9 +14,9 @@ from typing import NamedTuple
 from services.model import PartitionEvidence, Reassignment, ReplicaLog, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verb, Verdict
 from services.recovery.judgement.barriers import barriers, hazard_text, remarks
-from services.recovery.judgement.case import Case, case_of, named
 from services.recovery.judgement.circumstances import UNASKED, Circumstances, quorum_lost
 from services.recovery.judgement.eligibility import answered, live
+from services.recovery.judgement.inputs import Case, case_of, named
 from services.recovery.judgement.loss import Loss
 from services.recovery.judgement.readable import corruption, how_far_read
 from services.recovery.judgement.succession import ROLE_WORDS, hazards, heir, inheritors, shortfall

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from services.errors import WrongCluster
 from services.model import PartitionEvidence, Reassignment, ReplicaLog, TopicPartition, Unknown
-from services.recovery.judgement.case import named
 from services.recovery.judgement.eligibility import (
     ReplicaStanding,
     eligibility,
     replica_eligibility,
 )
+from services.recovery.judgement.inputs import named
 from services.recovery.judgement.loss import loss_of, unread_bound
 from services.recovery.judgement.ranking import rank
 from services.recovery.judgement.replica_choice import refusal

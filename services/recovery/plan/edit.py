@@ -9,7 +9,7 @@ from typing import NamedTuple
 from services.errors import Refused, UsageError
 from services.model import Broker, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Verdict
-from services.recovery.judgement.case import named
+from services.recovery.judgement.inputs import named
 from services.recovery.judgement.loss import loss_of
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.judgement.ranking import log_rank
