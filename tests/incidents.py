@@ -22,7 +22,7 @@ from services.model import (
     Voter,
 )
 from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.judged import Judged
+from services.recovery.judgement.conclusion import Judged
 from services.recovery.judgement.verdict import assess
 from tests.unit.recovery.replicas import PLAIN, TOPIC_ID, log, offline, silent, without_epochs
 

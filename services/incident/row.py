@@ -9,8 +9,8 @@ from services.incident.compressed_evidence import EvidenceChunk, chunks_of
 from services.model import PartitionEvidence, PartitionState, TopicPartition, Unknown
 from services.recovery.judgement.assessment import Action, Assessment, Verdict
 from services.recovery.judgement.circumstances import Circumstances
+from services.recovery.judgement.conclusion import Judged
 from services.recovery.judgement.heard_before import remembering
-from services.recovery.judgement.judged import Judged
 from services.recovery.judgement.verdict import assess
 
 

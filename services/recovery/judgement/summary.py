@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from services.model import Denied, Quorum, Silent, Unknown
 from services.recovery.judgement.assessment import Assessment, Verb, Verdict
 from services.recovery.judgement.circumstances import quorum_lost
+from services.recovery.judgement.conclusion import Judged
 from services.recovery.judgement.inputs import named
-from services.recovery.judgement.judged import Judged
 
 
 @dataclass(frozen=True, slots=True)

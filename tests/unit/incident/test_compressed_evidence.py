@@ -12,7 +12,7 @@ from services.incident.compressed_evidence import CHUNK, EvidenceChunk, chunks_o
 from services.incident.row import judged_again, judged_rows
 from services.model import Denied, LogDir, PartitionEvidence, Silent
 from services.recovery.judgement.circumstances import Circumstances
-from services.recovery.judgement.judged import Judged
+from services.recovery.judgement.conclusion import Judged
 from services.recovery.judgement.verdict import assess
 from tests.incidents import LEDGER, QUORUM, READ_AT_MS, waiting
 from tests.unit.recovery.partitions import partitions

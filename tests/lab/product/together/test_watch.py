@@ -6,7 +6,7 @@ import pytest
 
 from services.incident.incident import Incident
 from services.model import TopicPartition
-from services.recovery.judgement.judged import Judged
+from services.recovery.judgement.conclusion import Judged
 from services.recovery.triage import Triage
 from tests.lab.product.together.conftest import CARTS
 
