@@ -256,7 +256,7 @@ class _Writing:
         self._count = 0
 
     def take(self, one: Run) -> None:
-        from services.divergence.tape import Same
+        from services.divergence.byte_source import Same
 
         if isinstance(one, Same):
             self.end()

@@ -20,6 +20,7 @@ from screens.diff.reader import Reader, progress_of
 from screens.diff.task import Task
 from services.browse.finding import first_at, next_match, previous_match
 from services.divergence.backup_source import BackupSource
+from services.divergence.byte_source import Same
 from services.divergence.comparison import Comparison
 from services.divergence.content import DETAIL
 from services.divergence.hunks import HunkTotals
@@ -27,7 +28,6 @@ from services.divergence.metastore_source import MetastoreSource
 from services.divergence.minimap import Minimap
 from services.divergence.runs import runs
 from services.divergence.source import Reading
-from services.divergence.tape import Same
 from services.divergence.window import around
 from services.errors import UsageError
 

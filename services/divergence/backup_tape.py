@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from services.divergence.byte_source import Reach, TapeForm
 from services.divergence.source import Extent, Reading
-from services.divergence.tape import Reach, TapeForm
 from services.errors import DamagedBackup, StorageError, UnsupportedSchema
 from services.topic_backup.extent import SegmentExtent
 from services.topic_backup.folder import Folder

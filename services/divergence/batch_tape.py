@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.divergence.tape import Reach, TapeForm
+from services.divergence.byte_source import Reach, TapeForm
 from services.topic_backup.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER,

@@ -7,9 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from services.divergence.byte_source import Tape
 from services.divergence.entry import Item, RecordEntry
 from services.divergence.source import Extent, Reading, Source
-from services.divergence.tape import Tape
 from services.divergence.transactions import FOREVER, Spans, uncommitted
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from services.divergence.align import PairKind, RecordPair, align
+from services.divergence.byte_source import Same, same_from
 from services.divergence.entry import RecordEntry, address
 from services.divergence.source import Extent, Reading, Source
-from services.divergence.tape import Same, same_from
 
 
 @dataclass(frozen=True, slots=True)

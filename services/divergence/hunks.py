@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from services.divergence.align import PairKind, RecordPair
+from services.divergence.byte_source import Same
 from services.divergence.entry import Item, RecordEntry, RecordField
 from services.divergence.runs import Run
-from services.divergence.tape import Same
 
 
 @dataclass(frozen=True, slots=True)

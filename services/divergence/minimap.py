@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from services.divergence.align import PairKind
+from services.divergence.byte_source import Same
 from services.divergence.runs import Run
 from services.divergence.source import Extent
-from services.divergence.tape import Same
 
 CELLS = 512
 """Resolution that is kept; fewer are drawn."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from services.divergence.align import PairKind, RecordPair
+from services.divergence.byte_source import Same
 from services.divergence.comparison import Comparison
 from services.divergence.source import Reading
-from services.divergence.tape import Same
 
 PATIENCE = 256
 """Equal pairs in a row after which bytes are compared again."""

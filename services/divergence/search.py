@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from services.divergence.align import PairKind
+from services.divergence.byte_source import Same
 from services.divergence.comparison import Comparison
 from services.divergence.hunks import HunkTotals
 from services.divergence.runs import Run, runs
 from services.divergence.source import Reading
-from services.divergence.tape import Same
 
 TELL_EVERY = 256
 """Pairs, or stretches that are the same, between two reports of progress."""

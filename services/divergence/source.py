@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from services.divergence.byte_source import Tape
 from services.divergence.content import ROWS, Keep
 from services.divergence.entry import Item
-from services.divergence.tape import Tape
 
 CHUNK_BYTES = 256 * 1024
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from services.divergence.align import PairKind
+from services.divergence.byte_source import Same
 from services.divergence.minimap import CELLS, Minimap, worse
 from services.divergence.source import Extent, Reading
-from services.divergence.tape import Same
 from tests.unit.divergence.streams import compare, entries
 
 

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 from console.backup import app
 from services.divergence.align import PairKind, RecordPair
 from services.divergence.backup_opening import open_backup
+from services.divergence.byte_source import Same
 from services.divergence.comparison import Comparison
 from services.divergence.entry import UnreadableRange
 from services.divergence.runs import runs
 from services.divergence.source import Reading
-from services.divergence.tape import Same
 from services.errors import BreakglassError, Refused
 from services.pipeline.restore.gap_choice import accepted_gaps, require_manifest
 from services.pipeline.restore.options import RestoreOptions
