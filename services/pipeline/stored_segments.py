@@ -1,7 +1,7 @@
 """Committed records of one partition by arrays, segment by segment, wherever they lie.
 
-In a folder of this machine files are mapped (`pipeline.mapped`), elsewhere they are read by range
-(`pipeline.fetched`).
+In a folder of this machine files are mapped (`mmap_segment`), elsewhere they are read by range
+(`ranged_segment`).
 """
 
 from __future__ import annotations
