@@ -14,21 +14,24 @@ from tests.screens.drawing import at_rest
 
 
 @pytest.fixture
-def put_off() -> Iterator[None]:
-    collecting.put_off()
+def nothing_left_out() -> Iterator[None]:
+    """Garbage is looked for everywhere, whatever consoles this process has had."""
+    gc.unfreeze()
     yield
     gc.unfreeze()
     gc.enable()
 
 
-@pytest.mark.usefixtures("put_off")
+@pytest.mark.usefixtures("nothing_left_out")
 async def test_garbage_is_collected_again_once_the_cluster_was_read() -> None:
+    collecting.put_off()
     async with console_on(every_verdict()).run_test() as pilot:
         await at_rest(pilot)
         assert gc.isenabled()
         assert gc.get_freeze_count()
 
 
-async def test_what_is_there_is_left_out_once_alone() -> None:
+@pytest.mark.usefixtures("nothing_left_out")
+def test_nothing_is_left_out_where_garbage_was_looked_for_all_the_time() -> None:
     collecting.resume()
     assert not gc.get_freeze_count()
