@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from services.errors import MalformedMessage
-from services.pipeline.batches.columns import columns_of
+from services.pipeline.batches.columns import RecordColumns, columns_of
 from services.pipeline.batches.contents import contents_of
 from services.pipeline.batches.fates import Aborted, delivered
 from services.pipeline.batches.joined import joined
@@ -53,6 +53,18 @@ def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
 
 
 def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
+    for columns in columns_in(fetched, start, end):
+        encoded, bounds = joined(columns)
+        yield Chunk(fetched.partition, columns.offsets, columns.timestamps, bounds, encoded)
+
+
+def columns_in(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordColumns]:
+    """The committed records of *fetched* with offsets in ``[start, end)``; never none at once.
+
+    Raises:
+        NotByColumns: their bytes have to be decoded record by record.
+        MalformedMessage: bytes that are no batches.
+    """
     data, where = fetched.data, fetched.where
     table = read_table(data)
     kept = delivered(data, table, fetched.aborted, where)
@@ -60,8 +72,7 @@ def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk
     for contents in contents_of(data, table.where(kept), where):
         columns = columns_of(contents).between(start, end)
         if len(columns):
-            encoded, bounds = joined(columns)
-            yield Chunk(fetched.partition, columns.offsets, columns.timestamps, bounds, encoded)
+            yield columns
 
 
 def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[Chunk]:
