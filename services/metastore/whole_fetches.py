@@ -111,9 +111,7 @@ def commands_in(fetched: FetchedBatches, start: int) -> Iterator[CommandColumns]
 
 def _batches(fetched: FetchedBatches, start: int) -> Iterator[Batch]:
     """The commands of *fetched*; after the last of them everything in it was passed."""
-    from services.pipeline.batches.table import last_batch
-
-    last = last_batch(fetched.data, fetched.where)
+    last = fetched.last
     before: Sequence[CommandRecord] = ()
     for commands in commands_in(fetched, start):
         if before:
