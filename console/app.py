@@ -25,6 +25,8 @@ from typing_extensions import override
 from console import collecting
 from screens.ascii import AsciiFilter
 from screens.context import Context
+from screens.copying import copied
+from screens.legend import legend_commands
 from screens.messages import (
     Acknowledged,
     BrowseAsked,
@@ -48,6 +50,7 @@ from screens.messages import (
 )
 from screens.page import Page
 from screens.refreshing import Refresher
+from screens.screenshot import hide_records, save_screenshot
 from screens.stylesheet import KeptStylesheet
 from screens.widgets.key_bar import KeyBar
 from services.errors import StorageError
@@ -305,8 +308,6 @@ class BreakglassApp(App[None]):
     @on(CopyAsked)
     def _copy(self, message: CopyAsked) -> None:
         self.copy_to_clipboard(message.text)
-        from screens.copying import copied
-
         self._say_below(*copied(message))
 
     def _say_below(self, *sentences: str) -> None:
@@ -324,14 +325,10 @@ class BreakglassApp(App[None]):
     @override
     def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
         """Save the screen as SVG, without what records hold."""
-        from screens.screenshot import hide_records
-
         hide_records(self, True)
         self.call_after_refresh(self._save_screenshot)
 
     def _save_screenshot(self) -> None:
-        from screens.screenshot import hide_records, save_screenshot
-
         folder = (self.context.state_folder or state_folder()) / "screenshots"
         try:
             place = save_screenshot(self.export_screenshot(), folder)
@@ -396,8 +393,6 @@ class BreakglassApp(App[None]):
                     about = f"{active.tooltip} ({about})"
                 yield SystemCommand(binding.description, about, run)
         yield SystemCommand("Theme", "How everything looks", self.action_change_theme)
-        from screens.legend import legend_commands
-
         yield from legend_commands(self)
 
     def _tell_screens(self) -> None:

@@ -17,6 +17,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from screens.context import Context
+from screens.help import HelpScreen, help_lines
 from screens.messages import RefreshAsked, Seen
 from screens.widgets.key_bar import KeyBar
 from screens.widgets.status_bar import StatusBar
@@ -92,8 +93,6 @@ class Page(Screen[None]):
         self.app.post_message(RefreshAsked())
 
     def action_help(self) -> None:
-        from screens.help import HelpScreen, help_lines
-
         title = str(self.TITLE or "")
         self.app.push_screen(HelpScreen(title, self.ABOUT, help_lines(self)))
 

@@ -6,22 +6,23 @@ backup.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
 from services.errors import StorageError
+from services.metastore.blocks import Block, Piece, block_of
 from services.metastore.private_files import fingerprint, private_append, remove_if_there
 from services.metastore.records import CommandRecord
 from services.metastore.restart import AppendPosition
-from services.metastore.side_file import SUFFIX, Chain, Noted, SideHeader, digest_of, note
+from services.metastore.side_file import SUFFIX, Chain, SideHeader, digest_of
 
 OVERLAPPED = 500
 """From so many commands on they are noted while the disk takes their lines."""
-PART = 10_000
-"""Commands that the disk takes while the next are made ready."""
+PART = 20_000
+"""Commands of one sync."""
 
 
 class Appender:
@@ -34,8 +35,9 @@ class Appender:
         self._end = position.data_end
         self._chain = position.chain
         self._side_dirty = False
+        self._memory = bytearray()
         # Starts no thread before it is used.
-        self._threads = ThreadPoolExecutor(2)
+        self._threads = ThreadPoolExecutor(3)
         self.lines = position.lines
         self._fingerprint = fingerprint(path)
 
@@ -76,43 +78,55 @@ class Appender:
         return odd
 
     def _at_once(self, records: Sequence[CommandRecord]) -> bool:
-        lines = [one.line for one in records]
-        block = b"".join(lines)
-        self._sync(block)
-        noted = note(records, lines)
-        self._side.write(self._sealed(noted, block, digest_of(block)))
-        return _odd(noted, block)
-
-    def _by_parts(self, records: Sequence[CommandRecord]) -> bool:
-        """While the disk takes the lines of a part they are noted, and those of the next made."""
-        odd, before = False, None
-        for at in range(0, len(records), PART):
-            part = records[at : at + PART]
-            lines = [one.line for one in part]
-            block = b"".join(lines)
-            if before is not None:
-                self._settle(*before)
-            syncing = self._threads.submit(self._sync, block)
-            digest = self._threads.submit(digest_of, block)
-            noted = note(part, lines)
-            odd = odd or _odd(noted, block)
-            before = syncing, self._sealed(noted, block, digest.result())
-        if before is not None:
-            self._settle(*before)
+        block = block_of(records)
+        pieces = list(block.pieces())
+        for piece in pieces:
+            self._data.write(piece)
+        self._data.sync()
+        self._end += sum(map(len, pieces))
+        prefix, odd = _noted(block, pieces, self._end)
+        self._side.write(self._chain.seal(prefix, digest_of(pieces)))
         return odd
 
-    def _settle(self, syncing: Future[None], sealed: bytes) -> None:
-        """Note a part once its lines are on disk: the side file is never ahead of them."""
-        syncing.result()
-        self._side.write(sealed)
+    def _by_parts(self, records: Sequence[CommandRecord]) -> bool:
+        odd = False
+        for at in range(0, len(records), PART):
+            odd |= self._part(records[at : at + PART])
+        return odd
 
-    def _sealed(self, noted: Noted, block: bytes, digest: bytes) -> bytes:
-        self._end += len(block)
-        return self._chain.seal(noted.prefix(self._end), digest)
-
-    def _sync(self, block: bytes) -> None:
-        self._data.write(block)
+    def _part(self, records: Sequence[CommandRecord]) -> bool:
+        """Make lines while the disk takes those before them; note them while it syncs them all."""
+        block, pieces = block_of(records), list[Piece]()
+        writing: Future[None] | None = None
+        for piece in self._kept(block):
+            pieces.append(piece)
+            writing = self._threads.submit(self._write, piece, writing)
+        self._end += block.size
+        digest = self._threads.submit(digest_of, pieces)
+        noting = self._threads.submit(_noted, block, pieces, self._end)
+        if writing is not None:
+            writing.result()
         self._data.sync()
+        # After the sync, so that the side file is never ahead of the lines.
+        prefix, odd = noting.result()
+        self._side.write(self._chain.seal(prefix, digest.result()))
+        return odd
+
+    def _kept(self, block: Block) -> Iterator[memoryview]:
+        """The lines of *block* in memory that was used before: new pages cost more than lines."""
+        if len(self._memory) < block.size:
+            self._memory = bytearray(2 * block.size)
+        view, end = memoryview(self._memory), 0
+        for piece in block.pieces():
+            begin, end = end, end + len(piece)
+            view[begin:end] = memoryview(piece).cast("B")
+            yield view[begin:end]
+
+    def _write(self, lines: Piece, before: Future[None] | None) -> None:
+        """Write *lines* after those *before* them, and not at all where those failed."""
+        if before is not None:
+            before.result()
+        self._data.write(lines)
 
     def sync_side(self) -> None:
         """Return when the side file survives a power cut, too."""
@@ -128,9 +142,10 @@ class Appender:
             self.sync_side()
 
 
-def _odd(noted: Noted, block: bytes) -> bool:
-    """Whether some of these commands may have a `problem`: looked at once for all of them."""
-    return bool(noted.nulls) or b"\r" in block or block.count(b"\n") != len(noted)
+def _noted(block: Block, pieces: Sequence[Piece], end: int) -> tuple[bytes, bool]:
+    """The line of the side file for *block*, not sealed yet, and whether some may be odd."""
+    noted, odd = block.look(pieces)
+    return noted.prefix(end), odd
 
 
 def side_of(path: Path) -> Path:

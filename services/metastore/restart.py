@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from services.errors import StorageError
+from services.metastore.blocks import block_of
 from services.metastore.events import CommandDifference
 from services.metastore.private_files import private_append, remove_if_there
 from services.metastore.records import CommandRecord
@@ -90,26 +91,27 @@ class Restart:
 
     def take(self, records: Sequence[CommandRecord]) -> Compared:
         """Compare *records* with the next lines, all at once as long as they are the same."""
-        lines = [one.line for one in records]
-        block = b"".join(lines)
-        if self._data.read(len(block)) == block:
-            self._same(records, lines)
+        block = block_of(records)
+        pieces = [bytes(piece) for piece in block.pieces()]
+        if all(self._data.read(len(piece)) == piece for piece in pieces):
+            self._same(block.look(pieces).noted, pieces)
             return Compared(len(records), None)
         self._data.seek(self._at)
-        return self._line_by_line(records, lines)
+        return self._line_by_line(records)
 
-    def _line_by_line(self, records: Sequence[CommandRecord], lines: Sequence[bytes]) -> Compared:
+    def _line_by_line(self, records: Sequence[CommandRecord]) -> Compared:
         held: list[bytes] = []
         at = self._at
         found = b""
-        for line in lines:
+        for record in records:
+            line = record.line
             found = self._next(at, len(line))
             if not found.endswith(line) or found[: -len(line)].strip():
                 break
             held.append(found)
             at += len(found)
         same = len(held)
-        self._same(records[:same], held)
+        self._same(note(records[:same], held), held)
         if same == len(records):
             return Compared(same, None)
         return Compared(same, self._difference(records[same]) if found else Ended.BACKUP)
@@ -148,20 +150,19 @@ class Restart:
             return self._data_path, self._side_path, self.lines
         return self._data_path, self._rebuild.flushed(), self.lines
 
-    def _same(self, records: Sequence[CommandRecord], held: Sequence[bytes]) -> None:
-        """*records* are the next lines, of which the backup has *held*."""
-        if not held:
+    def _same(self, noted: Noted, held: Sequence[bytes]) -> None:
+        """The backup has *held* of the next commands, which are noted like that."""
+        if not len(noted):
             return
-        noted = note(records, held)
         if self._rebuild is None:
             assert self._kept is not None
             if not self._kept.matches(noted):
                 self._rebuild = self._rebuilt_so_far()
         if self._rebuild is not None:
             self._rebuild.add(noted, held)
-        self.lines += len(held)
-        self._at += sum(noted.sizes)
-        self._newlines += sum(one.count(b"\n") for one in held)
+        self.lines += len(noted)
+        self._at += sum(map(len, held))
+        self._newlines += sum(piece.count(b"\n") for piece in held)
 
     def _rebuilt_so_far(self) -> _Rebuild:
         rebuild = _Rebuild(self._side_path, self._header)
@@ -252,9 +253,8 @@ class _Rebuild:
         self._written = self._end = 0
 
     def add(self, noted: Noted, held: Sequence[bytes]) -> None:
-        block = b"".join(held)
-        self._end += len(block)
-        self._buffer += self.chain.seal(noted.prefix(self._end), digest_of(block))
+        self._end += sum(map(len, held))
+        self._buffer += self.chain.seal(noted.prefix(self._end), digest_of(held))
         if len(self._buffer) >= GROUP_BYTES:
             self._flush()
 

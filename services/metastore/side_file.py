@@ -20,15 +20,17 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import accumulate
 from typing import Any, NamedTuple
 
 from google_crc32c import value as crc32c
+from pydantic_core import to_json
 
 from services.errors import MalformedInput, UnsupportedSchema
+from services.metastore.record_json import parse_json
 from services.metastore.records import CommandRecord, Headers
 
 SCHEMA = 1
@@ -119,8 +121,8 @@ class Noted(NamedTuple):
 
     def prefix(self, end: int) -> bytes:
         """Their line before its digest; *end* is the byte of the backup behind them."""
-        told = ",".join(
-            f'"{name}":{json.dumps(column, separators=(",", ":"))}'
+        told = b",".join(
+            b'"%b":%b' % (name.encode(), to_json(column))
             for name, column in zip(COLUMNS, self[:5], strict=True)
         )
         rest: dict[str, Any] = {}
@@ -131,7 +133,7 @@ class Noted(NamedTuple):
             }
         if self.nulls:
             rest["z"] = self.nulls
-        begin = f'{{"n":{len(self.offsets)},"b":{end},{told}'.encode()
+        begin = b'{"n":%d,"b":%d,%b' % (len(self.offsets), end, told)
         return begin + (b"," + _open_json(rest)[1:] if rest else b"")
 
     def entries(self, begin: int) -> Iterator[SideEntry]:
@@ -194,9 +196,12 @@ class Chain:
         return b'%b,"c":"%b"}\n' % (prefix, self._digest.hex().encode())
 
 
-def digest_of(held: bytes) -> bytes:
+def digest_of(held: Iterable[bytes | memoryview]) -> bytes:
     """What `Chain.seal` takes for these bytes of the backup; threads may make it side by side."""
-    return sha256(held).digest()
+    digest = sha256()
+    for piece in held:
+        digest.update(piece)
+    return digest.digest()
 
 
 def unseal(line: bytes) -> bytes | None:
@@ -273,7 +278,7 @@ def _open_json(document: dict[str, Any]) -> bytes:
 
 def _document(prefix: bytes) -> dict[str, Any] | None:
     try:
-        document = json.loads(prefix + b"}")
+        document = parse_json(prefix + b"}")
     except (ValueError, RecursionError):
         return None
     return document if isinstance(document, dict) else None

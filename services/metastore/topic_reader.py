@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -56,7 +56,7 @@ class LogCut(ClusterError):
 class PolledCommands:
     """What one `poll` got."""
 
-    records: tuple[CommandRecord, ...]
+    records: Sequence[CommandRecord]
     at_end: bool
     """Everything that was committed when it was asked for has been read."""
     next_offset: int

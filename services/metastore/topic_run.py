@@ -32,6 +32,7 @@ from services.metastore.side_reader import side_header
 from services.metastore.topic_reader import LogCut, PolledCommands, TopicReader
 from services.metastore.topic_state import TopicState, read_topic_state, stable_end, topic_id_at
 from services.metastore.watch import MetastoreWatch
+from services.metastore.whole_fetches import stable_log, whole_fetches
 from services.model import Unknown, known
 from services.topic_backup.folder import LocalFolder
 
@@ -114,23 +115,43 @@ class TopicRun:
                 "service id, or restore it from a backup"
             )
         origin = BackedUpTopic(self._job.topic, state.topic_id, self._cluster_id)
-        with (
-            closing(
-                LiveBackup(
-                    LocalFolder(self._job.location),
-                    origin,
-                    lambda event: self._told(event, state),
-                    style=self._job.style,
-                    fail_on_difference=self._job.fail_on_difference,
-                )
-            ) as backup,
-            TopicReader(self._connection, self._job.topic) as reader,
-        ):
+        with closing(
+            LiveBackup(
+                LocalFolder(self._job.location),
+                origin,
+                lambda event: self._told(event, state),
+                style=self._job.style,
+                fail_on_difference=self._job.fail_on_difference,
+            )
+        ) as backup:
             self._watch.expect(state.topic_id)
             try:
-                self._read(reader, backup, state)
+                start = self._read_at_once(backup, state)
+                with TopicReader(self._connection, self._job.topic, start) as reader:
+                    self._read(reader, backup, state)
             finally:
                 self._appended += backup.appended
+
+    def _read_at_once(self, backup: LiveBackup, state: TopicState) -> int | None:
+        """Take what can be read by whole fetches; returns where to read on, None: from the start.
+
+        Raises: TopicChanged, LogCut.
+        """
+        position: int | None = None
+        log = stable_log(self._job.topic, state)
+        if log is None:
+            return None
+        with closing(whole_fetches(self._client, log)) as batches:
+            for batch in batches:
+                self._watch.check()
+                self._take(backup, batch, state)
+                position = batch.next_offset
+                self._note(backup, position)
+                if self._job.follow:
+                    self._judge(state, position, caught_up=False)
+                if self._stopped():
+                    break
+        return position
 
     def _require_same_cluster(self) -> None:
         found = self._client.describe(Deadline.after(ASK_SECONDS)).cluster_id

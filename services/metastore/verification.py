@@ -116,7 +116,7 @@ def _verify_entries(
             break
         data.seek(at)
         held = data.read(min(sum(noted.sizes), max(verified.bytes - at, 0)))
-        if Chain.behind(above).seal(prefix, digest_of(held)) != sealed:
+        if Chain.behind(above).seal(prefix, digest_of([held])) != sealed:
             _verify_group(noted, held, line, verified)
         line += held.count(b"\n")
         at, above = extent[1], sealed

@@ -312,7 +312,7 @@ class LocalAppendFile:
                 os.close(self._descriptor)
                 raise
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         with storage_errors(str(self._path)):
             view, position = memoryview(data), self._end
             while view:

@@ -44,8 +44,8 @@ class PartitionProducer:
         """
         return until(deadline, lambda: self._once(batch, deadline))
 
-    def find_leader(self, deadline: Deadline) -> None:
-        """Ask who leads the partition.
+    def find_leader(self, deadline: Deadline) -> int:
+        """Who leads the partition, asked now.
 
         Raises:
             Unreachable: nobody leads it, or no broker answers.
@@ -55,13 +55,12 @@ class PartitionProducer:
         self._leader = self._state(deadline).leader
         if self._leader is None:
             raise TimedOut(f"{self._partition} has no leader: try again.", "no leader")
+        return self._leader
 
     def _once(self, batch: bytes, deadline: Deadline) -> int:
-        if self._leader is None:
-            self.find_leader(deadline)
-        assert self._leader is not None
+        leader = self.find_leader(deadline) if self._leader is None else self._leader
         try:
-            return self._send(self._leader, batch, deadline.sooner(ANSWER_SECONDS))
+            return self._send(leader, batch, deadline.sooner(ANSWER_SECONDS))
         except Unreachable:
             self._leader = None
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
@@ -16,14 +17,16 @@ from typing import Any, NamedTuple, Self
 from services.errors import ClusterError, Refused, TimedOut, Unreachable
 from services.kafka.cluster.partitions import read_partitions
 from services.kafka.read_client import ReadClient
+from services.kafka.replicas.list_offsets import EARLIEST
 from services.kafka.wire.deadline import Deadline
 from services.metastore.command import Command, InvalidCommand
 from services.metastore.command_id import CommandId, InvalidCommandId
 from services.metastore.metastore import Metastore
 from services.metastore.names import command_topic
 from services.metastore.records import CommandRecord
-from services.metastore.topic_reader import LogCut, TopicReader
-from services.metastore.topic_state import stable_end
+from services.metastore.topic_reader import LogCut, PolledCommands, TopicReader
+from services.metastore.topic_state import offset_at, stable_end
+from services.metastore.whole_fetches import StableLog, whole_fetches, worthwhile
 from services.model import Unknown
 from services.session import ReadAccess
 
@@ -117,6 +120,7 @@ class CommandLog:
         self._replay = Replay(seen)
         self._reader: TopicReader | None = None
         self._leader: int | None = None
+        self._epoch = -1
         self._topic_id: object = None
         self._marks: dict[str, int | None] = {}
 
@@ -178,7 +182,7 @@ class CommandLog:
 
     def read_to(self, end: int, deadline: Deadline) -> None:
         """Apply all before the offset *end*. Raises: as `catch_up`."""
-        reader = self._reading()
+        reader = self._reading(end, deadline)
         while True:
             self._refuse_degraded()
             if reader.position() >= end:
@@ -233,11 +237,45 @@ class CommandLog:
             self._corrupt("the topic was deleted and created anew")
             self._refuse_degraded()
         self._topic_id, self._leader = first.topic_id, first.leader
+        self._epoch = first.leader_epoch
 
-    def _reading(self) -> TopicReader:
+    def _reading(self, end: int, deadline: Deadline) -> TopicReader:
+        """The consumer, which begins where whole fetches end."""
         if self._reader is None:
-            self._reader = TopicReader(self._connection, self.topic)
+            start = self._read_at_once(end, deadline)
+            self._refuse_degraded()
+            self._reader = TopicReader(self._connection, self.topic, start)
         return self._reader
+
+    def _read_at_once(self, end: int, deadline: Deadline) -> int | None:
+        """Apply what can be read by whole fetches; returns where to read on, None: the start."""
+        position = None
+        log = self._stable_log(end, deadline)
+        if log is None:
+            return None
+        try:
+            with closing(whole_fetches(self._client, log)) as batches:
+                for batch in batches:
+                    self._apply(batch)
+                    position = batch.next_offset
+                    if self.degraded is not None or deadline.passed:
+                        break
+        except LogCut as error:
+            self._corrupt(str(error))
+        return position
+
+    def _stable_log(self, end: int, deadline: Deadline) -> StableLog | None:
+        """All before *end*; None where it is short, or only a part of what it takes is known."""
+        if self._leader is None or not worthwhile(end):
+            return None
+        soon = deadline.sooner(ASK_SECONDS)
+        try:
+            start = offset_at(self._client.sender, self.topic, self._leader, EARLIEST, soon)
+        except Unreachable:
+            return None
+        if isinstance(start, Unknown):
+            return None
+        return StableLog(self.topic, str(self._topic_id), self._leader, self._epoch, start, end)
 
     def _take(self, reader: TopicReader) -> None:
         try:
@@ -249,6 +287,9 @@ class CommandLog:
             if not error.passes:
                 raise
             return
+        self._apply(batch)
+
+    def _apply(self, batch: PolledCommands) -> None:
         take, marked = self._replay.take, self._marks
         for record in batch.records:
             if take(record) and marked and record.headers:

@@ -1,9 +1,13 @@
-"""The records of some batches, checked and decompressed, side by side in one piece of memory."""
+"""The records of some batches, checked and decompressed, in one piece of memory.
+
+Records that are not compressed stay where they lie in the fetched bytes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +27,7 @@ class BatchContents:
 
     table: BatchTable
     data: bytes
-    """`PADDING` bytes follow the last record."""
+    """At least `PADDING` bytes follow the last record."""
     begins: Longs
     """Where the records of each batch begin in *data*."""
     ends: Longs
@@ -41,6 +45,31 @@ def contents_of(data: bytes, table: BatchTable, where: str) -> Iterator[BatchCon
         NotByColumns: the CRC of a batch differs.
         MalformedMessage: a batch cannot be decompressed.
     """
+    if not len(table):
+        return
+    _require_crcs(data, table)
+    begins, ends = table.positions + BATCH_HEADER.size, table.ends
+    if not table.codecs.any() and int(ends[-1]) + PADDING <= len(data):
+        # As nearly always: after what is whole follows the beginning of a batch.
+        yield BatchContents(table, data, begins, ends)
+    else:
+        yield from _decompressed(data, table, where)
+
+
+def _require_crcs(data: bytes, table: BatchTable) -> None:
+    import google_crc32c
+
+    # Pieces of an array are no copies, and google_crc32c takes them.
+    content: Any = np.frombuffer(data, np.uint8)
+    begins = (table.positions + ATTRIBUTES_AT).tolist()
+    for begin, end, crc in zip(
+        begins, table.ends.tolist(), table.column("crc").tolist(), strict=True
+    ):
+        if google_crc32c.value(content[begin:end]) != crc:
+            raise NotByColumns
+
+
+def _decompressed(data: bytes, table: BatchTable, where: str) -> Iterator[BatchContents]:
     pieces: list[bytes] = []
     size = first = 0
     for number, piece in enumerate(_pieces(data, table, where)):
@@ -60,19 +89,9 @@ def _together(table: BatchTable, pieces: list[bytes]) -> BatchContents:
 
 def _pieces(data: bytes, table: BatchTable, where: str) -> Iterator[bytes]:
     """The records of each batch, not compressed any more."""
-    import google_crc32c
-
-    rows = zip(
-        table.positions.tolist(),
-        table.ends.tolist(),
-        table.column("crc").tolist(),
-        table.codecs.tolist(),
-        strict=True,
-    )
-    for begin, end, crc, codec in rows:
-        if google_crc32c.value(data[begin + ATTRIBUTES_AT : end]) != crc:
-            raise NotByColumns
-        piece = data[begin + BATCH_HEADER.size : end]
+    begins = (table.positions + BATCH_HEADER.size).tolist()
+    for begin, end, codec in zip(begins, table.ends.tolist(), table.codecs.tolist(), strict=True):
+        piece = data[begin:end]
         if codec != Compression.NONE:
             piece = decompress(codec, piece, MAX_BATCH_BYTES, where)
         yield piece

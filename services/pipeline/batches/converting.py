@@ -6,25 +6,38 @@ message format, and what is damaged, is left to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from services.errors import MalformedMessage
-from services.pipeline.batches.columns import columns_of
+from services.pipeline.batches.columns import RecordColumns, columns_of
 from services.pipeline.batches.contents import contents_of
 from services.pipeline.batches.fates import Aborted, delivered
 from services.pipeline.batches.joined import joined
-from services.pipeline.batches.table import read_table
+from services.pipeline.batches.table import BatchTable, read_table
 from services.pipeline.batches.varints import NotByColumns
 from services.pipeline.committed_log import judged
 from services.pipeline.exact import encoded_chunks
 from services.pipeline.part_writer import RecordChunk
-from services.topic_backup.batch_header import read_headers
+from services.topic_backup.batch_header import BatchHeader, read_headers
 from services.topic_backup.older_messages import message_header
 from services.topic_backup.record import Record
 
 
 @dataclass(frozen=True, slots=True)
+class LastBatch:
+    """Where the whole batches of a fetch end."""
+
+    next_offset: int
+    """One past the last one; 0 without any."""
+    epoch: int
+    """The leader epoch of the last one; -1 without any."""
+    cut_bytes: int
+    """How much of a batch follows whose end was cut off; 0: nothing."""
+
+
+@dataclass(frozen=True)
 class FetchedBatches:
     """What a Fetch has answered of one partition."""
 
@@ -34,6 +47,40 @@ class FetchedBatches:
     aborted: Aborted
     where: str
     """How messages name the partition."""
+
+    @cached_property
+    def table(self) -> BatchTable:
+        """The whole batches.
+
+        Raises:
+            NotByColumns: one is of another message format than 2, or cannot be.
+        """
+        return read_table(self.data)
+
+    @cached_property
+    def last(self) -> LastBatch:
+        """How far the whole batches reach, of whatever message format.
+
+        Raises:
+            MalformedMessage: a batch of no message format, or lengths that cannot be.
+        """
+        size = len(self.data)
+        try:
+            table = self.table
+        except NotByColumns:
+            headers = read_headers(self.data, self.where, message_header).headers
+            return _last_of(headers, size)
+        if not len(table):
+            return LastBatch(0, -1, size)
+        epoch = int(table.headers["leader_epoch"][-1])
+        return LastBatch(int(table.next_offsets[-1]), epoch, size - int(table.ends[-1]))
+
+
+def _last_of(headers: Sequence[BatchHeader], size: int) -> LastBatch:
+    if not headers:
+        return LastBatch(0, -1, size)
+    last = headers[-1]
+    return LastBatch(last.next_offset, last.leader_epoch, size - last.size - last.position)
 
 
 def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:
@@ -53,17 +100,26 @@ def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordC
 
 
 def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:
+    for columns in columns_in(fetched, start, end):
+        encoded, bounds = joined(columns)
+        yield RecordChunk(fetched.partition, columns.offsets, columns.timestamps, bounds, encoded)
+
+
+def columns_in(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordColumns]:
+    """The committed records of *fetched* with offsets in ``[start, end)``; never none at once.
+
+    Raises:
+        NotByColumns: their bytes have to be decoded record by record.
+        MalformedMessage: bytes that are no batches.
+    """
     data, where = fetched.data, fetched.where
-    table = read_table(data)
+    table = fetched.table
     kept = delivered(data, table, fetched.aborted, where)
     kept &= (table.next_offsets > start) & (table.column("base_offset") < end)
     for contents in contents_of(data, table.where(kept), where):
         columns = columns_of(contents).between(start, end)
         if len(columns):
-            encoded, bounds = joined(columns)
-            yield RecordChunk(
-                fetched.partition, columns.offsets, columns.timestamps, bounds, encoded
-            )
+            yield columns
 
 
 def exactly(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordChunk]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from services.pipeline.batches.columns import RecordColumns
-from services.pipeline.batches.varints import Longs, NotByColumns
+from services.pipeline.batches.varints import Bytes, Longs, NotByColumns
 from services.topic_backup.record import HEAD, LENGTH, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _put(pieces: Longs, at: Longs, *columns: Longs) -> None:
         pieces[at + number] = column
 
 
-def taken(data: bytes, begins: Longs, ends: Longs, size: int) -> memoryview:
+def taken(data: bytes | Bytes, begins: Longs, ends: Longs, size: int) -> memoryview:
     """The bytes ``[begin, end)`` of *data* for each piece, one behind the other.
 
     To Arrow they are every second text of a column whose texts begin and end just there. The

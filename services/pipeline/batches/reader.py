@@ -41,7 +41,6 @@ from services.pipeline.batches.answer import (
     FetchAnswer,
 )
 from services.pipeline.batches.converting import FetchedBatches
-from services.pipeline.batches.table import last_batch
 
 CONSUMER = -1
 READ_COMMITTED = 1
@@ -92,8 +91,8 @@ class BatchReader:
             coming = ahead.submit(self._fetch, start, NO_EPOCH, self.chunk_bytes)
             at, epoch, size = start, NO_EPOCH, self.chunk_bytes
             while True:
-                answer = coming.result()
-                last = last_batch(answer.records, self.where)
+                fetched = self._batches(coming.result())
+                last = fetched.last
                 if last.next_offset > at:
                     at, epoch, size = last.next_offset, last.epoch, self.chunk_bytes
                 elif last.cut_bytes:
@@ -102,11 +101,13 @@ class BatchReader:
                     return
                 if at < end:
                     coming = ahead.submit(self._fetch, at, epoch, size)
-                yield FetchedBatches(
-                    self.partition.partition, answer.records, answer.aborted, self.where
-                )
+                yield fetched
                 if at >= end:
                     return
+
+    def _batches(self, answer: FetchAnswer) -> FetchedBatches:
+        number = self.partition.partition
+        return FetchedBatches(number, answer.records, answer.aborted, self.where)
 
     def _fetch(self, position: int, epoch: int, size: int) -> FetchAnswer:
         def ask() -> FetchAnswer:

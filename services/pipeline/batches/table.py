@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,8 @@ from services.topic_backup.batch_header import (
     LENGTH_END,
     LOG_APPEND_MASK,
     MAGIC,
-    SMALLEST_MESSAGE,
     TRANSACTIONAL_MASK,
-    read_headers,
 )
-from services.topic_backup.older_messages import message_header
 
 HEADER = np.dtype(
     [
@@ -111,13 +107,14 @@ def read_table(data: bytes) -> BatchTable:
     return table
 
 
-def _positions(data: bytes, smallest: int = BATCH_HEADER.size) -> list[int]:
+def _positions(data: bytes) -> list[int]:
     """Where the whole batches begin. Raises NotByColumns for a length that cannot be."""
-    found, at, size = [], 0, len(data)
+    found, at, size, length_at = [], 0, len(data), _LENGTH.unpack_from
     while at + LENGTH_END <= size:
-        end = _end(data, at)
-        if end - at < smallest:
+        (length,) = length_at(data, at + _LENGTH_AT)
+        if length < BATCH_HEADER.size - LENGTH_END:
             raise NotByColumns
+        end = at + LENGTH_END + length
         if end > size:
             break
         found.append(at)
@@ -130,37 +127,3 @@ def _sound(table: BatchTable) -> bool:
     possible = (counts >= 0) & (counts <= deltas + 1) & (deltas >= 0)
     placed = (table.column("base_offset") >= 0) & (table.next_offsets >= 0)
     return bool(((table.headers["magic"] == MAGIC) & possible & placed).all())
-
-
-@dataclass(frozen=True, slots=True)
-class LastBatch:
-    """Where the whole batches of a fetch end."""
-
-    next_offset: int
-    """One past the last one; 0 without any."""
-    epoch: int
-    """The leader epoch of the last one; -1 without any."""
-    cut_bytes: int
-    """How much of a batch follows whose end was cut off; 0: nothing."""
-
-
-def last_batch(data: bytes, where: str) -> LastBatch:
-    """How far the whole batches of *data* reach, of whatever message format.
-
-    Raises:
-        MalformedMessage: a batch of no message format, or lengths that cannot be.
-    """
-    try:
-        positions = _positions(data, SMALLEST_MESSAGE)
-    except NotByColumns:
-        positions = [one.position for one in read_headers(data, where, message_header).headers]
-    if not positions:
-        return LastBatch(0, -1, len(data))
-    ending = data[positions[-1] : _end(data, positions[-1])]
-    (last,) = read_headers(ending, where, message_header).headers
-    return LastBatch(last.next_offset, last.leader_epoch, len(data) - last.size - positions[-1])
-
-
-def _end(data: bytes, at: int) -> int:
-    """Where the batch that begins there ends, as it says."""
-    return at + LENGTH_END + int(_LENGTH.unpack_from(data, at + _LENGTH_AT)[0])

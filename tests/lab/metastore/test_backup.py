@@ -5,11 +5,16 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from services.metastore import topic_run, whole_fetches
+from services.metastore.appender import side_of
+from services.metastore.log import reader
 from services.metastore.records import CommandRecord
-from tests.lab.metastore.commands import Follower, backed_up, following, run
+from services.metastore.topic_reader import TopicReader
+from tests.lab.metastore.commands import Follower, access_to, backed_up, following, run
 from tests.lab.metastore.topics import CommandTopic
 from tests.unit.metastore.generating import Generator
 from tests.unit.metastore.test_live_backup import content, stored
@@ -55,6 +60,68 @@ def test_a_backup_holds_every_committed_command_with_its_offset(
     verified = run(None, "verify", str(file))
     assert verified.code == 0, verified.err
     assert verified.out.startswith("whole  40 commands  digest ")
+
+
+ODD = (
+    CommandRecord(0, b'"stream/a/create"', b"{}", 1, (("name", b"value"), ("name", None))),
+    CommandRecord(0, None, b"no key", 2),
+    CommandRecord(0, b'"stream/a/drop"', None, 3),
+    CommandRecord(0, b"", b"", 4),
+    CommandRecord(0, b'"k\n:"', b"\r\n\xff\n", 5, (("", b""),)),
+    CommandRecord(0, b'"k"', b"x" * 70_000, 6),
+)
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> list[int | None]:
+    """Where consumers begin to read."""
+    found: list[int | None] = []
+
+    class Noted(TopicReader):
+        def __init__(self, connection: Any, topic: str, start: int | None = None) -> None:
+            found.append(start)
+            super().__init__(connection, topic, start)
+
+    monkeypatch.setattr(topic_run, "TopicReader", Noted)
+    monkeypatch.setattr(reader, "TopicReader", Noted)
+    return found
+
+
+def test_whole_fetches_and_the_consumer_make_the_same_backup(
+    topic: CommandTopic, folder: Path, starts: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic.produce(ODD, group=4)
+    topic.abort(ODD)
+    written = [*topic.produce(Generator(21).records(40), group=7)]
+    end = written[-1].offset + 2
+    folders = folder / "fetches", folder / "consumer"
+    for place, worthwhile in zip(folders, (1, 10**9), strict=True):
+        monkeypatch.setattr(whole_fetches, "WORTHWHILE", worthwhile)
+        assert backed_up(topic, place).last["appended"] == len(ODD) + len(written)
+    assert starts == [end, None]
+    by_fetches, by_consumer = (files(place)[0] for place in folders)
+    assert by_fetches.read_bytes() == by_consumer.read_bytes()
+    assert stored(by_fetches) == stored(by_consumer) == topic.read()
+    noted = side_of(by_consumer).read_bytes()
+    monkeypatch.setattr(whole_fetches, "WORTHWHILE", 1)
+    assert backed_up(topic, folders[1]).kinds() == ["continued", "caught up"]
+    assert side_of(by_consumer).read_bytes() == noted
+
+
+def test_whole_fetches_and_the_consumer_replay_the_same(
+    topic: CommandTopic, starts: list[int | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = topic.produce(Generator(22).records(40), group=7)
+    connection = {"bootstrap.servers": topic.cluster.bootstrap_servers}
+    told: list[list[reader.AppliedCommand]] = []
+    for worthwhile in (1, 10**9):
+        monkeypatch.setattr(whole_fetches, "WORTHWHILE", worthwhile)
+        told.append([])
+        access = access_to(topic.cluster)
+        reader.read_whole(access, connection, topic.service_id, 30.0, told[-1].append)
+    assert starts == [written[-1].offset + 2, None]
+    assert told[0] == told[1]
+    assert [entry.offset for entry in told[0]] == [record.offset for record in written]
 
 
 def test_a_topic_that_does_not_exist_is_not_created(topic: CommandTopic, folder: Path) -> None:

@@ -50,6 +50,22 @@ class CommandTopic:
 
         Returns them with the offsets they got: every marker takes one.
         """
+        producer = self._producer()
+        offsets: list[int] = []
+        for at in range(0, len(records), group):
+            producer.begin_transaction()
+            offsets += self._sent(producer, records[at : at + group])
+            producer.commit_transaction(SECONDS)
+        return [one._replace(offset=offset) for one, offset in zip(records, offsets, strict=True)]
+
+    def abort(self, records: Sequence[CommandRecord]) -> None:
+        """Write *records* in a transaction that is aborted."""
+        producer = self._producer()
+        producer.begin_transaction()
+        self._sent(producer, records)
+        producer.abort_transaction(SECONDS)
+
+    def _producer(self) -> Producer:
         producer = Producer(
             {
                 "bootstrap.servers": self.cluster.lab_bootstrap,
@@ -60,27 +76,28 @@ class CommandTopic:
             logger=NO_LOG,
         )
         producer.init_transactions(SECONDS)
+        return producer
+
+    def _sent(self, producer: Producer, records: Sequence[CommandRecord]) -> list[int]:
+        """The offsets of *records* once they are written."""
         offsets: list[int] = []
 
         def delivered(error: object, message: object) -> None:
             assert error is None, error
             offsets.append(message.offset())  # type: ignore[attr-defined]
 
-        for at in range(0, len(records), group):
-            producer.begin_transaction()
-            for one in records[at : at + group]:
-                producer.produce(
-                    self.name,
-                    key=one.key,
-                    value=one.value,
-                    partition=0,
-                    timestamp=one.timestamp_ms or 0,
-                    headers=list(one.headers),
-                    on_delivery=delivered,
-                )
-            producer.flush(SECONDS)
-            producer.commit_transaction(SECONDS)
-        return [one._replace(offset=offset) for one, offset in zip(records, offsets, strict=True)]
+        for one in records:
+            producer.produce(
+                self.name,
+                key=one.key,
+                value=one.value,
+                partition=0,
+                timestamp=one.timestamp_ms or 0,
+                headers=list(one.headers),
+                on_delivery=delivered,
+            )
+        producer.flush(SECONDS)
+        return offsets
 
     def read(self) -> list[CommandRecord]:
         """All committed commands, as another consumer than the product's reads them."""

@@ -1,0 +1,190 @@
+"""Commands as columns: where each field of each command lies in the bytes of a fetch.
+
+In a record batch the value of a record follows the length of that value, and the number of the
+headers follows the value. The last byte of the first becomes the ``:`` of the line, the first byte
+of the second its line end, so that a line is two pieces of the fetch, and one `take` of Arrow
+joins the lines of all commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import accumulate, pairwise
+from typing import overload
+
+import numpy as np
+from google_crc32c import value as crc32c
+
+from services.metastore.blocks import BlockFindings, CommandBlock, Piece
+from services.metastore.records import END, SEPARATOR, CommandRecord, Headers
+from services.metastore.side_file import Noted
+from services.pipeline.batches.columns import NULL, HeaderColumns, RecordColumns, Spans
+from services.pipeline.batches.joined import taken
+from services.pipeline.batches.varints import Bytes, Longs, NotByColumns
+
+AT_ONCE = 1_000
+"""Commands whose lines are made at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CommandColumns(CommandBlock):
+    """Commands of a fetch, in the order of their offsets."""
+
+    data: bytes
+    """Of the fetch: records as a record batch has them."""
+    lines: Bytes
+    """The same with ``:`` before each value and a line end after it."""
+    offsets: Longs
+    timestamps: Longs
+    keys: Spans
+    values: Spans
+    headers: Mapping[int, Headers]
+    """By place in the columns, of the commands that have some."""
+
+    @classmethod
+    def of(cls, columns: RecordColumns) -> CommandColumns:
+        """The records of *columns*.
+
+        Raises:
+            NotByColumns: the name of a header is no text.
+        """
+        lines = np.frombuffer(columns.data, np.uint8).copy()
+        lines[columns.values.begins - 1] = ord(SEPARATOR)
+        lines[columns.values.ends] = ord(END)
+        return cls(
+            columns.data,
+            lines,
+            columns.offsets,
+            columns.timestamps,
+            columns.keys,
+            columns.values,
+            _headers(columns.data, columns.headers),
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @overload
+    def __getitem__(self, place: int) -> CommandRecord: ...
+    @overload
+    def __getitem__(self, place: slice) -> CommandColumns: ...
+    def __getitem__(self, place: int | slice) -> CommandRecord | CommandColumns:
+        if isinstance(place, slice):
+            return self._part(*place.indices(len(self))[:2])
+        at = range(len(self))[place]
+        return next(iter(self._part(at, at + 1)))
+
+    def _part(self, start: int, end: int) -> CommandColumns:
+        headers = {at - start: headers for at, headers in self.headers.items() if start <= at < end}
+        return CommandColumns(
+            self.data,
+            self.lines,
+            self.offsets[start:end],
+            self.timestamps[start:end],
+            _between(self.keys, start, end),
+            _between(self.values, start, end),
+            headers,
+        )
+
+    def __iter__(self) -> Iterator[CommandRecord]:
+        rows = zip(
+            self.offsets.tolist(),
+            self._fields(self.keys),
+            self._fields(self.values),
+            self.timestamps.tolist(),
+            strict=True,
+        )
+        for at, row in enumerate(rows):
+            yield CommandRecord(*row, self.headers.get(at, ()))
+
+    def _fields(self, spans: Spans) -> Iterator[bytes | None]:
+        data = self.data
+        for begin, size in zip(spans.begins.tolist(), spans.lengths.tolist(), strict=True):
+            yield None if size == NULL else data[begin : begin + size]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all lines."""
+        return int(self._sizes().sum())
+
+    def pieces(self) -> Iterator[Piece]:
+        """Their lines, as many at once as the processor's cache has room for."""
+        for start in range(0, len(self), AT_ONCE):
+            yield self._part(start, start + AT_ONCE)._lines()
+
+    def _lines(self) -> memoryview:
+        count = len(self)
+        begins, ends = np.empty((2, count, 2), np.int64)
+        begins[:, 0], ends[:, 0] = self.keys.begins, self.keys.ends
+        begins[:, 1], ends[:, 1] = self.values.begins - 1, self.values.ends + 1
+        return taken(self.lines, begins.ravel(), ends.ravel(), self.size)
+
+    def _sizes(self) -> Longs:
+        """Bytes of each line."""
+        return self.keys.sizes + self.values.sizes + len(SEPARATOR + END)
+
+    def look(self, pieces: Sequence[Piece]) -> BlockFindings:
+        """Look at them by columns."""
+        sizes, nulls = self._sizes().tolist(), self._nulls()
+        checks: list[int] = []
+        returns = False
+        for piece in pieces:
+            lines = bytes(piece)
+            checks += map(crc32c, BytesIO(lines))
+            returns = returns or b"\r" in lines
+        broken = len(checks) != len(sizes)
+        if broken:
+            checks = _checks(b"".join(pieces), sizes)
+        noted = Noted(
+            self.offsets.tolist(),
+            self.timestamps.tolist(),
+            sizes,
+            self.keys.sizes.tolist(),
+            checks,
+            dict(self.headers),
+            nulls,
+        )
+        return BlockFindings(noted, broken or returns or bool(nulls))
+
+    def _nulls(self) -> dict[int, str]:
+        no_key, no_value = self.keys.lengths == NULL, self.values.lengths == NULL
+        places: list[int] = np.flatnonzero(no_key | no_value).tolist()
+        return {at: "k" * bool(no_key[at]) + "v" * bool(no_value[at]) for at in places}
+
+
+def _checks(lines: bytes, sizes: Sequence[int]) -> list[int]:
+    """CRC-32C of each line, where some hold line breaks of their own."""
+    ends = accumulate(sizes, initial=0)
+    return [crc32c(lines[start:end]) for start, end in pairwise(ends)]
+
+
+def _between(spans: Spans, start: int, end: int) -> Spans:
+    return Spans(spans.begins[start:end], spans.lengths[start:end])
+
+
+def _headers(data: bytes, columns: HeaderColumns) -> dict[int, Headers]:
+    """The headers by the place of their record."""
+    found: dict[int, list[tuple[str, bytes | None]]] = {}
+    rows: Sequence[list[int]] = [
+        columns.records.tolist(),
+        columns.keys.begins.tolist(),
+        columns.keys.ends.tolist(),
+        columns.values.begins.tolist(),
+        columns.values.lengths.tolist(),
+    ]
+    for record, name, name_end, value, size in zip(*rows, strict=True):
+        content = None if size == NULL else data[value : value + size]
+        found.setdefault(record, []).append((_name(data[name:name_end]), content))
+    return {record: tuple(headers) for record, headers in found.items()}
+
+
+def _name(name: bytes) -> str:
+    """The consumer knows names of headers as C's strings, so what is none is left to it."""
+    if b"\0" in name:
+        raise NotByColumns
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise NotByColumns from None

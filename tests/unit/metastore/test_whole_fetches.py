@@ -1,0 +1,103 @@
+"""What is read of a command topic by whole fetches, and what is left to the consumer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from services.errors import BreakglassError, LogBeginsLater, LogTruncated, TimedOut, TopicRecreated
+from services.kafka.read_client import ReadClient
+from services.metastore import whole_fetches as module
+from services.metastore.topic_reader import LogCut, PolledCommands
+from services.metastore.topic_state import TopicState
+from services.metastore.whole_fetches import StableLog, stable_log, whole_fetches
+from services.model import Unknown
+from services.pipeline.batches.converting import FetchedBatches
+from services.pipeline.batches.reader import BatchReader
+from tests.unit.topic_backup.batch_bytes import CONTROL, TRANSACTIONAL, batch, control_record
+from tests.unit.topic_backup.older_bytes import message_set
+from tests.unit.topic_backup.shapes import run
+
+COMMIT = 1
+MARKS = {"flags": TRANSACTIONAL | CONTROL, "producer": (7, 0, 0)}
+LOG = StableLog("t", str(UUID(int=1)), 1, 3, 0, module.WORTHWHILE)
+
+
+def fetched(data: bytes) -> FetchedBatches:
+    return FetchedBatches(0, data, (), "b1, t-0")
+
+
+def read(
+    monkeypatch: pytest.MonkeyPatch, *answers: FetchedBatches | BreakglassError
+) -> Iterator[PolledCommands]:
+    """What is read where a leader answers like that."""
+
+    def fetches(*_: object) -> Iterator[FetchedBatches]:
+        for answer in answers:
+            if isinstance(answer, BreakglassError):
+                raise answer
+            yield answer
+
+    monkeypatch.setattr(BatchReader, "fetches", fetches)
+    return whole_fetches(cast("ReadClient", None), LOG)
+
+
+def test_after_a_fetch_its_markers_were_passed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    marked = batch(run(0, 3)) + batch([control_record(3, COMMIT)], **cast("Any", MARKS))
+    only_marks = batch([control_record(4, COMMIT)], **cast("Any", MARKS))
+    first, second = read(monkeypatch, fetched(marked), fetched(only_marks))
+    assert [record.offset for record in first.records] == [0, 1, 2]
+    assert (first.next_offset, first.leader_epoch) == (4, 5)
+    assert (len(second.records), second.next_offset) == (0, 5)
+
+
+@pytest.mark.parametrize("error", [LogTruncated, TopicRecreated])
+def test_a_log_that_is_another_one_is_not_read_on(
+    error: type[BreakglassError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = read(monkeypatch, fetched(batch(run(0, 3))), error("gone"))
+    assert next(batches).next_offset == 3
+    with pytest.raises(LogCut, match="gone"):
+        next(batches)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        TimedOut("no answer"),
+        LogBeginsLater("deleted"),
+        fetched(message_set(run(3, 5), 1)),
+        fetched(batch(run(3, 5))[:-1] + b"\xff"),
+    ],
+    ids=["no answer", "log begins later", "an older format", "damaged"],
+)
+def test_the_consumer_reads_on_where_whole_fetches_end(
+    answer: FetchedBatches | BreakglassError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = read(monkeypatch, fetched(batch(run(0, 3))), answer)
+    assert [one.next_offset for one in batches] == [3]
+
+
+def test_a_short_log_is_left_to_the_consumer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WORTHWHILE", module.WORTHWHILE + 1)
+    assert list(read(monkeypatch, fetched(batch(run(0, 3))))) == []
+
+
+def test_without_numpy_the_consumer_reads_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: None if name == "numpy" else name)
+    assert list(read(monkeypatch, fetched(batch(run(0, 3))))) == []
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        TopicState("id", None, 1, {}, 0, 20, 3, 3),
+        TopicState("id", 1, 1, {}, Unknown("no answer"), 20, 3, 3),
+        TopicState("id", 1, 1, {}, 0, Unknown("no answer"), 3, 3),
+    ],
+)
+def test_a_log_whose_bounds_nobody_tells_is_left_to_the_consumer(state: TopicState) -> None:
+    assert stable_log("t", state) is None
