@@ -14,7 +14,7 @@ from typing import Any
 
 from services.connection.settings import ConnectionSettings
 from services.connection.sources import ConnectionOptions, connection_settings
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup import back_up

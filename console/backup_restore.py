@@ -190,7 +190,7 @@ def _restore(
     store: Store,
 ) -> list[TopicRestored]:
     from console.backup_progress import progress
-    from services.journal import Journal
+    from services.guard.journal import Journal
     from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from services.pipeline.restore.restore import RestoreRun, restore
     from services.pipeline.session import Spark

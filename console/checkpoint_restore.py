@@ -135,7 +135,7 @@ def _restore(
 ) -> list[TopicRestored]:
     from console.backup_progress import progress
     from services.checkpoint.spark.restore import restore
-    from services.journal import Journal
+    from services.guard.journal import Journal
     from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
     from services.pipeline.restore.restore import RestoreRun
     from services.pipeline.session import Spark

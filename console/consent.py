@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from console.output import say
-from services.consent import require_consent
+from services.guard.consent import require_consent
 
 Phrases = Annotated[
     list[str] | None,

@@ -14,7 +14,7 @@ from console.output import say
 from console.rescuing import RescueChoice, say_rescued
 from console.stop_signal import StopSignal
 from console.wiring import Connection
-from services.consent import ConsentGroup
+from services.guard.consent import ConsentGroup
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.routes import RouteChoice

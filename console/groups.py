@@ -82,7 +82,7 @@ def rollback(
     is removed.
     """
     from services.errors import WrongCluster
-    from services.journal_view import read
+    from services.guard.journal_view import read
     from services.recovery.group_reset import moves_of
 
     connection.require_write(DOING)
@@ -122,7 +122,7 @@ def _look(client: ReadClient, topics: tuple[str, ...]) -> _Look:
 
 def _move(connection: Connection, client: ReadClient, found: _Look, consent: Consent) -> int:
     """Carry out the moves after consent; returns the exit code."""
-    from services.journal import Journal
+    from services.guard.journal import Journal
     from services.recovery.group_reset import carry_out
 
     if not found.moves:

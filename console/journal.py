@@ -17,8 +17,8 @@ from services.words.moments import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from services.guard.journal import UnreadableJournal
     from services.incident.election_words import Sighting
-    from services.journal import UnreadableJournal
     from services.recovery.guarded.check_again import StepAnswer
     from services.recovery.timeline.account import Account, Brief
     from services.recovery.timeline.shelf import Shelf

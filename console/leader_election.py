@@ -259,8 +259,8 @@ class _Call:
     def _preferred(self, states: Sequence[PartitionState]) -> list[PartitionOutcome]:
         """Preferred elections lose nothing; they are consented to like every change."""
         from console.electing import report
-        from services.consent import Price, consent_phrase
-        from services.journal import Journal
+        from services.guard.consent import Price, consent_phrase
+        from services.guard.journal import Journal
         from services.recovery.execution.confirm import Observer
         from services.recovery.execution.preferred import PreferredElections, preferred_targets
 

@@ -213,7 +213,7 @@ def _planned(connection: Connection, service_id: str, statement: str) -> Planned
 def _submit(connection: Connection, service_id: str, statement: str, seconds: float) -> Submitted:
     """Write it, with a journal."""
     from services.connection.security import confluent_config
-    from services.journal import Journal
+    from services.guard.journal import Journal
     from services.kafka.wire.deadline import Deadline
     from services.metastore.log.reader import CommandLog
     from services.metastore.log.topics import TopicsNow

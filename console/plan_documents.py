@@ -11,7 +11,7 @@ from services.recovery.plan.make import consent_groups, plan_price
 from services.recovery.plan.rows import why
 
 if TYPE_CHECKING:
-    from services.consent import Price
+    from services.guard.consent import Price
     from services.recovery.plan.appraisal import Appraisal
     from services.recovery.plan.document import PartitionRecord, Plan
     from services.recovery.plan.edit import PlanDifference

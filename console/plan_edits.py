@@ -173,7 +173,7 @@ def approve(
 
     An agreement is to one digest: any edit voids it.
     """
-    from services.cluster_lock import operator
+    from services.guard.lock import operator
     from services.recovery.plan.approvals import approve as agree
     from services.recovery.plan.totals import totals_of
 

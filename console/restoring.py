@@ -12,7 +12,7 @@ from console.output import Column, print_table, say
 from services.errors import BreakglassError, OutcomeUnknown
 
 if TYPE_CHECKING:
-    from services.journal import Journal
+    from services.guard.journal import Journal
     from services.pipeline.restore.restore import TopicRestored
 
 FAILED, UNKNOWN = 1, 4
@@ -35,7 +35,7 @@ Compared = Annotated[
 
 def default_state(cluster_id: str) -> Path:
     """Where restores into a cluster keep how far they are, unless told."""
-    from services.cluster_lock import file_name
+    from services.guard.lock import file_name
     from services.state_folder import state_folder
 
     return state_folder() / "restores" / file_name(cluster_id)

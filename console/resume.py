@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from console.stop_signal import StopSignal
-    from services.journal import JournalView
+    from services.guard.journal import JournalView
     from services.kafka.read_client import ReadClient
     from services.recovery.choice import Left
     from services.recovery.execution.target import PartitionOutcome
@@ -103,7 +103,7 @@ def resume_journal(connection: Connection, wanted: ResumeRequest) -> int:
 
 def _view(cluster_id: str, name: str | None) -> JournalView | None:
     """The journal of that *name* or path, or the newest of this cluster that is not done."""
-    from services.journal import read
+    from services.guard.journal import read
     from services.recovery.guarded.resumption import open_journals
     from services.recovery.timeline.shelf import Shelf
 

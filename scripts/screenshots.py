@@ -159,7 +159,10 @@ async def diff() -> AsyncIterator[BreakglassApp]:
 @asynccontextmanager
 async def journal() -> AsyncIterator[BreakglassApp]:
     """A recovery of which one outcome is unknown, and what was done before it."""
-    with tempfile.TemporaryDirectory() as folder, patch("services.journal.operator", _operator):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch("services.guard.journal.operator", _operator),
+    ):
         for number, make in enumerate((journals.group_reset, journals.recovery)):
             begin_ms = journals.BEGIN_MS + number * MINUTE
             journals.timed(make(Path(folder)), begin_ms=begin_ms)

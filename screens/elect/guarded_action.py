@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from services.consent import ConsentGroup
+from services.guard.consent import ConsentGroup
 from services.model import TopicPartition
 from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.events import Tell

@@ -15,7 +15,7 @@ from screens.elect.guarded_action import (
     Undertaking,
     Waits,
 )
-from services.consent import Price, consent_phrase
+from services.guard.consent import Price, consent_phrase
 from services.model import TopicPartition
 from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.events import Tell
@@ -61,7 +61,7 @@ class Resumption(Undertaking):
         return Fresh(now, dict(_differences(subject, now)))
 
     def _survey(self, client: ReadClient) -> JournalSurvey:
-        from services.journal import read
+        from services.guard.journal import read
 
         return survey(client, read(self.journal), READ_SECONDS, self.access.native_rpc)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from screens.elect.standing import ASKED, CONFIRMED, PartitionStanding, alone, left_out, spared
 from screens.widgets.line_table import Cell, LineColumn
-from services.consent import Price
+from services.guard.consent import Price
 from services.model import TopicPartition, Unknown, known
 from services.recovery.guarded.election_quote import Priced
 from services.recovery.guarded.subject import ElectionSubject

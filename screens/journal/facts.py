@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from screens.journal.rows import Journal
 from screens.widgets.facts import Fact
 from screens.widgets.status_bar import LinePart
+from services.guard.journal import UnreadableJournal
 from services.incident.election_words import Sighting
-from services.journal import UnreadableJournal
 from services.recovery.timeline.account import Brief, ExecutionState
 from services.recovery.timeline.moments import digest_text
 from services.words.moments import time_text

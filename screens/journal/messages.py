@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 if TYPE_CHECKING:
+    from services.guard.journal import UnreadableJournal
     from services.incident.election_words import Sighting
-    from services.journal import UnreadableJournal
     from services.recovery.timeline.account import Account, Brief
     from services.recovery.timeline.ending import Ending
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from screens.widgets.line_table import Cell, LineColumn
+from services.guard.journal import UnreadableJournal
+from services.guard.journal_view import UNKNOWN
 from services.incident.election_words import Sighting
-from services.journal import UnreadableJournal
-from services.journal_view import UNKNOWN
 from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.timeline.account import Account, Brief, ExecutionState, words_of

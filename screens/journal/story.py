@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from screens.journal.rows import role_of
 from screens.widgets.overlay import Overlay
 from screens.widgets.status_bar import LinePart
-from services.journal_view import JournalStep
+from services.guard.journal_view import JournalStep
 from services.recovery.guarded.given_up import do_not_start
 from services.recovery.timeline.account import Account
 from services.recovery.timeline.ending import Ending, result_of

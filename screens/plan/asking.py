@@ -135,7 +135,7 @@ def _racks(incident: Incident | None) -> dict[int, str]:
 async def approve(screen: Editing) -> None:
     """Show the digest and ask who agrees to it."""
     from screens.plan import acts
-    from services.cluster_lock import operator
+    from services.guard.lock import operator
 
     view = screen.view
     if view is None:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Protocol
 
 from services.clock import now_ms
-from services.cluster_lock import operator, private_folder
 from services.errors import StorageError
+from services.guard.lock import operator, private_folder
 from services.lag import Behind, CaughtUpAgain
 from services.regular_file import open_regular
 from services.rights import open_new

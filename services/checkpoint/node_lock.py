@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.cluster_lock import private_folder
 from services.errors import AlreadyRunning, StorageError
+from services.guard.lock import private_folder
 from services.topic_backup.store.store import local_path
 
 

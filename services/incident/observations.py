@@ -17,8 +17,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from services.clock import now_ms
-from services.cluster_lock import file_name, operator, private_folder
 from services.errors import StorageError
+from services.guard.lock import file_name, operator, private_folder
 from services.incident.elections_seen import ElectionSeen, Key, LogFate, ReplicaAhead
 from services.model import TopicPartition
 from services.regular_file import read_regular

@@ -15,8 +15,8 @@ from typing import TypeVar
 from uuid import UUID
 
 from services.clock import now_ms
-from services.cluster_lock import operator
 from services.errors import StorageError
+from services.guard.lock import operator
 from services.incident.elections_seen import (
     ElectionSeen,
     Key,

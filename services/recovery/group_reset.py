@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from services.errors import BreakglassError, OutcomeUnknown
-from services.journal_view import JournalStep, JournalView
+from services.guard.journal_view import JournalStep, JournalView
 from services.kafka.cluster.group_offsets import (
     GroupOffsets,
     describing,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from services.errors import StorageError
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.kafka.cluster.open_transactions import OpenTransaction, read_open_transactions
 from services.kafka.election_client import ElectionClient
 from services.kafka.read_client import ReadClient

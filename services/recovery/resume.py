@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from services.journal_view import JournalView
+from services.guard.journal_view import JournalView
 from services.kafka.election_client import PARTITIONS_A_REQUEST
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from services.consent import Price
 from services.errors import WrongCluster
-from services.journal_view import Details, EntryKind, JournalStep, JournalView
+from services.guard.consent import Price
+from services.guard.journal_view import Details, EntryKind, JournalStep, JournalView
 from services.model import (
     ClusterSnapshot,
     PartitionEvidence,

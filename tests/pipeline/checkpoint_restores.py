@@ -20,7 +20,7 @@ from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import GroupPolicy, Level
 from services.errors import TimedOut
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster

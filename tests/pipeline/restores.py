@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster
 from services.model import TopicPartition

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from services.errors import Refused, UsageError
-from services.journal import Journal, list_journals
-from services.journal_view import JournalView
+from services.guard.journal import Journal, list_journals
+from services.guard.journal_view import JournalView
 from services.lab.cluster import Cluster
 from services.pipeline.restore.groups import SNAPSHOT
 from services.recovery.group_reset import MoveResult, carry_out, moves_of, read_standing

@@ -97,7 +97,7 @@ async def test_a_broker_looks_as_before(look: Look, drawn_as_before: Drawn) -> N
 async def test_the_journal_looks_as_before(
     look: Look, drawn_as_before: Drawn, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("services.journal.operator", lambda: "ops@bastion")
+    monkeypatch.setattr("services.guard.journal.operator", lambda: "ops@bastion")
     made = (journals.group_reset, journals.hostile, journals.interrupted, journals.recovery)
     for number, make in enumerate(made):
         journals.timed(make(tmp_path), begin_ms=journals.BEGIN_MS + number * MINUTE)

@@ -15,9 +15,9 @@ from screens.journal.screen import JournalScreen
 from screens.journal.story import StoryScreen
 from screens.messages import ResumeAsked
 from screens.terminal import Terminal
-from services.cluster_lock import operator
 from services.errors import TimedOut
-from services.journal import Journal, read
+from services.guard.journal import Journal, read
+from services.guard.lock import operator
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
 from services.recovery.execution.routes import ELECT

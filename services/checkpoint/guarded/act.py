@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from services.errors import BreakglassError, OutcomeUnknown, StorageError, Unreachable
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.model import TopicPartition
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from services.kafka.wire.deadline import Deadline
 
 if TYPE_CHECKING:
     from services.checkpoint.spark.restoring import CheckpointPlan
-    from services.journal import Journal
+    from services.guard.journal import Journal
     from services.kafka.read_client import ReadClient
     from services.pipeline.report import CopyProgress
     from services.pipeline.restore.restore import TopicRestored
@@ -110,7 +110,7 @@ class Restoring:
         return restore(work, markers, plan, self.asked.control_topic)
 
     def _state(self, cluster_id: str) -> Path:
-        from services.cluster_lock import file_name
+        from services.guard.lock import file_name
         from services.state_folder import state_folder
 
         return (self.state_folder or state_folder()) / "restores" / file_name(cluster_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from services.connection.security import confluent_config
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.metastore.private_files import private_folder
 from services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
 from services.metastore.restore.plan import MetastoreRestorePlan

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.cluster_lock import operator, signature
 from services.errors import BreakglassError
-from services.journal_view import JournalView, read
+from services.guard.journal_view import JournalView, read
+from services.guard.lock import operator, signature
 from services.model import TopicPartition
 from services.recovery.execution.preferred import STEP as PREFERRED
 from services.recovery.execution.restore_order import RESTORE
@@ -39,7 +39,7 @@ def others_at_work(own: Path, cluster_id: str, partition: TopicPartition) -> tup
 
 def _journals(own: Path, cluster_id: str, since_ms: int) -> Iterator[JournalView]:
     """The other journals of the cluster that were written in since then."""
-    from services.cluster_lock import file_name
+    from services.guard.lock import file_name
 
     folders = {own.parent.resolve(), (state_folder() / "journal" / file_name(cluster_id)).resolve()}
     for path in sorted(path for folder in folders for path in folder.glob("*.jsonl")):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 from uuid import UUID
 
-from services.journal_view import Details, Items
+from services.guard.journal_view import Details, Items
 from services.model import TopicPartition
 from services.recovery.execution.target import ElectionTarget
 

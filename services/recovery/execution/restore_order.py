@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from services.errors import BreakglassError
-from services.journal_view import UNKNOWN
+from services.guard.journal_view import UNKNOWN
 from services.kafka.election_client import ElectionClient, Reply
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition

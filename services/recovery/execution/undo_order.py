@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from services.errors import BreakglassError, OutcomeUnknown
-from services.journal_view import UNKNOWN
+from services.guard.journal_view import UNKNOWN
 from services.kafka.election_client import ElectionClient, Reply
 from services.kafka.wire.deadline import Deadline
 from services.model import ClusterSnapshot, TopicPartition

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from services.errors import WrongCluster
-from services.journal import Journal, JournalView, read
-from services.journal_view import UNKNOWN
+from services.guard.journal import Journal, JournalView, read
+from services.guard.journal_view import UNKNOWN
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import ClusterSnapshot, TopicPartition

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.consent import ConsentGroup, implied_groups, require_phrases
 from services.errors import StorageError
-from services.journal import Journal
+from services.guard.consent import ConsentGroup, implied_groups, require_phrases
+from services.guard.journal import Journal
 from services.kafka.election_client import ElectionClient
 from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from services.consent import ConsentGroup, Price, Stake, consent_groups
+from services.guard.consent import ConsentGroup, Price, Stake, consent_groups
 from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.record import described

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.consent import ConsentGroup, require_phrases
 from services.errors import EvidenceChanged
-from services.journal import Journal, UnreadableJournal, list_journals, read
-from services.journal_view import JournalView
+from services.guard.consent import ConsentGroup, require_phrases
+from services.guard.journal import Journal, UnreadableJournal, list_journals, read
+from services.guard.journal_view import JournalView
 from services.kafka.election_client import ElectionClient
 from services.recovery.execution.record import SUCCEEDED, UNDONE
 from services.recovery.execution.routes import route_for

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from services.consent import ConsentGroup, Price
+from services.guard.consent import ConsentGroup, Price
 from services.kafka.wire.native_rpc import STOCK, NativeRpc
 from services.model import TopicPartition, Unknown
 from services.recovery.choice import Left

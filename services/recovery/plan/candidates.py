@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.consent import Price
+from services.guard.consent import Price
 from services.recovery.judgement.replica_choice import own_consent, refusal
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from services import consent
-from services.consent import ConsentGroup, Price, Stake, total_price
+from services.guard import consent
+from services.guard.consent import ConsentGroup, Price, Stake, total_price
 from services.model import TopicPartition
 from services.recovery.judgement.assessment import Assessment, Verdict
 from services.recovery.judgement.precedence import recovery_order

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from services.consent import Price
+from services.guard.consent import Price
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.plan.recommendation import recommended
 from services.recovery.plan.row import PlanRow

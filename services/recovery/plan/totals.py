@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.consent import Price
+from services.guard.consent import Price
 from services.recovery.plan.make import plan_price
 from services.words.figures import partitions_text, unread_told, unread_total
 

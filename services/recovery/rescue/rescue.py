@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from services.cluster_lock import file_name
 from services.errors import BreakglassError, Refused
+from services.guard.lock import file_name
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.rate_limit import RateLimit

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from services.journal_view import EntryKind, JournalView
+from services.guard.journal_view import EntryKind, JournalView
 from services.recovery.execution.preferred import STEP as PREFERRED
 from services.recovery.execution.record import SUCCEEDED, UNDONE
 from services.recovery.execution.target import RecoveryResult

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.journal import UnreadableJournal
-from services.journal_view import JournalStep
+from services.guard.journal import UnreadableJournal
+from services.guard.journal_view import JournalStep
 from services.model import TopicPartition
 from services.recovery.timeline.account import Account, Brief
 from services.recovery.timeline.ending import Ending, result_of

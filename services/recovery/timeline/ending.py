@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any, TypedDict
 
 from services.checkpoint.guarded.steps import DELETE, TAKE
-from services.journal_view import UNKNOWN, Details, JournalStep, JournalView, StepOutcome
+from services.guard.journal_view import UNKNOWN, Details, JournalStep, JournalView, StepOutcome
 from services.metastore.restore.steps import COMMAND_TOPIC
 from services.model import TopicPartition
 from services.pipeline.restore.steps import RECORDS

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from services.journal_view import UNKNOWN, EntryKind, Items, JournalEntry, JournalView
+from services.guard.journal_view import UNKNOWN, EntryKind, Items, JournalEntry, JournalView
 from services.recovery.plan.digest import spoken
 
 SHOWN_REQUESTS = 30

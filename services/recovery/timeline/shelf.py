@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
-from services.cluster_lock import file_name
 from services.errors import MalformedInput, StorageError, UnsupportedSchema, UsageError
-from services.journal import UnreadableJournal, read
+from services.guard.journal import UnreadableJournal, read
+from services.guard.lock import file_name
 from services.recovery.timeline.account import Account, Brief, ExecutionState
 from services.state_folder import state_folder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from services.journal_view import UNKNOWN
+from services.guard.journal_view import UNKNOWN
 from services.recovery.guarded.given_up import do_not_start
 from services.recovery.timeline.account import Account, TopicAccount, words_of
 from services.recovery.timeline.ending import NOT_ELECTED, Ending

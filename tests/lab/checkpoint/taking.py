@@ -17,7 +17,7 @@ from services.checkpoint.spark.sources import KafkaSources
 from services.checkpoint.store.backup_store import BackupStore
 from services.checkpoint.store.documents import CutDocument, GroupPolicy, Level
 from services.checkpoint.store.stored import StoredCheckpoint
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup_context import BackupRun, BackupSettings, Meter

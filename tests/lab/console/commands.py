@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from services.journal import JournalView, list_journals
+from services.guard.journal import JournalView, list_journals
 from services.lab.cluster import Cluster
 from services.lab.topics import create_topic
 from services.model import TopicPartition

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from services.journal import JournalView, list_journals
+from services.guard.journal import JournalView, list_journals
 from services.lab.cluster import Cluster
 from tests.lab.console.commands import last_journal, leader, recreate
 from tests.lab.product.session import ELECT_LEADERS, Watched, watched

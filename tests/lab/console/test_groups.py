@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Position
 
-from services.journal import list_journals
-from services.journal_view import JournalView
+from services.guard.journal import list_journals
+from services.guard.journal_view import JournalView
 from services.lab.cluster import Cluster
 from services.lab.produce import produce
 from services.lab.topics import create_topic

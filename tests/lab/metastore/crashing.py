@@ -16,7 +16,7 @@ from typing import Any
 
 import services.metastore.restore.execution as execution
 from services.connection.sources import ConnectionOptions, connection_settings
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.kafka.command_topic_client import CommandTopicClient
 from services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
 from services.metastore.restore.plan import make_plan

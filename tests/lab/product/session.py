@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
+from services.guard.journal import Journal
 from services.incident.incident import Incident
 from services.incident.watch import IncidentWatch
-from services.journal import Journal
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.cluster import Cluster

@@ -19,8 +19,8 @@ from confluent_kafka import TopicPartition as Position
 
 from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
+from services.guard.journal import Journal, list_journals, read
 from services.incident.watch import IncidentWatch
-from services.journal import Journal, list_journals, read
 from services.lab.access import CLUSTER_NAME, Acl, Operation, Resource, grant, revoke
 from services.lab.scenarios import find_scenarios
 from services.lab.scenarios.play import play, raise_lab

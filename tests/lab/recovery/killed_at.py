@@ -11,7 +11,7 @@ import signal
 import sys
 from typing import Any
 
-from services.journal import Journal
+from services.guard.journal import Journal
 
 
 def main(kind: str, step: str, number: str, *arguments: str) -> None:

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from console.wiring import Connection
-from services.cluster_lock import operator
 from services.connection.sources import ConnectionOptions
 from services.errors import StorageError
-from services.journal import Journal, JournalView
+from services.guard.journal import Journal, JournalView
+from services.guard.lock import operator
 from services.kafka.election_client import ElectionClient
 from services.kafka.wire.deadline import Deadline
 from services.lab.topics import reassign

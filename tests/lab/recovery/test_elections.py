@@ -12,7 +12,7 @@ import pytest
 
 from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.kafka.election_client import ElectionClient
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline

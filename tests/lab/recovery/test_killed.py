@@ -16,8 +16,8 @@ import pytest
 
 from console.wiring import Connection
 from services.connection.sources import ConnectionOptions
-from services.journal import Journal, list_journals
-from services.journal_view import JournalView
+from services.guard.journal import Journal, list_journals
+from services.guard.journal_view import JournalView
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.routes import route_for
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from services.journal_view import JournalStep
+from services.guard.journal_view import JournalStep
 from services.lab.cluster import Cluster
 from services.lab.segments import DiskLog, read_log
 from services.model import TopicPartition

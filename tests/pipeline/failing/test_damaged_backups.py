@@ -12,8 +12,8 @@ from services.divergence.backup_opening import open_backup
 from services.divergence.entry import RecordEntry, UnreadableRange
 from services.divergence.source import Reading
 from services.errors import Refused
-from services.journal import list_journals
-from services.journal_view import JournalView
+from services.guard.journal import list_journals
+from services.guard.journal_view import JournalView
 from services.lab.cluster import Cluster
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.reader import PartitionReader

@@ -10,7 +10,7 @@ import pytest
 
 from services.connection.settings import ConnectionSettings
 from services.connection.sources import ConnectionOptions, connection_settings
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.lab.access import Acl, Operation, Resource, grant
 from services.lab.cluster import Cluster
 from services.lab.produce import produce

@@ -23,7 +23,7 @@ from screens.widgets.prompt import Prompt
 from services.checkpoint.guarded.act import TargetOutcome, TargetResult, Underway
 from services.checkpoint.store.backup_store import BackupStore
 from services.errors import AlreadyRunning, ClusterError, OutcomeUnknown, Refused, StorageError
-from services.journal import Journal
+from services.guard.journal import Journal
 from tests.screens.checkpoints.guarding import (
     CLUSTER,
     FROZEN,

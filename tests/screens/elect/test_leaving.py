@@ -10,8 +10,8 @@ import pytest
 
 from screens.elect.phase import Phase
 from screens.messages import Interrupted
-from services.cluster_lock import ClusterLock
 from services.errors import AlreadyRunning
+from services.guard.lock import ClusterLock
 from tests.fake_metadata import CLUSTER_ID
 from tests.screens.elect.conftest import Electing, Screen
 from tests.screens.elect.test_run import Gate, gated

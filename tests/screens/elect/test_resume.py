@@ -9,7 +9,7 @@ import pytest
 
 from screens.elect.phase import Phase
 from screens.elect.resumption import Resumption
-from services.journal import read
+from services.guard.journal import read
 from services.kafka.election_client import ElectionClient
 from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.rescue_choice import RescueChoice

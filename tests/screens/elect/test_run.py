@@ -16,7 +16,7 @@ from screens.elect.phase import Phase
 from screens.elect.screen import ElectScreen, ResumeScreen
 from screens.messages import ElectionAsked
 from screens.widgets.line_table import LineTable
-from services.cluster_lock import ClusterLock
+from services.guard.lock import ClusterLock
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import TopicPartition
 from services.recovery.execution.routes import plain_unclean_route

@@ -11,7 +11,7 @@ from console.app import BreakglassApp
 from screens.elect.phase import Phase
 from screens.elect.screen import ResumeScreen
 from screens.elect.unfinished import UnfinishedScreen, unfinished
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from tests.fake_broker import Reply
 from tests.fake_controller import Answer, unanswered

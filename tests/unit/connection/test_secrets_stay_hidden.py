@@ -19,7 +19,7 @@ from services.connection.security import ClientSecurity, confluent_config
 from services.connection.settings import ConnectionSettings
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.errors import BadConnectionSettings, BreakglassError
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.model import TopicPartition
 from tests.unit.connection.certificates import Identity
 

@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, DescribeClusterRequest
 
-from services.cluster_lock import ClusterLock
 from services.errors import StorageError
-from services.journal import Journal, JournalView, list_journals
+from services.guard.journal import Journal, JournalView, list_journals
+from services.guard.lock import ClusterLock
 from services.kafka.election_client import ElectionClient
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import TopicPartition

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from services.errors import StorageError
+from services.guard.journal import list_journals
 from services.incident.elections_seen import ElectionSeen, LogFate, ReplicaAhead
 from services.incident.observations import Observations, clusters_observed, unacknowledged
-from services.journal import list_journals
 from services.model import TopicPartition
 from services.recovery.timeline.shelf import Shelf
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-from services.consent import Price
 from services.errors import WrongCluster
-from services.journal import Journal, JournalView, read
+from services.guard.consent import Price
+from services.guard.journal import Journal, JournalView, read
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import Reassignment, TopicPartition, Unknown
 from services.recovery.execution.record import ExecutionJournal, described

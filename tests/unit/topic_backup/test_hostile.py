@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from services.checkpoint.store.documents import ManifestDocument, TakeDocument, decode
 from services.errors import BreakglassError, DamagedBackup, MalformedInput, StorageError
-from services.journal_view import read as read_journal
+from services.guard.journal_view import read as read_journal
 from services.metastore.verification import verify_backup
 from services.pipeline.restore.state import FILE, read_state
 from services.recovery.plan.file import read_plan

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from services.journal import Journal, JournalView, read
+from services.guard.journal import Journal, JournalView, read
 from services.kafka.election_client import ElectionClient
 from services.kafka.read_client import ReadClient
 from services.kafka.wire import api_keys

@@ -11,7 +11,7 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from services.errors import StorageError
-from services.journal import Journal
+from services.guard.journal import Journal
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from services.model import TopicPartition
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult

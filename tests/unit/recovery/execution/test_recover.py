@@ -11,8 +11,8 @@ import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from services.errors import StorageError
-from services.journal import Journal
-from services.journal_reserve import Reserve
+from services.guard.journal import Journal
+from services.guard.journal_reserve import Reserve
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import TopicPartition
 from services.recovery.execution.record import ExecutionJournal

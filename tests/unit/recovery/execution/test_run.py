@@ -17,7 +17,7 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from services.journal import read
+from services.guard.journal import read
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import Reassignment, TopicPartition

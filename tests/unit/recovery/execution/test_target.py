@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.journal import Journal, read
+from services.guard.journal import Journal, read
 from services.model import TopicPartition
 from services.recovery.execution.record import described, target_of_item
 from services.recovery.execution.target import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from services.connection.settings import ConnectionSettings
-from services.journal import JournalView, list_journals
+from services.guard.journal import JournalView, list_journals
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
 from services.recovery.execution import confirm

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
-from services.cluster_lock import ClusterLock
 from services.errors import AlreadyRunning, WrongCluster
-from services.journal import read
+from services.guard.journal import read
+from services.guard.lock import ClusterLock
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.guarded.check_again import CheckedAgain, check_again

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from services.cluster_lock import ClusterLock
 from services.errors import AlreadyRunning, ConsentMissing, WrongCluster
+from services.guard.lock import ClusterLock
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.events import (

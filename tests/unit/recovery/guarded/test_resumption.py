@@ -8,7 +8,7 @@ from typing import NoReturn
 import pytest
 
 from services.errors import AlreadyRunning, ConsentMissing, EvidenceChanged
-from services.journal import Journal, read
+from services.guard.journal import Journal, read
 from services.kafka.election_client import ElectionClient
 from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.events import Armed, BatchBegun, Finished, JournalOpened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from services.consent import Price
+from services.guard.consent import Price
 from services.model import LogDir, PartitionEvidence, ReplicaLog, Unknown
 from services.recovery.guarded.election_quote import frozen
 from services.recovery.guarded.rescue_size import RescueSize, rescue_size

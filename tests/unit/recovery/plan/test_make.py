@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.consent import Price
+from services.guard.consent import Price
 from services.model import TopicPartition, Unknown
 from services.recovery.judgement.verdict import assess
 from services.recovery.plan.approvals import approve

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from services.errors import ConnectFailed
-from services.journal import Journal, read
-from services.journal_view import JournalStep
+from services.guard.journal import Journal, read
+from services.guard.journal_view import JournalStep
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.rate_limit import RateLimit
 from services.model import PartitionEvidence, TopicPartition

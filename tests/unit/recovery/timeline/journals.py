@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from services.journal import UNKNOWN, Journal
-from services.journal_view import Items, JournalView, read
+from services.guard.journal import UNKNOWN, Journal
+from services.guard.journal_view import Items, JournalView, read
 from services.model import TopicPartition
 from services.recovery.execution.record import described
 from services.recovery.execution.restore_order import RESTORE

@@ -7,8 +7,8 @@ from pathlib import Path, PurePath
 import pytest
 
 from services.checkpoint.guarded.steps import TAKE
-from services.cluster_lock import operator
-from services.journal import Journal, UnreadableJournal
+from services.guard.journal import Journal, UnreadableJournal
+from services.guard.lock import operator
 from services.metastore.restore.steps import COMMAND_TOPIC
 from services.model import TopicPartition
 from services.pipeline.restore.steps import RECORDS

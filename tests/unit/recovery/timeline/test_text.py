@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from console.output import print_json
-from services.cluster_lock import operator
 from services.errors import StorageError
-from services.journal import Journal
+from services.guard.journal import Journal
+from services.guard.lock import operator
 from services.model import TopicPartition
 from services.recovery.execution.restore_order import RESTORE
 from services.recovery.execution.routes import ELECT, REORDER

@@ -18,10 +18,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.cluster_lock import operator
 from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
-from services.journal import UNKNOWN, EntryKind, Journal, UnreadableJournal, list_journals, read
-from services.journal_view import JournalView, StepOutcome
+from services.guard.journal import (
+    UNKNOWN,
+    EntryKind,
+    Journal,
+    UnreadableJournal,
+    list_journals,
+    read,
+)
+from services.guard.journal_view import JournalView, StepOutcome
+from services.guard.lock import operator
 from services.model import TopicPartition, Unknown
 
 CLUSTER = "4L6g3nShT-eMCtK--X86sw"
@@ -285,7 +292,7 @@ def test_a_journal_cut_off_anywhere_is_read_up_to_its_last_whole_line(
 
 def test_after_kill_9_everything_that_was_announced_is_there(folder: Path) -> None:
     program = (
-        "import sys, pathlib; from services.journal import Journal;"
+        "import sys, pathlib; from services.guard.journal import Journal;"
         "from services.model import TopicPartition as TP;"
         f"journal = Journal.open({CLUSTER!r}, pathlib.Path(sys.argv[1]));"
         "print(journal.path, flush=True)\n"

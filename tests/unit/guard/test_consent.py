@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.consent import (
+from services.errors import ConsentMissing
+from services.guard.consent import (
     ConsentGroup,
     Price,
     Stake,
@@ -14,7 +15,6 @@ from services.consent import (
     require_consent,
     total_price,
 )
-from services.errors import ConsentMissing
 from services.model import TopicPartition, Unknown
 
 SILENT = Price(Unknown("b1 does not answer"))

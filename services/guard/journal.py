@@ -15,10 +15,9 @@ from typing import Any, Self
 from uuid import UUID
 
 from services.clock import now_ms
-from services.cluster_lock import ClusterLock, file_name, operator, private_folder
 from services.errors import AlreadyRunning, MalformedInput, StorageError, UnsupportedSchema
-from services.journal_reserve import FULL, Reserve
-from services.journal_view import (
+from services.guard.journal_reserve import FULL, Reserve
+from services.guard.journal_view import (
     SCHEMA,
     UNKNOWN,
     EntryKind,
@@ -27,6 +26,7 @@ from services.journal_view import (
     missing_field,
     read,
 )
+from services.guard.lock import ClusterLock, file_name, operator, private_folder
 from services.model import TopicPartition, Unknown
 from services.state_folder import state_folder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from services.errors import StorageError
-from services.journal import Journal, read
+from services.guard.journal import Journal, read
 from services.recovery.execution.journal_space import journal_bytes
 from tests.unit.recovery.execution.conftest import Bench
 from tests.unit.recovery.execution.conftest import bench as bench
@@ -22,7 +22,7 @@ FULL_IN_THE_MIDDLE = """
 import errno, json, os, sys
 from pathlib import Path
 from services.errors import StorageError
-from services.journal import Journal, read
+from services.guard.journal import Journal, read
 from services.model import TopicPartition
 
 def fill(folder):
