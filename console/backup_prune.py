@@ -8,13 +8,14 @@ import typer
 
 from console.backup_place import EncryptKey, OnlyTopics, Source, place
 from console.consent import Consent, Phrases
+from console.guarded import GuardedCommand
 from console.option_values import duration_ms, names_in
 from console.options import AsJson
 from console.output import Column, print_json, print_table, say
 from services.words.moments import time_text
 
 if TYPE_CHECKING:
-    from services.topic_backup.prune import Prunable
+    from services.pipeline.acts.prune import Segments
 
 
 def prune(
@@ -42,21 +43,18 @@ def prune(
     Only whole segments go, the oldest first, never the last of a partition. Manifest and indexes
     are brought along, so that what stays can be restored.
     """
-    from services.topic_backup.catalog import held_topics
-    from services.topic_backup.prune import PruneLimits, prunable
-    from services.topic_backup.prune import prune as remove
+    from services.pipeline.acts.prune import PruneBackup
+    from services.topic_backup.prune import PruneLimits
 
     limits = PruneLimits(duration_ms(older_than, "--older-than"), keep_bytes)
-    named = names_in(topics)
-    held = held_topics(place(source, encrypt_key), named)
-    found = {one.name: prunable(one.folder, limits) for one in held}
-    count = sum(map(len, found.values()))
-    if delete and count:
+    act = PruneBackup(place(source, encrypt_key), names_in(topics), limits)
+    command = GuardedCommand(act, Consent(tuple(consent or ())))
+    frozen = command.freeze()
+    found = frozen.plan
+    if delete and frozen.asked:
         if not as_json:
             _print(found)
-        _require_write(write)
-        Consent(tuple(consent or ())).require([_phrase(found)])
-        found = {one.name: remove(one.folder, limits) for one in held}
+        found = command.carry_out(frozen, write=write).value
     if as_json:
         print_json({"schema": 1, "deleted": delete, "segments": found})
     elif delete:
@@ -65,20 +63,7 @@ def prune(
         _print(found)
 
 
-def _require_write(write: bool) -> None:
-    from services.errors import ReadOnly
-
-    if not write:
-        raise ReadOnly("removing segments changes the backup: add --write")
-
-
-def _phrase(found: dict[str, tuple[Prunable, ...]]) -> str:
-    segments = [one for some in found.values() for one in some]
-    records = sum(one.records for one in segments)
-    return f"delete {len(segments):,} segments with {records:,} records"
-
-
-def _print(found: dict[str, tuple[Prunable, ...]]) -> None:
+def _print(found: Segments) -> None:
     rows = [
         (
             topic,

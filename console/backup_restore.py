@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,10 +19,10 @@ from console.restoring import (
     Renamed,
     Replicas,
     Resume,
-    carried_out,
     default_state,
     exit_code,
     print_restored,
+    restoring,
 )
 from console.wiring import Connection
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from services.pipeline.restore.restore import TopicRestored
     from services.topic_backup.store.store import Store
 
-DOING = "restoring topics"
 ASK_SECONDS = 60.0
 Pairs = list[str] | None
 
@@ -125,7 +124,6 @@ def restore(
     was killed goes on with --resume, each record once. `groups rollback` takes back what --groups
     did.
     """
-    from console.stop_signal import StopSignal
     from services.extras import need
 
     need("pipeline")
@@ -141,12 +139,26 @@ def restore(
         into_existing=into_existing,
         resume=resume,
     )
-    with StopSignal(), connection.reading() as client:
-        store = place(source, encrypt_key)
-        if tail_of is None:
-            plan = _plan(client, store, topics, options, state)
-        else:
-            plan = _tail_plan(client, store, topics, tail_of, options, state)
+    from services.pipeline.acts.restore import RestoreSettings, RestoreTopics
+
+    store = place(source, encrypt_key)
+    if tail_of is None:
+        find = partial(_plan, store=store, topics=topics, options=options, state=state)
+    else:
+        find = partial(
+            _tail_plan, store=store, topics=topics, plan=tail_of, options=options, state=state
+        )
+    how = RestoreSettings(
+        master=master,
+        records_a_transaction=batch_records,
+        transactional=transactions,
+        verify=check,
+        replication_factor=replication_factor or -1,
+    )
+    act, job = RestoreTopics(store, find, how), ("restore", store.where())
+    with restoring(act, Consent(tuple(consent or ())), connection, job) as command:
+        frozen = command.freeze()
+        plan = frozen.plan
         if dry_run:
             print_json({"schema": 1, "phrase": plan.phrase, "plan": plan.document()})
             return
@@ -154,68 +166,12 @@ def restore(
         if tail_of is not None and not plan.records and not resume:
             say("Nothing is to be put back.")
             raise typer.Exit(0)
-        connection.require_write(DOING)
-        Consent(tuple(consent or ())).require([plan.phrase])
-        how = RestoreSettings(
-            master=master,
-            records_a_transaction=batch_records,
-            transactional=transactions,
-            verify=check,
-            replication_factor=replication_factor or -1,
-        )
-        done = _restore(connection, client, plan, how, store)
+        done = command.carry_out(frozen, write=connection.write).value
     if as_json:
         print_json({"schema": 1, "topics": done})
     else:
         _print(done)
     raise typer.Exit(exit_code(done))
-
-
-@dataclass(frozen=True, slots=True)
-class RestoreSettings:
-    """How the restore is carried out, as the options say."""
-
-    master: str
-    records_a_transaction: int
-    transactional: bool
-    verify: bool
-    replication_factor: int
-
-
-def _restore(
-    connection: Connection,
-    client: ReadClient,
-    plan: RestorePlan,
-    how: RestoreSettings,
-    store: Store,
-) -> list[TopicRestored]:
-    from console.backup_progress import progress
-    from services.guard.journal import Journal
-    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-    from services.pipeline.restore.restore import RestoreRun, restore
-    from services.pipeline.session import Spark
-
-    access = connection.access()
-    power = connection.power(DOING)
-    with (
-        Journal.open(plan.cluster_id) as journal,
-        power.topics(plan.cluster_id) as topics,
-        progress(as_json=False, job=("restore", store.where())) as tell,
-        Spark(how.master) as spark,
-    ):
-        spark.begin()
-        run = BackupRun(client, spark, access, BackupSettings(store), Meter(tell))
-        work = RestoreRun(
-            run=run,
-            topics=topics,
-            journal=journal,
-            cluster_id=plan.cluster_id,
-            records_a_transaction=how.records_a_transaction,
-            transactional=how.transactional,
-            verify=how.verify,
-            replication_factor=how.replication_factor,
-        )
-        return carried_out(journal, plan.phrase, lambda: restore(work, plan))
 
 
 def _plan(

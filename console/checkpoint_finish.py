@@ -20,7 +20,7 @@ from console.checkpoint_options import (
     found_in,
     store_at,
 )
-from console.checkpoint_take import coordinating, holder, say_released
+from console.checkpoint_take import release
 from console.options import AsJson, connected_for_writing
 from console.output import say
 from console.wiring import Connection
@@ -28,7 +28,6 @@ from services.checkpoint.option_text import bytes_per_second
 
 if TYPE_CHECKING:
     from services.checkpoint.store.stored import StoredCheckpoint
-    from services.kafka.read_client import ReadClient
 
 
 @connected_for_writing
@@ -54,7 +53,7 @@ def finish(
     """
     from services.checkpoint.kafka.owners import take_over
     from services.checkpoint.kafka.topics import WantedCheckpoint
-    from services.checkpoint.parts import CopySettings
+    from services.checkpoint.parts import CopySettings, finisher_of
     from services.errors import Refused
     from services.extras import need
 
@@ -71,12 +70,9 @@ def finish(
     )
     with (
         failure_printed(opened, take.request, take.level, as_json=as_json),
+        releasing_at_the_end(connection, control_topic, take.request),
         connection.reading() as client,
-        letting_go(connection, client, control_topic, take.request),
-        coordinating(connection, client, opened, wanted, how) as (
-            _,
-            finisher,
-        ),
+        finisher_of(connection.access(), client, opened, wanted, how) as finisher,
     ):
         failed: tuple[int, ...] = ()
         if found.started is not None and _of_another(found, node):
@@ -90,20 +86,19 @@ def finish(
     end_with(done, as_json=as_json)
 
 
-@contextmanager
-def letting_go(
-    connection: Connection, client: ReadClient, control_topic: str, request: str
-) -> Iterator[None]:
-    """At the end of the block, give topics their retention again; nothing without --write."""
-    try:
-        yield
-    finally:
-        if connection.write:
-            with holder(connection, client, control_topic, request) as found:
-                say_released(found)
-
-
 def _of_another(found: StoredCheckpoint, node: int) -> bool:
     """Whether *node* has had nothing to do with the checkpoint so far."""
     nodes = {copy.id.node for one in found.partitions for copy in one.copies}
     return node not in nodes
+
+
+@contextmanager
+def releasing_at_the_end(
+    connection: Connection, control_topic: str, request: str
+) -> Iterator[None]:
+    """At the end of the block, release what *request* held back; nothing without --write."""
+    try:
+        yield
+    finally:
+        if connection.write:
+            release(connection, control_topic, request)

@@ -18,23 +18,18 @@ from console.restoring import (
     Renamed,
     Replicas,
     Resume,
-    carried_out,
-    default_state,
     exit_code,
     print_restored,
+    restoring,
 )
 from console.wiring import Connection
-from services.checkpoint.option_text import new_names
+from services.checkpoint.option_text import RestoreAsked, new_names
 from services.checkpoint.promise import level_of, promise
 from services.checkpoint.restore_notes import settings_given, settings_told, told_of
 
 if TYPE_CHECKING:
     from services.checkpoint.spark.restoring import CheckpointPlan
-    from services.kafka.read_client import ReadClient
     from services.pipeline.restore.restore import TopicRestored
-
-DOING = "restoring a checkpoint"
-ASK_SECONDS = 60.0
 
 
 @connected_for_writing
@@ -65,37 +60,32 @@ def restore_checkpoint(
     afterwards go on as if nothing had been. A restore that was killed goes on with --resume; or
     delete the topics and begin anew.
     """
-    from console.stop_signal import StopSignal
     from services.extras import need
 
     need("pipeline")
-    from services.checkpoint.spark.restoring import (
-        CheckpointRestoreOptions,
-        make_plan,
-        target_names,
-    )
-    from services.kafka.wire.deadline import Deadline
+    from services.checkpoint.acts.restore import RestoreCheckpoint
+    from services.checkpoint.spark.restoring import CheckpointRestoreOptions, target_names
+    from services.pipeline.acts.restore import RestoreSettings
 
     opened = store_at(store)
     found = found_in(opened, id)
     mapped = pairs_in(renamed, "--map", form="OLD=NEW")
-    options = CheckpointRestoreOptions(new_names(found, mapped, suffix), resume)
-    target_names(found, options)
-    with StopSignal(), connection.reading() as client:
-        cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
-        plan = make_plan(client, opened, id, options, state or default_state(cluster_id))
+    target_names(found, CheckpointRestoreOptions(new_names(found, mapped, suffix), resume))
+    asked = RestoreAsked(mapped, suffix, resume, control_topic)
+    how = RestoreSettings(master=master, verify=check, replication_factor=replication_factor or -1)
+    act = RestoreCheckpoint(opened, id, asked, how, state)
+    with restoring(act, Consent(tuple(consent or ())), connection) as command:
+        frozen = command.freeze()
+        plan: CheckpointPlan = frozen.plan
         if dry_run:
             document = {"phrase": plan.phrase, **_head(plan), "plan": plan.plan.document()}
             print_json({"schema": 1, **document, "settings": settings_given(plan)})
             return
         _say_plan(plan)
-        connection.require_write(DOING)
-        Consent(tuple(consent or ())).require([plan.phrase])
-        given = settings_given(plan)
-        done = _restore(connection, client, plan, control_topic, master, replication_factor, check)
-    whole = all(one.whole for one in done)
+        done = command.carry_out(frozen, write=connection.write).value
     if as_json:
-        told = {"whole": whole, "topics": done, "settings": given}
+        whole = all(topic.whole for topic in done)
+        told = {"whole": whole, "topics": done, "settings": settings_given(plan)}
         print_json({"schema": 1, **_head(plan), **told})
     else:
         _print(plan, done)
@@ -122,48 +112,6 @@ def _say_plan(plan: CheckpointPlan) -> None:
     for given in settings_given(plan):
         for line in settings_told(given):
             say(line)
-
-
-def _restore(
-    connection: Connection,
-    client: ReadClient,
-    plan: CheckpointPlan,
-    control_topic: str,
-    master: str,
-    replication_factor: int | None,
-    check: bool,
-) -> list[TopicRestored]:
-    from console.backup_progress import progress
-    from services.checkpoint.spark.restore import restore
-    from services.guard.journal import Journal
-    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
-    from services.pipeline.restore.restore import RestoreRun
-    from services.pipeline.session import Spark
-    from services.topic_backup.store.store import open_store
-
-    access = connection.access()
-    power, cluster_id = connection.power(DOING), plan.plan.cluster_id
-    place = open_store(plan.copies[0].store.address)
-    with (
-        Journal.open(cluster_id) as journal,
-        power.topics(cluster_id) as topics,
-        power.markers(cluster_id) as markers,
-        progress(as_json=False) as tell,
-        Spark(master) as spark,
-    ):
-        spark.begin()
-        run = BackupRun(client, spark, access, BackupSettings(place), Meter(tell))
-        work = RestoreRun(
-            run=run,
-            topics=topics,
-            journal=journal,
-            cluster_id=cluster_id,
-            verify=check,
-            replication_factor=replication_factor or -1,
-        )
-        return carried_out(
-            journal, plan.phrase, lambda: restore(work, markers, plan, control_topic)
-        )
 
 
 def _print(plan: CheckpointPlan, done: list[TopicRestored]) -> None:

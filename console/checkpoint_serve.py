@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,7 +23,6 @@ from console.checkpoint_options import (
     all_in,
     store_at,
 )
-from console.checkpoint_take import coordinating
 from console.exits import write_traceback
 from console.option_values import duration_ms, names_in
 from console.options import connected_for_writing
@@ -31,7 +32,11 @@ from services.checkpoint.option_text import bytes_per_second, policies
 from services.checkpoint.store.documents import Level
 
 if TYPE_CHECKING:
+    from services.checkpoint.coordinator import Coordinator
+    from services.checkpoint.finishing import Finisher
     from services.checkpoint.kafka.topics import WantedCheckpoint
+    from services.checkpoint.parts import CopySettings
+    from services.checkpoint.store.backup_store import BackupStore
     from services.kafka.read_client import ReadClient
 
 TOKEN = "BREAKGLASS_CHECKPOINT_TOKEN"  # noqa: S105 - the variable's name
@@ -135,3 +140,29 @@ def _token() -> str:
         chosen = secrets.token_urlsafe(24)
         say(f"token: {chosen}")
     return chosen
+
+
+@contextmanager
+def coordinating(
+    connection: Connection,
+    client: ReadClient,
+    store: BackupStore,
+    wanted: WantedCheckpoint,
+    how: CopySettings,
+) -> Iterator[tuple[Coordinator, Finisher]]:
+    """What takes checkpoints and what finishes them, until the end of the block."""
+    from services.checkpoint.parts import coordinator_of, finisher_of
+    from services.kafka.wire.deadline import Deadline
+
+    with ExitStack() as stack:
+        markers = None
+        if connection.write and wanted.level is Level.COORDINATED:
+            cluster_id = client.describe(Deadline.after(60.0)).cluster_id
+            markers = stack.enter_context(
+                connection.power("serving checkpoints").markers(cluster_id)
+            )
+        finisher = finisher_of(connection.access(), client, store, wanted, how)
+        yield (
+            coordinator_of(client, markers, store, wanted, how),
+            stack.enter_context(finisher),
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
@@ -23,25 +23,22 @@ from console.checkpoint_options import (
     Topics,
     store_at,
 )
+from console.consent import Consent, Phrases
+from console.guarded import GuardedCommand, say_event
 from console.option_values import names_in
 from console.options import AsJson, connected_for_writing
 from console.output import say
 from console.wiring import Connection
-from services.checkpoint.option_text import bytes_per_second, policies
+from services.checkpoint.option_text import TakeAsked, bytes_per_second, policies
 from services.checkpoint.protocol.values import LARGEST_ASKED
 from services.checkpoint.store.documents import Level
+from services.guard.act import JournalOpened
 
 if TYPE_CHECKING:
-    from services.checkpoint.coordinator import Coordinator
+    from services.checkpoint.acts.take import TakeCheckpoint
     from services.checkpoint.finishing import Finisher
-    from services.checkpoint.kafka.holding import RetentionHolder
-    from services.checkpoint.kafka.topics import WantedCheckpoint
-    from services.checkpoint.parts import CopySettings
-    from services.checkpoint.store.backup_store import BackupStore
+    from services.guard.act import ActEvent, Tell
     from services.kafka.read_client import ReadClient
-
-DOING = "taking a checkpoint"
-ASK_SECONDS = 60.0
 
 
 @connected_for_writing
@@ -75,6 +72,7 @@ def take(
     control_topic: ControlTopic = CONTROL,
     node: Node = 0,
     master: Master = "local[*,4]",
+    consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
     """Take a checkpoint of topics and groups; producers and consumers go on meanwhile.
@@ -85,103 +83,77 @@ def take(
     Ends with 0 once every partition is copied; one that cannot be made consistent has failed, and
     says why. A compacted topic takes --hold-retention, or vector.
     """
-    from services.checkpoint.failure_text import not_higher
-    from services.checkpoint.kafka.topics import WantedCheckpoint
+    from services.checkpoint.acts.take import TakeCheckpoint
     from services.checkpoint.parts import CopySettings
-    from services.checkpoint.protocol.coordinator import NotHigher
-    from services.errors import Refused
     from services.extras import need
 
     need("pipeline")
-    names = names_in(topics)
-    wanted = WantedCheckpoint(level, names, policies(group), control_topic)
-    how = CopySettings(
-        node=node, drain_seconds=drain, rate=bytes_per_second(max_rate), master=master
-    )
+    rate = bytes_per_second(max_rate)
+    asked = TakeAsked(names_in(topics), policies(group), level, rate, drain, control_topic)
     opened = store_at(store)
-    anew = request is None
-    request = request or uuid4().hex
+    act = TakeCheckpoint(
+        opened,
+        asked,
+        CopySettings(node=node, drain_seconds=drain, rate=rate, master=master),
+        id,
+        request or uuid4().hex,
+        repeatable=request is not None,
+        hold_retention=hold_retention,
+    )
+    marking = level is Level.COORDINATED or hold_retention
+    # Without markers the cluster is only read, and the store gets something more.
+    word = Consent(tuple(consent or ()), implied=not marking)
+    if marking:
+        connection.require_write(act.doing)
+    held_for = act.request if hold_retention else ""
     with (
-        failure_printed(opened, request, level, as_json=as_json),
-        _armed(connection, marking=level is Level.COORDINATED or hold_retention),
-        connection.reading() as client,
-        holding(connection, client, wanted, request if hold_retention else ""),
-        coordinating(connection, client, opened, wanted, how) as (
-            coordinator,
-            finisher,
-        ),
+        failure_printed(opened, act.request, level, as_json=as_json),
+        releasing(connection, control_topic, held_for) as hear,
     ):
-        taken = coordinator.take(id, request, anew=anew)
-        if isinstance(taken, NotHigher):
-            raise Refused(not_higher(taken))
-        say(f"checkpoint {taken} is acknowledged: {level}, {len(wanted.groups)} groups")
-        found = copied(finisher, taken, control_topic)
+        command = GuardedCommand(act, word, connection, hear=hear)
+        frozen = command.freeze()
+        ending = command.carry_out(frozen, reads_only=not marking)
+        say(f"checkpoint {ending.value} is acknowledged: {level}, {len(asked.groups)} groups")
+        with connection.reading() as client, finishing(connection, client, act) as finisher:
+            found = copied(finisher, ending.value, control_topic)
     end_with(found, as_json=as_json)
 
 
 @contextmanager
-def _armed(connection: Connection, *, marking: bool) -> Iterator[None]:
-    """Go on where nothing is to be changed, or --write is given. Raises ReadOnly."""
-    if marking:
-        connection.require_write(DOING)
-    yield
+def releasing(connection: Connection, control_topic: str, request: str) -> Iterator[Tell]:
+    """Hears a take; at the end of the block topics get the retention that *request* held back.
+
+    A take that never began has held nothing back.
+    """
+    began: list[ActEvent] = []
+
+    def hear(event: ActEvent) -> None:
+        if isinstance(event, JournalOpened):
+            began.append(event)
+        say_event(event)
+
+    try:
+        yield hear
+    finally:
+        if request and began:
+            release(connection, control_topic, request)
+
+
+def release(connection: Connection, control_topic: str, request: str) -> None:
+    """Give topics the retention again that *request* held back: its consent included that."""
+    from services.checkpoint.acts.take import ReleaseRetention
+
+    act = ReleaseRetention(control_topic, request)
+    command = GuardedCommand(act, Consent(implied=True), connection)
+    command.carry_out(command.freeze(), write=True)
 
 
 @contextmanager
-def holding(
-    connection: Connection, client: ReadClient, wanted: WantedCheckpoint, request: str
-) -> Iterator[None]:
-    """Hold the retention of the topics back in the name of *request*; nothing without one."""
-    if not request:
-        yield
-        return
-    with holder(connection, client, wanted.control_topic, request) as found:
-        try:
-            found.hold(wanted.topics)
-            say(f"retention is held back: {', '.join(wanted.topics)}")
-            yield
-        finally:
-            say_released(found)
+def finishing(
+    connection: Connection, client: ReadClient, act: TakeCheckpoint
+) -> Iterator[Finisher]:
+    """What copies checkpoints, until the end of the block."""
+    from services.checkpoint.parts import finisher_of
 
-
-@contextmanager
-def holder(
-    connection: Connection, client: ReadClient, control_topic: str, request: str
-) -> Iterator[RetentionHolder]:
-    """What holds retention back and lets it go, until the end of the block."""
-    from services.checkpoint.kafka.holding import RetentionHolder
-    from services.kafka.wire.deadline import Deadline
-
-    cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
-    with connection.power(DOING).markers(cluster_id, holding=True) as markers:
-        yield RetentionHolder(client, markers, control_topic, request)
-
-
-def say_released(found: RetentionHolder) -> None:
-    """Let go what is held, and say of what topics."""
-    for topic in found.release():
-        say(f"topic {topic} has its own retention again")
-
-
-@contextmanager
-def coordinating(
-    connection: Connection,
-    client: ReadClient,
-    store: BackupStore,
-    wanted: WantedCheckpoint,
-    how: CopySettings,
-) -> Iterator[tuple[Coordinator, Finisher]]:
-    """What takes checkpoints and what finishes them, until the end of the block."""
-    from services.checkpoint.parts import coordinator_of, finisher_of
-    from services.kafka.wire.deadline import Deadline
-
-    with ExitStack() as stack:
-        markers = None
-        if connection.write and wanted.level is Level.COORDINATED:
-            cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
-            markers = stack.enter_context(connection.power(DOING).markers(cluster_id))
-        finisher = finisher_of(connection.access(), client, store, wanted, how)
-        yield (
-            coordinator_of(client, markers, store, wanted, how),
-            stack.enter_context(finisher),
-        )
+    with finisher_of(connection.access(), client, act.store, act.wanted, act.how) as finisher:
+        yield finisher

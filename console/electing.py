@@ -10,26 +10,24 @@ from typing import TYPE_CHECKING
 
 from console.consent import Consent
 from console.exits import FAILED, INTERRUPTED, REFUSED_BY_GUARD
+from console.guarded import GuardedCommand
 from console.output import say
 from console.rescuing import RescueChoice, say_rescued
 from console.stop_signal import StopSignal
 from console.wiring import Connection
+from services.guard.act import ActEvent, JournalOpened
 from services.guard.consent import ConsentGroup
+from services.kafka.wire.native_rpc import STOCK, NativeRpc
 from services.model import TopicPartition, Unknown
+from services.recovery.acts.elect import Elect
+from services.recovery.acts.events import OutcomesReported, RescueEnded
 from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.routes import RouteChoice
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult, exit_code
-from services.recovery.guarded.election import GuardedElection
-from services.recovery.guarded.election_quote import Priced, groups_of
-from services.recovery.guarded.events import (
-    Armed,
-    Event,
-    JournalOpened,
-    OutcomesTold,
-    RescueEnded,
-)
+from services.recovery.guarded.aftermath import open_transactions_after
+from services.recovery.guarded.election_quote import Priced
 from services.recovery.guarded.given_up import GivenUp, given_up
-from services.recovery.recover import open_transactions_after
+from services.recovery.guarded.subject import ElectionSubject
 from services.words.figures import count
 from services.words.inert import inert
 
@@ -130,7 +128,7 @@ def _next_commands(left: Sequence[PartitionOutcome], journals: Sequence[Path]) -
 
 @dataclass(slots=True)
 class Talk:
-    """What a guarded election tells, said as a command says it, and collected."""
+    """What guarded elections report, said as a command says it, and collected."""
 
     stop: StopSignal
     tell: Callable[[Sequence[PartitionOutcome]], object]
@@ -142,18 +140,16 @@ class Talk:
     """Of partitions that something was to be saved of."""
     journals: list[Path] = field(default_factory=list)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: ActEvent) -> None:
         """Say *event*; those that a command keeps to itself are passed over."""
-        if isinstance(event, Armed):
-            self.stop.armed()
-        elif isinstance(event, JournalOpened):
+        if isinstance(event, JournalOpened):
             self.journals.append(event.path)
             if self.announce:
                 say(f"journal: {event.path}")
         elif isinstance(event, RescueEnded):
             self.rescued += event.results
             say_rescued(event.results)
-        elif isinstance(event, OutcomesTold):
+        elif isinstance(event, OutcomesReported):
             self.outcomes += event.outcomes
             tell_or_stop(self.tell, event.outcomes, self.stop)
 
@@ -179,6 +175,7 @@ class Electing:
     _abandons: dict[TopicPartition, tuple[int, ...]] = field(default_factory=dict)
     journals: list[Path] = field(default_factory=list)
     """One for each call of `run` that elected something."""
+    native: NativeRpc = STOCK
 
     def run(self, wanted: Sequence[Priced], consent: Consent, digest: str = "") -> None:
         """Elect *wanted*, after consent; prints each batch as it ends.
@@ -190,23 +187,12 @@ class Electing:
         """
         if not wanted:
             return
-        doing = "electing leaders"
-        self.connection.require_write(doing)
-        groups = groups_of(wanted)
+        subject = ElectionSubject(self.cluster_id, tuple(wanted), native=self.native, digest=digest)
+        act = Elect(lambda _: subject, self.choose_route, self.rescue, self.limits)
+        self.connection.require_write(act.doing)
         if not consent.implied:
-            _say_what_stands_alone(groups)
-        phrases = consent.require([group.phrase for group in groups])
+            _say_what_stands_alone(subject.groups)
         self._abandons.update({one.partition: one.stake.abandons for one in wanted})
-        election = GuardedElection(
-            self.connection.power(doing),
-            self.cluster_id,
-            tuple(wanted),
-            self.choose_route,
-            digest,
-            self.rescue,
-            self.limits,
-            lambda: self.stop.requested,
-        )
         talk = Talk(
             self.stop,
             self.tell,
@@ -214,7 +200,8 @@ class Electing:
             rescued=self.rescued,
             journals=self.journals,
         )
-        election.run(phrases, talk, implied=consent.implied)
+        command = GuardedCommand(act, consent, self.connection, stop=self.stop, hear=talk)
+        command.carry_out(command.freeze(), write=True)
 
     def ended(self, others: Sequence[RecoveryResult] = ()) -> int:
         """The exit code, *others* included, which were never part of it; says what is left."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,23 +12,20 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_acls
+from console.guarded import GuardedCommand
 from console.options import AsJson, connected, connected_for_writing
 from console.output import Column, print_json, print_table, say
 from console.wiring import Connection
 from services.words.inert import inert
 
 if TYPE_CHECKING:
-    from services.kafka.read_client import ReadClient
-    from services.model import ClusterSnapshot
+    from services.recovery.acts.move_groups import MoveGroups
     from services.recovery.group_reset import GroupStanding, MovedOffset, OffsetMove
 
 app = new_app(
     "Consumer groups that committed past the end of a log.\n\nAfter an election that lost records "
     "such a group meets OFFSET_OUT_OF_RANGE, and goes where its auto.offset.reset says."
 )
-
-SECONDS = 10.0
-DOING = "moving groups' offsets"
 
 Topics = Annotated[list[str] | None, typer.Option("--topic", help="Only this topic (repeatable).")]
 
@@ -41,8 +38,10 @@ def past_end(
     as_json: AsJson = False,
 ) -> None:
     """List committed offsets that lie past the end of their log."""
+    from services.recovery.acts.move_groups import past_end_now
+
     with connection.reading() as client:
-        found = _look(client, tuple(topic or ()))
+        found = past_end_now(client, tuple(topic or ()))
     _say_unread(found.standing)
     if as_json:
         unread, acls = found.standing.unread, found.standing.missing_acls
@@ -60,11 +59,11 @@ def reset(connection: Connection, topic: Topics = None, consent: Phrases = None)
 
     Nothing is lost by it. What was committed before is in the journal: `rollback` restores it.
     """
-    connection.require_write(DOING)
-    with connection.reading() as client:
-        found = _look(client, tuple(topic or ()))
-        _say_unread(found.standing)
-        raise typer.Exit(_move(connection, client, found, Consent(tuple(consent or ()))))
+    from services.recovery.acts.move_groups import MoveGroups, past_end_now
+
+    connection.require_write(MoveGroups.doing)
+    act = MoveGroups(partial(past_end_now, topics=tuple(topic or ())))
+    raise typer.Exit(_move(connection, act, Consent(tuple(consent or ()))))
 
 
 @app.command()
@@ -81,78 +80,26 @@ def rollback(
     Only where the group still stands where it was put. An offset that a group did not have before
     is removed.
     """
-    from services.errors import WrongCluster
     from services.guard.journal_view import read
-    from services.recovery.group_reset import moves_of
+    from services.recovery.acts.move_groups import MoveGroups, moved_back
 
-    connection.require_write(DOING)
-    view = read(journal)
-    with connection.reading() as client:
-        found = _look(client, ())
-        if view.cluster_id != found.snapshot.cluster_id:
-            raise WrongCluster(
-                f"journal {journal} is of cluster {view.cluster_id}, and this is "
-                f"{found.snapshot.cluster_id}: connect to that one"
-            )
-        moves = tuple(one.back for one in moves_of(view))
-        looked = _Look(found.snapshot, found.standing, moves)
-        raise typer.Exit(_move(connection, client, looked, Consent(tuple(consent or ()))))
+    connection.require_write(MoveGroups.doing)
+    act = MoveGroups(partial(moved_back, view=read(journal)))
+    raise typer.Exit(_move(connection, act, Consent(tuple(consent or ()))))
 
 
-@dataclass(frozen=True, slots=True)
-class _Look:
-    """What was read, and the moves it suggests."""
-
-    snapshot: ClusterSnapshot
-    standing: GroupStanding
-    moves: tuple[OffsetMove, ...]
-
-
-def _look(client: ReadClient, topics: tuple[str, ...]) -> _Look:
-    from services.kafka.wire.deadline import Deadline
-    from services.recovery.group_reset import moves_past_end, read_ends, read_standing
-
-    snapshot = client.snapshot(Deadline.after(SECONDS), topics)
-    online = [one for one in snapshot.partitions if not one.offline]
-    ends = read_ends(client, online, Deadline.after(SECONDS))
-    brokers = [one.id for one in snapshot.brokers if one.fenced is not True]
-    standing = read_standing(client, brokers, ends, Deadline.after(SECONDS))
-    return _Look(snapshot, standing, moves_past_end(standing, ends))
-
-
-def _move(connection: Connection, client: ReadClient, found: _Look, consent: Consent) -> int:
+def _move(connection: Connection, act: MoveGroups, consent: Consent) -> int:
     """Carry out the moves after consent; returns the exit code."""
-    from services.guard.journal import Journal
-    from services.recovery.group_reset import carry_out
-
+    command = GuardedCommand(act, consent, connection)
+    frozen = command.freeze()
+    found = frozen.plan
+    _say_unread(found.standing)
     if not found.moves:
         say("No offset is to be moved.")
         return 0
-    print_table(COLUMNS, (_row(one) for one in found.moves))
-    phrase = phrase_for(found.moves)
-    consent.require([phrase])
-    with (
-        Journal.open(found.snapshot.cluster_id) as journal,
-        connection.arm_groups(DOING, found.snapshot.cluster_id) as armed,
-    ):
-        journal.consent(phrase)
-        say(f"journal: {journal.path}")
-        coordinators = found.standing.coordinators
-        done = carry_out(armed, client, journal, found.moves, coordinators, SECONDS)
-        journal.finish("succeeded" if _exit_code(done) == 0 else "partly failed")
+    print_table(COLUMNS, map(_row, found.moves))
+    done: list[MovedOffset] = command.carry_out(frozen, write=connection.write).value
     return _report(done)
-
-
-def phrase_for(moves: Sequence[OffsetMove]) -> str:
-    """What an operator types: ``billing on orders-3 to 100``; in bulk their number."""
-    if len(moves) == 1:
-        one = moves[0]
-        return f"{inert(one.group)} on {one.partition} to {_place(one.to)}"
-    return f"{len(moves):,} group offsets move"
-
-
-def _place(offset: int | None) -> str:
-    return "no offset" if offset is None else str(offset)
 
 
 def _figure(offset: int | None) -> str:

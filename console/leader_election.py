@@ -16,6 +16,7 @@ import typer
 from console.commands import new_app
 from console.consent import Consent, Phrases
 from console.evidence import say_missing_acls
+from console.guarded import GuardedCommand, say_event
 from console.option_values import broker_ids
 from console.options import DURATION_MS, Duration, Gone, VerifyContents, connected_for_writing
 from console.output import say
@@ -232,6 +233,7 @@ class _Call:
             self.stop,
             self._choose_route(found),
             self.wanted.rescue,
+            native=found.native,
         )
         electing.run(list(self._priced(found)), self.consent)
         electing.look_after()
@@ -259,35 +261,31 @@ class _Call:
     def _preferred(self, states: Sequence[PartitionState]) -> list[PartitionOutcome]:
         """Preferred elections lose nothing; they are consented to like every change."""
         from console.electing import report
-        from services.guard.consent import Price, consent_phrase
-        from services.guard.journal import Journal
-        from services.recovery.execution.confirm import Observer
-        from services.recovery.execution.preferred import PreferredElections, preferred_targets
+        from services.guard.act import ActEvent
+        from services.recovery.acts.events import OutcomesReported
+        from services.recovery.acts.preferred import ElectPreferred
 
-        targets = preferred_targets([one for one in states if not one.offline])
-        for one in states:
-            if one.offline:
-                self._leave(
-                    one.partition, RecoveryResult.FAILED, "it has no leader; hold another election"
-                )
-        if not targets:
+        for state in states:
+            if state.offline:
+                reason = "it has no leader; hold another election"
+                self._leave(state.partition, RecoveryResult.FAILED, reason)
+        names = frozenset(state.partition for state in states)
+        topics = tuple(sorted({name.topic for name in names}))
+
+        def hear(event: ActEvent) -> None:
+            if isinstance(event, OutcomesReported):
+                report(event.outcomes)
+            else:
+                say_event(event)
+
+        act = ElectPreferred(topics, names)
+        command = GuardedCommand(act, self.consent, self.connection, stop=self.stop, hear=hear)
+        frozen = command.freeze()
+        if not frozen.plan:
             say("every partition with a leader is led by its preferred replica already")
             return []
-        phrase = consent_phrase([one.partition for one in targets], Price(0))
-        self.consent.require([phrase])
-        doing = "a preferred election"
-        with (
-            Journal.open(self.snapshot.cluster_id) as journal,
-            self.connection.arm(doing, self.snapshot.cluster_id) as armed,
-        ):
-            self.stop.armed()
-            journal.consent(phrase)
-            elections = PreferredElections(
-                armed, Observer(armed.reading()), journal, stop=lambda: self.stop.requested
-            )
-            ended = [outcome for batch in elections.run(targets) for outcome in report(batch)]
-            journal.finish("succeeded" if all(one.succeeded for one in ended) else "partly failed")
-        return ended
+        done: list[PartitionOutcome] = command.carry_out(frozen, write=True).value
+        return done
 
     def _report_online(self, states: Sequence[PartitionState]) -> None:
         if self.elections is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from console.consent import Consent, Phrases
+from console.guarded import GuardedCommand
 from console.metastore_options import ServerConfig, ServiceId, reaching, service_settings
 from console.options import AsJson, connected, connected_for_writing
 from console.output import Column, print_json, print_table, say
@@ -128,12 +129,16 @@ def submit(
     Ends with 4 when it is unknown whether the statement was written.
     """
     from services.errors import Refused
+    from services.metastore.acts.submit import SubmitStatement
     from services.metastore.log.validator import NothingToDo
 
     settings = service_settings(service_id, config)
     reached = reaching(connection, config)
-    planned = _planned(reached, settings.service_id, statement)
-    reached.require_write(DOING)
+    act = SubmitStatement(settings.service_id, statement, timeout)
+    command = GuardedCommand(act, Consent(tuple(consent or ())), reached)
+    frozen = command.freeze()
+    planned = frozen.plan
+    reached.require_write(act.doing)
     if isinstance(planned, NothingToDo):
         print(inert(planned.reason))
         return
@@ -142,8 +147,7 @@ def submit(
             f"{planned.id} needs a plan that only a ksqlDB server makes, and servers from 0.8 on "
             "end at a command without one: submit it to a server, or add --without-plan"
         )
-    Consent(tuple(consent or ())).require([inert(f"{settings.topic} {planned.id}")])
-    done = _submit(reached, settings.service_id, statement, timeout)
+    done: Submitted = command.carry_out(frozen, write=True).value
     if as_json:
         document = {"id": str(done.id), "offset": done.offset, "query_id": done.query_id}
         told = {"attempts": done.attempts, "seconds": done.seconds}
@@ -208,44 +212,6 @@ def _planned(connection: Connection, service_id: str, statement: str) -> Planned
         log.catch_up(Deadline.after(READ_SECONDS))
         validator = NameValidator(TopicsNow(client))
         return validator.validate(statement, log.metastore.snapshot(), {})
-
-
-def _submit(connection: Connection, service_id: str, statement: str, seconds: float) -> Submitted:
-    """Write it, with a journal."""
-    from services.connection.security import confluent_config
-    from services.guard.journal import Journal
-    from services.kafka.wire.deadline import Deadline
-    from services.metastore.log.reader import CommandLog
-    from services.metastore.log.topics import TopicsNow
-    from services.metastore.log.validator import NameValidator
-    from services.metastore.log.writer import CommandWriter
-    from services.model import TopicPartition
-
-    access = connection.access()
-    clients = confluent_config(access.settings)
-    with (
-        connection.reading() as client,
-        Journal.open(client.describe(Deadline.after(READ_SECONDS)).cluster_id) as journal,
-        CommandLog(access, clients, service_id) as log,
-    ):
-        partition = TopicPartition(log.topic, 0)
-        request = journal.request("submit statement", {partition: {"statement": statement}})
-        try:
-            writer = CommandWriter(log, clients, NameValidator(TopicsNow(client)))
-            done = writer.submit(statement, seconds=seconds)
-        except BaseException as error:
-            journal.outcome(request, {partition: {"result": _result(error), "reason": str(error)}})
-            raise
-        outcome = {"result": "succeeded", "offset": done.offset}
-        journal.outcome(request, {partition: outcome})
-        journal.finish("succeeded")
-        return done
-
-
-def _result(error: BaseException) -> str:
-    from services.errors import OutcomeUnknown
-
-    return "unknown" if isinstance(error, OutcomeUnknown) else "failed"
 
 
 def _plan_document(planned: Planned | NothingToDo) -> dict[str, Any]:

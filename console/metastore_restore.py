@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from console.consent import Consent, Phrases
+from console.guarded import GuardedCommand
 from console.metastore_options import ServerConfig, SkipTerminate, reaching
 from console.options import AsJson, DryRun, connected_for_writing
 from console.output import print_json, say
+from console.stop_signal import StopSignal
 from console.wiring import Connection
 
 if TYPE_CHECKING:
+    from services.metastore.acts.restore import RestoreCommandTopic
     from services.metastore.restore.execution import RestoredMetastore
     from services.metastore.restore.plan import MetastoreRestorePlan
     from services.metastore.restore.source import RestoreSource
     from services.metastore.settings import MetastoreSettings
 
-DOING = "restoring the command topic"
-SNAPSHOTS = "before-restore"
 MOST_SAID = 20
 
 
@@ -63,26 +65,54 @@ def restore(
     Stop every ksqlDB server of the service before, start them afterwards. Killed at any moment,
     the same command goes on.
     """
-    from services.metastore.restore.source import Skips, read_source
+    from services.metastore.acts.restore import SNAPSHOTS
 
     settings = service_of_backup(file, service_id, config)
-    skips = Skips(skip_incompatible, skip_terminate_cluster)
-    source = read_source(file, skips, compact=compact_offsets)
     reached = reaching(connection, config)
-    plan = plan_of(reached, settings, source, server or ())
-    if dry_run:
-        print_json(document(plan))
-        return
-    reached.require_write(DOING)
-    say_plan(plan)
-    if not plan.done:
-        Consent(tuple(consent or ())).require([plan.phrase])
-    done = carry_out(reached, plan, snapshots or file.parent / SNAPSHOTS)
+    act = restore_act(
+        file,
+        settings,
+        snapshots or file.parent / SNAPSHOTS,
+        server or (),
+        skip_incompatible=skip_incompatible,
+        skip_terminate_cluster=skip_terminate_cluster,
+        compact=compact_offsets,
+    )
+    with StopSignal() as stop:
+        command = GuardedCommand(act, Consent(tuple(consent or ())), reached, stop=stop)
+        frozen = command.freeze()
+        if dry_run:
+            print_json(document(frozen.plan))
+            return
+        reached.require_write(act.doing)
+        say_plan(frozen.plan)
+        done: RestoredMetastore = command.carry_out(frozen, write=True).value
     if as_json:
         print_json({"schema": 1, "restored": done})
     else:
         print(summary(done))
     raise typer.Exit(0 if done.verified else 1)
+
+
+def restore_act(
+    file: Path,
+    settings: MetastoreSettings,
+    snapshots: Path,
+    servers: Sequence[str] = (),
+    *,
+    skip_incompatible: bool = False,
+    skip_terminate_cluster: bool = False,
+    compact: bool = False,
+) -> RestoreCommandTopic:
+    """The act that restores the backup in *file*."""
+    from services.metastore.acts.restore import RestoreCommandTopic
+    from services.metastore.restore.server_info import server_url
+    from services.metastore.restore.source import Skips, read_source
+
+    skips = Skips(skip_incompatible, skip_terminate_cluster)
+    source = partial(read_source, file, skips, compact=compact)
+    urls = tuple(server_url(server) for server in servers)
+    return RestoreCommandTopic(source, settings, snapshots, urls)
 
 
 def service_of_backup(file: Path, service_id: str | None, config: Path | None) -> MetastoreSettings:
@@ -118,36 +148,6 @@ def _named_by(file: Path) -> str | None:
         return service_of(header.topic)
     topic = file.name.removeprefix("backup_").rpartition("_")[0]
     return service_of(topic)
-
-
-def plan_of(
-    connection: Connection,
-    settings: MetastoreSettings,
-    source: RestoreSource,
-    servers: Sequence[str] = (),
-) -> MetastoreRestorePlan:
-    """What the restore would do."""
-    from services.connection.security import confluent_config
-    from services.metastore.restore.plan import make_plan
-    from services.metastore.restore.server_info import server_url
-
-    urls = [server_url(one) for one in servers]
-    clients = confluent_config(connection.access().settings)
-    with connection.reading() as client:
-        return make_plan(client, clients, settings, source, urls)
-
-
-def carry_out(
-    connection: Connection, plan: MetastoreRestorePlan, snapshots: Path
-) -> RestoredMetastore:
-    """Restore, with a journal."""
-    from console.stop_signal import StopSignal
-    from services.metastore.restore.journalled import restore_with_journal
-
-    power = connection.power(DOING)
-    with StopSignal() as stop:
-        stop.armed()
-        return restore_with_journal(power, plan, snapshots, say)
 
 
 def say_plan(plan: MetastoreRestorePlan) -> None:

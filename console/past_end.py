@@ -10,14 +10,14 @@ from console.output import say
 if TYPE_CHECKING:
     from services.model import PartitionEvidence, TopicPartition
     from services.recovery.execution.target import ElectionTarget
-    from services.recovery.recover import GroupPastEnd
+    from services.recovery.guarded.aftermath import GroupPastEnd
 
 
 def past_end(
     targets: Iterable[ElectionTarget], evidence: Mapping[TopicPartition, PartitionEvidence]
 ) -> tuple[GroupPastEnd, ...]:
     """Groups that the elections of *targets* leave with a committed offset past the end."""
-    from services.recovery.recover import groups_past_end
+    from services.recovery.guarded.aftermath import groups_past_end
 
     chosen = list(targets)
     committed = {one.partition: evidence[one.partition].group_offsets for one in chosen}

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from console.commands import new_app
+from console.consent import Consent
+from console.guarded import GuardedCommand
 from console.metastore_options import SkipTerminate
-from console.metastore_restore import SNAPSHOTS, carry_out, plan_of, say_plan
+from console.metastore_restore import say_plan
 from console.output import say
+from console.stop_signal import StopSignal
 from console.wiring import Connection
 from services.words.inert import inert
 
@@ -108,11 +111,16 @@ def _restored(
     config: Path, settings: MetastoreSettings, source: RestoreSource
 ) -> RestoredMetastore:
     from services.connection.sources import ConnectionOptions
+    from services.metastore.acts.restore import SNAPSHOTS, RestoreCommandTopic
 
     connection = Connection(ConnectionOptions(command_config=str(config)), "auto", True)
-    plan = plan_of(connection, settings, source)
-    say_plan(plan)
-    return carry_out(connection, plan, source.file.parent / SNAPSHOTS)
+    act = RestoreCommandTopic(lambda: source, settings, source.file.parent / SNAPSHOTS)
+    with StopSignal() as stop:
+        command = GuardedCommand(act, Consent(implied=True), connection, stop=stop)
+        frozen = command.freeze()
+        say_plan(frozen.plan)
+        done: RestoredMetastore = command.carry_out(frozen, write=True).value
+    return done
 
 
 def _attempt(told: str, act: Callable[[], T]) -> T:

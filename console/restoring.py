@@ -1,19 +1,26 @@
-"""What every restore of topics has: options, a place for its state, a journal, an exit code."""
+"""What every restore of topics has: options, a folder for its progress, bars, an exit code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from console.guarded import GuardedCommand, say_event
 from console.output import Column, print_table, say
-from services.errors import BreakglassError, OutcomeUnknown
+from services.guard.act import ActStep, JournalOpened
 
 if TYPE_CHECKING:
-    from services.guard.journal import Journal
+    from console.consent import Consent
+    from console.wiring import Connection
+    from services.guard.act import Act, ActEvent
+    from services.pipeline.report import CopyProgress
     from services.pipeline.restore.restore import TopicRestored
+
+T = TypeVar("T")
 
 FAILED, UNKNOWN = 1, 4
 """Exit codes."""
@@ -34,30 +41,45 @@ Compared = Annotated[
 
 
 def default_state(cluster_id: str) -> Path:
-    """Where restores into a cluster keep how far they are, unless told."""
+    """The default folder of restore progress, by cluster."""
     from services.guard.lock import file_name
     from services.state_folder import state_folder
 
     return state_folder() / "restores" / file_name(cluster_id)
 
 
-def carried_out(
-    journal: Journal, phrase: str, restore: Callable[[], list[TopicRestored]]
-) -> list[TopicRestored]:
-    """Do what *phrase* agreed to, with its beginning and its end in the *journal*."""
-    journal.consent(phrase)
-    say(f"journal: {journal.path}")
-    try:
-        done = restore()
-    except KeyboardInterrupt:
-        say("Ended before its time; what is there counts: --resume goes on behind it.")
-        raise
-    except BreakglassError as error:
-        unknown = isinstance(error, OutcomeUnknown)
-        journal.finish("unknown" if unknown else "failed", reason=str(error))
-        raise
-    journal.finish("succeeded" if all(one.complete for one in done) else "partly failed")
-    return done
+@contextmanager
+def restoring(
+    act: Act[T], consent: Consent, connection: Connection, job: tuple[str, str] | None = None
+) -> Iterator[GuardedCommand[T]]:
+    """A restore under guard that shows its progress, until the end of the block.
+
+    *job*, its kind and the address of its backup, appears on the console, too.
+    """
+    from console.backup_progress import progress
+    from console.stop_signal import StopSignal
+    from services.pipeline.acts.restore import CopyProgressed
+
+    with StopSignal(), ExitStack() as stack:
+        shown: list[Callable[[CopyProgress], None]] = []
+
+        def hear(event: ActEvent) -> None:
+            if isinstance(event, CopyProgressed):
+                shown[0](event.progress)
+                return
+            if isinstance(event, JournalOpened) and not shown:
+                shown.append(stack.enter_context(progress(as_json=False, job=job)))
+            if not isinstance(event, ActStep):
+                say_event(event)
+
+        try:
+            yield GuardedCommand(act, consent, connection, hear=hear)
+        except KeyboardInterrupt:
+            if shown:
+                say(
+                    "Interrupted. The records restored so far are safe; run it again with --resume."
+                )
+            raise
 
 
 def exit_code(done: Sequence[TopicRestored]) -> int:

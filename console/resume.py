@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from console.consent import Consent, Phrases
+from console.guarded import GuardedCommand
 from console.options import DURATION_MS, AsJson, Duration, connected_for_writing
 from console.output import Column, print_json, print_table, say
 from console.rescuing import RescueChoice, RescueTo, WithoutRescue
@@ -24,14 +25,13 @@ if TYPE_CHECKING:
     from console.stop_signal import StopSignal
     from services.guard.journal import JournalView
     from services.kafka.read_client import ReadClient
+    from services.recovery.acts.resume import ResumeJournal, Resumption
     from services.recovery.choice import Left
     from services.recovery.execution.target import PartitionOutcome
     from services.recovery.guarded.given_up import GivenUp
     from services.recovery.rescue.results import RescuedPartition
     from services.recovery.resume import JournalSurvey
     from services.recovery.unfinished import Remains
-
-DOING = "resuming a recovery"
 
 
 @connected_for_writing
@@ -86,7 +86,7 @@ def resume_journal(connection: Connection, wanted: ResumeRequest) -> int:
     """Carry out one call; returns the exit code."""
     from console.stop_signal import StopSignal
     from services.kafka.wire.deadline import Deadline
-    from services.recovery.resume import survey
+    from services.recovery.acts.resume import ResumeJournal
     from services.recovery.triage import SNAPSHOT_SECONDS
 
     with StopSignal() as stop, connection.reading() as client:
@@ -97,14 +97,14 @@ def resume_journal(connection: Connection, wanted: ResumeRequest) -> int:
             if wanted.as_json:
                 print_json(_document(cluster_id))
             return 0
-        found = survey(client, view, wanted.duration, connection.native_rpc)
-        return _Call(connection, client, stop, wanted, found).run()
+        act = ResumeJournal(view.path, wanted.undo, wanted.rescue, seconds=wanted.duration)
+        return _Call(connection, client, stop, wanted, act).run()
 
 
 def _view(cluster_id: str, name: str | None) -> JournalView | None:
     """The journal of that *name* or path, or the newest of this cluster that is not done."""
     from services.guard.journal import read
-    from services.recovery.guarded.resumption import open_journals
+    from services.recovery.acts.resume import open_journals
     from services.recovery.timeline.shelf import Shelf
 
     if name is not None:
@@ -136,72 +136,57 @@ class _Call:
     client: ReadClient
     stop: StopSignal
     wanted: ResumeRequest
-    found: JournalSurvey
+    act: ResumeJournal
     outcomes: list[PartitionOutcome] = field(default_factory=list)
     rescued: list[RescuedPartition] = field(default_factory=list)
 
     def run(self) -> int:
         """Show what is left, carry on, look after; returns the exit code."""
-        from console.electing import ended, look_after, say_given_up
+        from console.electing import Talk, ended, look_after, report, report_aside, say_given_up
         from services.recovery.execution.target import RecoveryResult
         from services.recovery.unfinished import abandons_of
 
-        left = self._remains.left
-        self._show()
-        self.connection.require_write(DOING)
-        self._carry_on()
-        for one in left:
-            say(f"{one.partition}  left: {one.reason}")
-        given_up = say_given_up(self.outcomes, abandons_of(self.found.view))
+        tell = report_aside if self.wanted.as_json else report
+        talk = Talk(self.stop, tell, announce=False, outcomes=self.outcomes, rescued=self.rescued)
+        command = GuardedCommand(
+            self.act, self.wanted.consent, self.connection, stop=self.stop, hear=talk
+        )
+        frozen = command.freeze()
+        found, left = frozen.plan.survey, frozen.plan.remains.left
+        self._show(frozen.plan)
+        command.carry_out(frozen, write=True)
+        for choice in left:
+            say(f"{choice.partition}  left: {choice.reason}")
+        given_up = say_given_up(self.outcomes, abandons_of(found.view))
         open_ones = look_after(self.client, self.outcomes)
-        self._say_past_end()
+        self._say_past_end(found)
         if self.wanted.as_json:
-            cluster_id, path = self.found.snapshot.cluster_id, self.found.view.path
+            cluster_id, path = found.snapshot.cluster_id, found.view.path
             print_json(
                 _document(cluster_id, path, self.outcomes, left, self.rescued, open_ones, given_up)
             )
         unresolved = [RecoveryResult.REFUSED] * len(left)
-        return ended(self.outcomes, self.stop, [self.found.view.path], unresolved)
+        return ended(self.outcomes, self.stop, [found.view.path], unresolved)
 
-    def _say_past_end(self) -> None:
+    def _say_past_end(self, found: JournalSurvey) -> None:
         from console.past_end import past_end, say_past_end
         from services.recovery.execution.target import RecoveryResult
 
-        evidence = self.found.evidence
+        evidence = found.evidence
         elected = [one.target for one in self.outcomes if one.result is RecoveryResult.ELECTED]
         read = [one for one in elected if one.partition in evidence]
         say_past_end(past_end(read, evidence), "now")
 
-    @property
-    def _remains(self) -> Remains:
-        return self.found.remains if self.wanted.undo else self.found.to_finish
-
-    def _show(self) -> None:
+    def _show(self, plan: Resumption) -> None:
         """What is left, on stderr: stdout is for what came of it."""
-        view = self.found.view
+        view = plan.survey.view
         say(f"journal: {view.path}, begun by {view.who}, {view.result or 'interrupted'}")
-        rows = list(_rows(self._remains, undo=self.wanted.undo))
+        rows = list(_rows(plan.remains, undo=self.wanted.undo))
         if not rows:
             say("It has no election that is left to be taken up.")
             return
         with redirect_stdout(sys.stderr):
             print_table(COLUMNS, rows)
-
-    def _carry_on(self) -> None:
-        from console.electing import Talk, report, report_aside
-        from services.recovery.guarded.resumption import GuardedResume
-
-        resume = GuardedResume(
-            self.connection.power(DOING),
-            self.found,
-            self.wanted.undo,
-            self.wanted.rescue,
-            lambda: self.stop.requested,
-        )
-        phrases = self.wanted.consent.require([one.phrase for one in resume.groups])
-        tell = report_aside if self.wanted.as_json else report
-        talk = Talk(self.stop, tell, announce=False, outcomes=self.outcomes, rescued=self.rescued)
-        resume.run(phrases, talk)
 
 
 def _document(

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from screens.checkpoints.guarded import ActPage
 from screens.context import Context
-from services.checkpoint.guarded.deleting import Deleting
-from services.checkpoint.guarded.restoring import Restoring
-from services.checkpoint.guarded.taking import Taking
+from screens.guard.page import ActPage
+from services.checkpoint.acts.delete import DeleteCheckpoint
+from services.checkpoint.acts.restore import RestoreCheckpoint
+from services.checkpoint.acts.take import TakeCheckpoint
 from services.checkpoint.option_text import RestoreAsked, TakeAsked
 from services.checkpoint.store.backup_store import BackupStore
 
 
-class TakePage(ActPage):
+class CheckpointPage(ActPage):
+    """What the three have in common."""
+
+    UNSAVED = "A checkpoint is being changed."
+    CHANGES = "checkpoint"
+
+
+class TakePage(CheckpointPage):
     """The next checkpoint of a store."""
 
     TITLE = "Take a checkpoint"
@@ -22,11 +29,13 @@ class TakePage(ActPage):
     )
 
     def __init__(self, context: Context, url: str, asked: TakeAsked) -> None:
-        store = BackupStore(url)
-        super().__init__(context, Taking(store, asked, context.access, context.state_folder))
+        from services.checkpoint.parts import CopySettings
+
+        how = CopySettings(drain_seconds=asked.drain_seconds, rate=asked.bytes_per_second)
+        super().__init__(context, TakeCheckpoint(BackupStore(url), asked, how))
 
 
-class DeletePage(ActPage):
+class DeletePage(CheckpointPage):
     """One checkpoint goes."""
 
     TITLE = "Delete a checkpoint"
@@ -36,10 +45,10 @@ class DeletePage(ActPage):
     )
 
     def __init__(self, context: Context, url: str, id: int) -> None:
-        super().__init__(context, Deleting(BackupStore(url), id, context.state_folder))
+        super().__init__(context, DeleteCheckpoint(BackupStore(url), id))
 
 
-class RestorePage(ActPage):
+class RestorePage(CheckpointPage):
     """One checkpoint into new or empty topics."""
 
     TITLE = "Restore a checkpoint"
@@ -50,5 +59,4 @@ class RestorePage(ActPage):
     )
 
     def __init__(self, context: Context, url: str, id: int, asked: RestoreAsked) -> None:
-        act = Restoring(BackupStore(url), id, asked, context.access, context.state_folder)
-        super().__init__(context, act)
+        super().__init__(context, RestoreCheckpoint(BackupStore(url), id, asked))

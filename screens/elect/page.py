@@ -7,8 +7,9 @@ change what is shown. While a request may be under way there is no way back, onl
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -18,25 +19,23 @@ from textual.widget import Widget
 from screens.consent_page import ConsentPage
 from screens.context import Context
 from screens.elect import wording
-from screens.elect.attempt import ElectionAttempt
-from screens.elect.guarded_action import Undertaking
 from screens.elect.messages import (
-    AftermathTold,
-    AnswersAwaited,
-    ElectionTold,
+    AftermathFound,
     LadderMoved,
-    StepFailed,
-    StepMessage,
     SubjectFrozen,
     UnknownsAnswered,
 )
 from screens.elect.phase import Phase
 from screens.elect.state import ElectionState
 from screens.elect.view import GuardedView
+from screens.elect.worker import ElectionWorker, subject_in
+from screens.guard.messages import ActEnded, ActFailed, ActReported, GuardMessage
 from screens.messages import CopyAsked, MutationBegan, ResumeAsked
+from services.guard.act import Armed, Frozen, Underway
 from services.model import TopicPartition
+from services.recovery.acts.elect import Elect
+from services.recovery.acts.resume import ResumeJournal
 from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.events import Armed, Finished
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.subject import ElectionSubject
 from themes.roles import Role
@@ -71,15 +70,16 @@ class GuardedPage(ConsentPage):
         Binding("c", "copy_journal", "Copy path", tooltip="Copy the journal's path"),
     ]
 
-    def __init__(self, context: Context, undertaking: Undertaking) -> None:
+    def __init__(self, context: Context, act: Elect | ResumeJournal) -> None:
         super().__init__(context)
         folder = context.state_folder
         rescue = RescueChoice(to=None if folder is None else folder / "rescue")
-        self.undertaking = undertaking
-        self.state = ElectionState(context.armed, undertaking.doing, rescue)
-        self._attempt = self._new_attempt(0)
+        self.act = act
+        self.state = ElectionState(context.armed, act.doing, rescue)
+        self._worker = self._new_worker(0)
+        self._frozen: Frozen[Any] | None = None
         self._left_out: set[TopicPartition] = set()
-        """By the operator, however often it is read anew."""
+        """By the operator, however often it is read again."""
         self._counting = False
         """Something is being left out: a phrase for what is shown still is none for the rest."""
 
@@ -91,38 +91,43 @@ class GuardedPage(ConsentPage):
         self._freeze()
 
     def on_unmount(self) -> None:
-        self._attempt.left.set()
+        self._worker.left.set()
 
     # Steps.
 
     def _freeze(self) -> None:
         """Read what is to be carried out, from the beginning."""
         self.state.phase = Phase.READING
-        left_out = frozenset(self._left_out)
-        self._begin(lambda attempt: attempt.freeze(left_out))
+        self._begin(lambda worker: worker.freeze())
         self._say("")
 
     def _carry_out(self) -> None:
         """Every phrase was typed: read again, then run."""
-        power, subject = self.context.power, self.state.subject
+        power, frozen, subject = self.context.power, self._frozen, self.state.subject
         assert power is not None
+        assert frozen is not None
         assert subject is not None
-        phrases, rescue = tuple(self.state.given), self.state.rescue
+        phrases = tuple(self.state.given)
         self._view.table.focus()
         self.state.reread(subject)
         self.app.post_message(MutationBegan())
-        self._begin(lambda attempt: attempt.carry_out(power, subject, phrases, rescue))
+        self._begin(lambda worker: worker.carry_out(power, frozen, phrases))
         self._say("")
 
-    def _begin(self, step: Callable[[ElectionAttempt], None]) -> None:
-        """A new attempt; what older ones still tell is dropped."""
-        self._attempt.left.set()
-        self._attempt = self._new_attempt(self._attempt.number + 1)
-        self._in_thread(partial(step, self._attempt))
+    def _begin(self, step: Callable[[ElectionWorker], None]) -> None:
+        """A new worker; what older ones still report is dropped."""
+        self._worker.left.set()
+        self._worker = self._new_worker(self._worker.number + 1)
+        self._in_thread(partial(step, self._worker))
 
-    def _new_attempt(self, number: int) -> ElectionAttempt:
-        return ElectionAttempt(
-            number, self.context, self.undertaking, self.post_message, self._to_app
+    def _new_worker(self, number: int) -> ElectionWorker:
+        return ElectionWorker(
+            number,
+            self.context,
+            replace(self.act, rescue=self.state.rescue),
+            self.post_message,
+            self._to_app,
+            left_out=frozenset(self._left_out),
         )
 
     def _to_app(self, message: Message) -> None:
@@ -133,28 +138,26 @@ class GuardedPage(ConsentPage):
 
     # What the thread tells.
 
-    def _current(self, message: StepMessage) -> bool:
-        return message.attempt == self._attempt.number
-
-    @on(AnswersAwaited)
-    def _awaited(self, message: AnswersAwaited) -> None:
-        if self._current(message) and message.waiting:
-            self._say(f"Waiting: {message.waiting}", Role.RUNNING)
+    def _current(self, message: GuardMessage) -> bool:
+        return message.attempt == self._worker.number
 
     @on(SubjectFrozen)
-    def _frozen(self, message: SubjectFrozen) -> None:
-        if self._current(message):
-            self.state.changed = message.changed
-            note = wording.changed_told(message.changed, message.subject)
-            self.state.review(
-                message.subject, message.rows, self.undertaking.asked(message.subject)
-            )
-            self._review(note, Role.FAILED)
-            if message.changed:
-                self._view.table.action_jump(0)
+    def _shown(self, message: SubjectFrozen) -> None:
+        if not self._current(message):
+            return
+        frozen = self._frozen = message.frozen
+        subject = subject_in(frozen)
+        reasons = {change.what: change.reason for change in message.changed}
+        rows = {str(row.partition): row.partition for row in self.state.every_row}
+        rows |= {str(row.partition): row.partition for row in message.rows}
+        self.state.changed = {rows[name]: why for name, why in reasons.items() if name in rows}
+        self.state.review(subject, message.rows, frozen.asked)
+        self._review(wording.changed_told(reasons, subject), Role.FAILED)
+        if message.changed:
+            self._view.table.action_jump(0)
 
-    @on(StepFailed)
-    def _failed(self, message: StepFailed) -> None:
+    @on(ActFailed)
+    def _failed(self, message: ActFailed) -> None:
         if not self._current(message):
             return
         told = "Given up: nothing was sent." if message.error is None else str(message.error)
@@ -164,26 +167,35 @@ class GuardedPage(ConsentPage):
             self._say(told, Role.FAILED)
         else:
             subject = self.state.subject or ElectionSubject("")
-            self.state.review(subject, self.state.every_row, self.undertaking.asked(subject))
+            asked = () if self._frozen is None else self._frozen.asked
+            self.state.review(subject, self.state.every_row, asked)
             self._review(told, Role.FAILED)
 
-    @on(ElectionTold)
-    def _told(self, message: ElectionTold) -> None:
+    @on(ActReported)
+    def _reported(self, message: ActReported) -> None:
         if not self._current(message):
             return
-        progress = self.state.progress
-        if isinstance(message.event, Armed):
+        event, progress = message.event, self.state.progress
+        if isinstance(event, Underway):
+            if event.text:
+                self._say(f"Waiting: {event.text}", Role.RUNNING)
+            return
+        if isinstance(event, Armed):
             self.state.phase = Phase.RUNNING
             progress.begin(tuple(progress.standings))
-        progress.take(message.event)
-        if isinstance(message.event, Finished):
-            self._finish()
+        progress.take(event)
         self._say("")
-        if self.state.phase is Phase.DONE:
+
+    @on(ActEnded)
+    def _ended(self, message: ActEnded) -> None:
+        if self._current(message):
+            self.state.progress.end(message.ending)
+            self._finish()
+            self._say("")
             self._view.table.action_jump(0)
 
-    @on(AftermathTold)
-    def _looked_after(self, message: AftermathTold) -> None:
+    @on(AftermathFound)
+    def _looked_after(self, message: AftermathFound) -> None:
         if self._current(message):
             self.state.aftermath = message.aftermath
             self._show()
@@ -239,16 +251,16 @@ class GuardedPage(ConsentPage):
     def action_leave(self) -> None:
         """Leave; before anything was sent give that up; never leave a request under way."""
         if self.state.phase is Phase.REREADING:
-            self._attempt.give_up()
+            self._worker.give_up()
             self._say("Giving up: nothing is sent.", Role.RUNNING)
         elif self.state.phase is Phase.RUNNING:
             self._say("It runs: s stops it after the batch under way.", Role.RUNNING)
         else:
-            self._attempt.left.set()
+            self._worker.left.set()
             self.dismiss()
 
     def action_stop(self) -> None:
-        self._attempt.stop_asked.set()
+        self._worker.stop_asked.set()
         self._say("Stopping: what is under way is finished and written down.", Role.RUNNING)
 
     def action_ask_refresh(self) -> None:
@@ -277,18 +289,17 @@ class GuardedPage(ConsentPage):
             self._leave_out(self.state.subject.why_alone.keys())
 
     def _leave_out(self, partitions: Collection[TopicPartition]) -> None:
-        subject = self.state.subject
-        if subject is not None:
+        frozen = self._frozen
+        if frozen is not None:
             self._counting = True
             self._left_out.update(partitions)
-            left_out = frozenset(self._left_out)
-            self._begin(lambda attempt: attempt.leave_out(subject, left_out))
+            self._begin(lambda worker: worker.leave_out(frozen))
 
     def action_check_again(self) -> None:
         journal = self.state.progress.journal
         if journal is not None:
             unknown = self.state.progress.unknown
-            self._in_thread(partial(self._attempt.check_again, journal, unknown))
+            self._in_thread(partial(self._worker.check_again, journal, unknown))
             self._say("Asking the cluster again; nothing is elected.", Role.RUNNING)
 
     def action_go_on(self) -> None:
@@ -304,7 +315,7 @@ class GuardedPage(ConsentPage):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """The keys that mean something now; the others are not offered."""
-        if action.startswith("leave_out") and not self.undertaking.divisible:
+        if action.startswith("leave_out") and isinstance(self.act, ResumeJournal):
             return False
         meant = _MEANT.get(action)
         return meant is None or meant(self.state)

@@ -8,17 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from screens.elect.standing import ELECTING, WAITING, PartitionStanding, standing_of
+from services.guard.act import ActEvent, Ending, JournalOpened
 from services.model import TopicPartition
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult
-from services.recovery.guarded.events import (
+from services.recovery.acts.events import (
     BatchBegun,
-    Event,
-    Finished,
-    JournalOpened,
-    OutcomesTold,
+    OutcomesReported,
     RescueEnded,
     RescueProgressed,
 )
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult
 from services.recovery.rescue.results import RescuedPartition, RescueProgress
 
 
@@ -44,7 +42,7 @@ class ElectionProgress:
         self.standings = dict.fromkeys(partitions, standing)
         self.total = len(self.standings)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ActEvent) -> None:
         """Fold *event* in."""
         if isinstance(event, JournalOpened):
             self.journal = event.path
@@ -55,10 +53,12 @@ class ElectionProgress:
             self.rescued += event.results
         elif isinstance(event, BatchBegun):
             self.standings.update(dict.fromkeys(event.partitions, ELECTING))
-        elif isinstance(event, OutcomesTold):
+        elif isinstance(event, OutcomesReported):
             self.told(event.outcomes)
-        elif isinstance(event, Finished):
-            self.finished, self.result = True, event.result
+
+    def end(self, ending: Ending) -> None:
+        """The run is over."""
+        self.finished, self.result = True, ending.result
 
     def told(self, outcomes: Iterable[PartitionOutcome]) -> None:
         """What came of some partitions, or how far they have climbed since."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,11 +11,12 @@ from textual.binding import Binding, BindingType
 
 from screens.context import Context
 from screens.elect import wording
-from screens.elect.election import ElectionUndertaking
 from screens.elect.page import GuardedPage
 from screens.elect.phase import Phase
-from screens.elect.resumption import Resumption
+from screens.elect.proposals import PickedPartitions, PlannedElections
 from services.model import TopicPartition
+from services.recovery.acts.elect import Elect
+from services.recovery.acts.resume import ResumeJournal
 from themes.roles import Role
 
 if TYPE_CHECKING:
@@ -36,12 +38,8 @@ class ElectScreen(GuardedPage):
         partitions: Sequence[TopicPartition] = (),
         plan: Plan | None = None,
     ) -> None:
-        super().__init__(
-            context,
-            ElectionUndertaking(
-                context.access, context.known, tuple(partitions), plan, context.state_folder
-            ),
-        )
+        find = PickedPartitions(context.known, tuple(partitions))
+        super().__init__(context, Elect(find if plan is None else PlannedElections(plan)))
 
 
 class ResumeScreen(GuardedPage):
@@ -57,11 +55,12 @@ class ResumeScreen(GuardedPage):
     ]
 
     def __init__(self, context: Context, journal: Path) -> None:
-        self.resumption = Resumption(context.access, journal, state=context.state_folder)
-        super().__init__(context, self.resumption)
+        super().__init__(context, ResumeJournal(journal, asks_again=True))
 
     def action_undo(self) -> None:
-        self.resumption.undo = self.state.undo = not self.resumption.undo
+        assert isinstance(self.act, ResumeJournal)
+        self.state.undo = not self.state.undo
+        self.act = replace(self.act, undo=self.state.undo)
         self._freeze()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -70,8 +69,7 @@ class ResumeScreen(GuardedPage):
         return super().check_action(action, parameters)
 
     def _review(self, note: str = "", role: Role | None = None) -> None:
-        found = self.resumption.found
-        if found is not None:
-            view = found.view
+        if self._frozen is not None:
+            view = self._frozen.plan.survey.view
             self.state.intro = wording.journal_told(view.path, view.who, view.result)
         super()._review(note, role)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from screens.elect import wording
 from screens.elect.evidence import evidence_told
-from screens.elect.guarded_action import ConsentPhrase
 from screens.elect.phase import Phase
 from screens.elect.progress import ElectionProgress
 from screens.elect.rows import ElectionRow
 from screens.elect.standing import LOOKED_AT, PartitionStanding, changed
+from services.guard.consent import ConsentPhrase
 from services.model import TopicPartition
 from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.aftermath import Aftermath

@@ -11,13 +11,13 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Static
 
 from screens.elect import wording
-from screens.elect.guarded_action import ConsentPhrase
 from screens.elect.phase import Phase
 from screens.elect.room import TOO_SMALL, ScreenRoom
 from screens.elect.rows import ElectionRow, columns
 from screens.elect.state import ElectionState
 from screens.widgets.consent import ConsentPanel
 from screens.widgets.line_table import LineTable
+from services.guard.consent import ConsentPhrase
 from services.words.inert import bounded, inert
 from themes.roles import Role, role_style
 

@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from screens.elect.guarded_action import ConsentPhrase
 from screens.elect.progress import ElectionProgress
+from services.guard.consent import ConsentPhrase
 from services.kafka.cluster.open_transactions import OpenTransaction
-from services.model import TopicPartition, Unknown
+from services.model import Unknown
 from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.aftermath import Aftermath
+from services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
 from services.recovery.guarded.check_again import CheckedAgain
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.subject import ElectionSubject
 from services.recovery.plan.digest import spoken
-from services.recovery.recover import GroupPastEnd
 from services.words.figures import partitions_text, unread_told
 
 SHOWN = 5
@@ -113,7 +112,7 @@ def asking(asked: ConsentPhrase, number: int, total: int) -> str:
     return f"{alone}{'' if asked.why else place}To go on type: "
 
 
-def changed_told(changed: Mapping[TopicPartition, str], subject: ElectionSubject) -> str:
+def changed_told(changed: Mapping[str, str], subject: ElectionSubject) -> str:
     """Nothing was sent, because the consent does not hold any more; empty where it does."""
     if not changed:
         return ""

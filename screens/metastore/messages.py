@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -11,7 +11,6 @@ from services.model import Unknown
 
 if TYPE_CHECKING:
     from services.metastore.looking import ServiceLook
-    from services.metastore.restore.plan import MetastoreRestorePlan
 
 
 @dataclass(eq=False)
@@ -20,26 +19,3 @@ class ServiceLooked(Message):
 
     topic: str
     look: ServiceLook | Unknown
-
-
-@dataclass(eq=False)
-class RestorePlanned(Message):
-    """What the restore of a command topic would do."""
-
-    plan: MetastoreRestorePlan
-
-
-@dataclass(eq=False)
-class RestoreTold(Message):
-    """A restore begins its next step."""
-
-    step: str
-
-
-@dataclass(eq=False)
-class RestoreEnded(Message):
-    """A restore has ended, or was never begun."""
-
-    outcome: str
-    _: KW_ONLY
-    good: bool

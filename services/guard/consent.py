@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from services.errors import ConsentMissing
 from services.model import TopicPartition, Unknown
+
+
+class ConsentPhrase(NamedTuple):
+    """A phrase that the operator has to type."""
+
+    phrase: str
+    why: str = ""
+    """Why it stands alone; empty for the bulk."""
+    partition: TopicPartition | None = None
+    """The partition that stands alone."""
+
+
+class _Agreed(Protocol):
+    @property
+    def phrase(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +77,12 @@ class ConsentGroup:
     def phrase(self) -> str:
         """What has to be typed."""
         return consent_phrase(self.partitions, self.price, self.abandons)
+
+    @property
+    def asked(self) -> ConsentPhrase:
+        """The phrase, with the reason for which it stands alone."""
+        alone = self.partitions[0] if self.why_alone else None
+        return ConsentPhrase(self.phrase, self.why_alone, alone)
 
 
 def consent_groups(stakes: Iterable[Stake]) -> tuple[ConsentGroup, ...]:
@@ -133,7 +155,7 @@ def require_consent(given: str | None, phrase: str) -> None:
     )
 
 
-def require_phrases(given: Sequence[str], groups: Iterable[ConsentGroup]) -> None:
+def require_phrases(given: Sequence[str], groups: Iterable[_Agreed]) -> None:
     """Return if the phrase of each of *groups* is among *given*.
 
     Raises:

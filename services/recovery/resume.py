@@ -21,6 +21,7 @@ from services.recovery.execution.course import Course
 from services.recovery.execution.ladder import climb
 from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE, ExecutionJournal
 from services.recovery.execution.restore_order import restore_orders
+from services.recovery.execution.run import Recovery, Rescue
 from services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
@@ -28,7 +29,6 @@ from services.recovery.execution.target import (
     order_left,
 )
 from services.recovery.execution.undo_order import undo_orders
-from services.recovery.recover import Recovery, Rescue
 from services.recovery.triage import SNAPSHOT_SECONDS, judge
 from services.recovery.unfinished import (
     JournalledPartition,
@@ -92,7 +92,7 @@ class Resume:
     """What a resumed journal is carried on with; *recovery* writes into that journal.
 
     Both ways are iterated to their end, or stop between two batches when `Recovery.stop` says
-    so; then the journal stays unfinished and can be resumed again.
+    so; `ended_as` says how the journal records that.
     """
 
     recovery: Recovery
@@ -105,7 +105,7 @@ class Resume:
         """
         found = self.survey.to_finish
         self._settle()
-        yield from self._until_ended(self._finish(found), SUCCEEDED, found)
+        yield from self._finish(found)
 
     def undo(self) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Put the order back of partitions still without leader, where it is what was written.
@@ -114,19 +114,7 @@ class Resume:
         """
         found = self.survey.remains
         self._settle()
-        yield from self._until_ended(self._undo(found), UNDONE, found)
-
-    def _until_ended(
-        self, batches: Iterator[tuple[PartitionOutcome, ...]], word: str, found: Remains
-    ) -> Iterator[tuple[PartitionOutcome, ...]]:
-        """Hand *batches* on, then write down how it ended."""
-        whole, stopped = not found.left, False
-        for batch in batches:
-            yield batch
-            whole = whole and all(one.complete for one in batch)
-            stopped = stopped or any(one.result is RecoveryResult.NOT_ATTEMPTED for one in batch)
-        if not stopped:
-            self.recovery.journal.finish(word if whole else PARTLY_FAILED)
+        yield from self._undo(found)
 
     def _settle(self) -> None:
         states = {one.partition: one for one in self.survey.snapshot.partitions}
@@ -241,3 +229,14 @@ def topics_of(view: JournalView) -> list[str]:
     for step in view.steps:
         named.update(step.items)
     return sorted({one.topic for one in named})
+
+
+def ended_as(
+    found: Remains, outcomes: Sequence[PartitionOutcome], *, undone: bool = False
+) -> str | None:
+    """How the journal records the end; None where the run was stopped and can be resumed."""
+    if any(outcome.result is RecoveryResult.NOT_ATTEMPTED for outcome in outcomes):
+        return None
+    if found.left or not all(outcome.complete for outcome in outcomes):
+        return PARTLY_FAILED
+    return UNDONE if undone else SUCCEEDED

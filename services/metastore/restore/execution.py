@@ -15,6 +15,7 @@ from uuid import UUID
 
 from services.clock import now_ms
 from services.errors import EvidenceChanged, OutcomeUnknown
+from services.guard.steps import RESTORE_COMMAND_TOPIC
 from services.kafka.command_topic_client import CommandTopicClient
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
@@ -22,7 +23,6 @@ from services.metastore.backup_job import BackupJob
 from services.metastore.backup_run import run_backup
 from services.metastore.records import CommandRecord
 from services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
-from services.metastore.restore.steps import COMMAND_TOPIC
 from services.metastore.restore.writing import (
     LOOK_SECONDS,
     WAIT_SECONDS,
@@ -79,7 +79,7 @@ def restore(work: RestoreWork, plan: MetastoreRestorePlan) -> RestoredMetastore:
     if plan.done:
         return RestoredMetastore(plan.topic, len(plan.source.commands), verified=True, already=True)
     items = {TopicPartition(plan.topic, 0): _item(plan)}
-    request = work.journal.request(COMMAND_TOPIC, items)
+    request = work.journal.request(RESTORE_COMMAND_TOPIC, items)
     try:
         restored = _Restore(work, plan).run()
     except OutcomeUnknown as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from services.errors import BreakglassError, OutcomeUnknown
+from services.guard.steps import RESTORE_RECORDS
 from services.kafka.cluster.coordinators import find_coordinator
 from services.kafka.topic_client import TopicClient
 from services.kafka.wire.deadline import Deadline
@@ -23,7 +24,6 @@ from services.pipeline.restore.offset_map import OffsetMap
 from services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
 from services.pipeline.restore.proof import declared_in, prove
 from services.pipeline.restore.state import RestoreState, read_state
-from services.pipeline.restore.steps import RECORDS
 from services.pipeline.restore.target import RestoreTarget
 from services.pipeline.restore.task import ForeignRecords, PartitionTask
 from services.pipeline.session import jvm_errors
@@ -196,7 +196,7 @@ class _Topic:
     def _announced(self, state: RestoreState) -> int:
         """Write down what is about to be produced, before it is."""
         return self._work.journal.request(
-            RECORDS,
+            RESTORE_RECORDS,
             self._items(),
             source=state.source,
             restore_id=state.restore_id,

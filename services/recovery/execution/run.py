@@ -1,4 +1,4 @@
-"""Runs an election batch by batch: look, journal, elect, confirm, put the order back."""
+"""Runs a recovery: rescue, then batch by batch look, journal, elect, confirm, restore orders."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from services.errors import BreakglassError, NoQuorum, StorageError, WrongCluster
+from services.guard.journal import Journal
 from services.kafka.election_client import ElectionClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
@@ -17,12 +18,14 @@ from services.recovery.execution.attempt import BatchAttempt, journalled
 from services.recovery.execution.batches import batches, in_order
 from services.recovery.execution.confirm import Observer
 from services.recovery.execution.course import Course
+from services.recovery.execution.journal_space import journal_bytes
 from services.recovery.execution.ladder import climb
 from services.recovery.execution.limits import ExecutionLimits
+from services.recovery.execution.others import others_at_work
 from services.recovery.execution.recheck import recheck, recheck_log
 from services.recovery.execution.record import ExecutionJournal
 from services.recovery.execution.restore_order import restore_orders
-from services.recovery.execution.routes import Route
+from services.recovery.execution.routes import Route, RouteChoice
 from services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
@@ -37,27 +40,93 @@ RETRY_SECONDS = 0.2
 LONGEST_RETRY_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """Everything one run of elections works with."""
+class Rescue(Protocol):
+    """Saves what elections cut off (services/recovery/rescue)."""
+
+    def needed(self, target: ElectionTarget) -> bool:
+        """Whether electing *target* cuts off anything that may be saved."""
+
+    def save(
+        self, targets: Sequence[ElectionTarget], journal: ExecutionJournal
+    ) -> Mapping[TopicPartition, str]:
+        """Save what electing *targets* cuts off; a reason for each that was not saved whole."""
+
+
+@dataclass(slots=True)
+class Recovery:
+    """One recovery after consent: rescue what will be cut off, elect, confirm, restore orders."""
 
     client: ElectionClient
-    observer: Observer
-    """Looks through the client's own connections, at the cluster that is changed."""
-    route: Route
-    journal: ExecutionJournal
+    journal: Journal
+    choose_route: RouteChoice
+    rescue: Rescue | None = None
+    """None: what is cut off is lost (`--without-rescue`)."""
     limits: ExecutionLimits = field(default_factory=ExecutionLimits)
     stop: Callable[[], bool] = lambda: False
-    """Asked between batches and before retries: true ends the run after what is under way."""
-    pause: Callable[[float], None] = time.sleep
+    """Asked between batches and before retries: true ends the run after the batch under way."""
     begin: Callable[[Sequence[ElectionTarget]], None] = lambda _: None
-    """Told of each batch before anything is sent for it."""
-    course: Course = field(default_factory=Course)
-    """What earlier parts of the same run have found out."""
-    others: Callable[[TopicPartition], Sequence[str]] = lambda _: ()
-    """Who else acts on a partition, as far as this machine knows."""
+    """Hears of each batch before anything is sent for it."""
+    pause: Callable[[float], None] = time.sleep
+    observer: Observer = field(init=False)
+    """Looks through the client's own connections, at the cluster that is changed."""
+    route: Route = field(init=False)
+    course: Course = field(default_factory=Course, init=False)
+    """What the batches so far have found out."""
 
-    def run(self, targets: Sequence[ElectionTarget]) -> Iterator[tuple[PartitionOutcome, ...]]:
+    def __post_init__(self) -> None:
+        self.observer = Observer(self.client.reading())
+        self.route = self.choose_route(self.client)
+
+    def run(
+        self, targets: Sequence[ElectionTarget], course: Course | None = None
+    ) -> Iterator[tuple[PartitionOutcome, ...]]:
+        """Rescue and elect *targets*; yields the outcomes of each batch as it ends.
+
+        Partitions that lose nothing do not wait until others are rescued, except for internal
+        topics, which come first in any case (R17). *course* is what was found out before.
+        Space for what the journal will say is reserved before anything is sent.
+
+        Raises:
+            StorageError: the journal's disk has no room for it; nothing was sent.
+        """
+        rescue = self.rescue
+        self.course = course or Course()
+        space = journal_bytes(targets, rescued=rescue is not None, limits=self.limits)
+        self.journal.reserve(space)
+        first = [t for t in targets if t.internal or rescue is None or not rescue.needed(t)]
+        early = {target.partition for target in first}
+        for wave in (first, [target for target in targets if target.partition not in early]):
+            if wave:
+                yield from self._rescue_and_elect(wave)
+
+    def _rescue_and_elect(
+        self, targets: Sequence[ElectionTarget]
+    ) -> Iterator[tuple[PartitionOutcome, ...]]:
+        unsaved = self._save([target for target in targets if not self.course.why_not(target)])
+        stopped = self.stop()
+        kept_back = tuple(
+            _not_rescued(target, unsaved[target.partition], stopped=stopped)
+            for target in targets
+            if target.partition in unsaved
+        )
+        if kept_back:
+            yield kept_back
+        yield from self.elect([one for one in targets if one.partition not in unsaved])
+
+    def _save(self, targets: Sequence[ElectionTarget]) -> Mapping[TopicPartition, str]:
+        """Rescue what electing *targets* cuts off; why partitions were not saved whole.
+
+        What cannot be journalled must not be sent: then nothing more is elected.
+        """
+        if self.rescue is None or not targets:
+            return {}
+        try:
+            return self.rescue.save(targets, self.journal)
+        except StorageError as error:
+            self.course.halt(f"stopped because every other election would fail alike: {error}")
+            return {}
+
+    def elect(self, targets: Sequence[ElectionTarget]) -> Iterator[tuple[PartitionOutcome, ...]]:
         """Elect *targets*; yields the outcomes of each batch as it ends.
 
         A partition that fails or is refused keeps no other. The run stops once another replica
@@ -120,7 +189,11 @@ class Execution:
         return told
 
     def _attempt(self) -> BatchAttempt:
-        return BatchAttempt(self.observer, self.route, self.journal, self.limits, self.others)
+        return BatchAttempt(self.observer, self.route, self.journal, self.limits, self._others)
+
+    def _others(self, partition: TopicPartition) -> Sequence[str]:
+        """Who else acts on *partition*, as far as this machine knows."""
+        return others_at_work(self.journal.path, self.journal.cluster_id, partition)
 
     def _finish(
         self, outcomes: tuple[PartitionOutcome, ...], reordered: set[TopicPartition]
@@ -244,3 +317,11 @@ def not_attempted(
     return tuple(
         PartitionOutcome(one, RecoveryResult.NOT_ATTEMPTED, course.why_not(one)) for one in targets
     )
+
+
+def _not_rescued(target: ElectionTarget, reason: str, *, stopped: bool) -> PartitionOutcome:
+    """Why *target* is not elected; after a stop it can be resumed."""
+    if stopped:
+        return PartitionOutcome(target, RecoveryResult.NOT_ATTEMPTED, f"not rescued: {reason}")
+    advice = "put that right, or accept the loss with --without-rescue"
+    return PartitionOutcome(target, RecoveryResult.REFUSED, f"not rescued: {reason}; {advice}")

@@ -7,19 +7,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from services.errors import BreakglassError
-from services.kafka.cluster.open_transactions import OpenTransaction
+from services.kafka.cluster.open_transactions import OpenTransaction, read_open_transactions
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionEvidence, TopicPartition, Unknown
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.guarded.election_quote import Priced
 from services.recovery.guarded.given_up import GivenUp, given_up
-from services.recovery.recover import (
-    AFTER_SECONDS,
-    GroupPastEnd,
-    groups_past_end,
-    open_transactions_after,
-)
+
+AFTER_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPastEnd:
+    """A consumer group that committed past the end of a recovered partition (R19)."""
+
+    partition: TopicPartition
+    group: str
+    committed: int
+    log_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +68,37 @@ def past_end(
     chosen = list(targets)
     committed = {one.partition: evidence[one.partition].group_offsets for one in chosen}
     return groups_past_end(chosen, committed)
+
+
+def open_transactions_after(
+    read: ReadClient, outcomes: Sequence[PartitionOutcome]
+) -> tuple[OpenTransaction, ...] | Unknown:
+    """Transactions left open on recovered partitions: read_committed readers stop there (R18)."""
+    leaders = {
+        one.partition: one.leader
+        for one in outcomes
+        if one.result is RecoveryResult.ELECTED and one.leader is not None
+    }
+    if not leaders:
+        return ()
+    deadline = Deadline.after(AFTER_SECONDS)
+    coordinators = sorted(set(leaders.values()))
+    return read_open_transactions(read.sender, leaders, coordinators, deadline)
+
+
+def groups_past_end(
+    targets: Sequence[ElectionTarget],
+    committed: Mapping[TopicPartition, Mapping[str, int] | Unknown],
+) -> tuple[GroupPastEnd, ...]:
+    """Groups of *targets* that will meet OFFSET_OUT_OF_RANGE after the election."""
+    return tuple(
+        GroupPastEnd(one.partition, group, offset, one.log_end)
+        for one in targets
+        if one.log_end is not None
+        for group, offset in sorted(_groups(committed.get(one.partition)).items())
+        if offset > one.log_end
+    )
+
+
+def _groups(committed: Mapping[str, int] | Unknown | None) -> Mapping[str, int]:
+    return {} if committed is None or isinstance(committed, Unknown) else committed

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from services.guard.act import Tell
 from services.kafka.wire.rate_limit import RateLimit
 from services.model import PartitionEvidence, TopicPartition
-from services.recovery.guarded.events import RescueEnded, RescueProgressed, Tell
+from services.recovery.acts.events import RescueEnded, RescueProgressed
+from services.recovery.execution.run import Rescue
 from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.recover import Rescue
 from services.recovery.rescue.journalled import JournalledRescue
 from services.recovery.rescue.rescue import BYTES_PER_SECOND, CLIENT_ID, Rescuer
 from services.session import ReadAccess

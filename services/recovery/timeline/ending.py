@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, TypedDict
 
-from services.checkpoint.guarded.steps import DELETE, TAKE
 from services.guard.journal_view import UNKNOWN, Details, JournalStep, JournalView, StepOutcome
-from services.metastore.restore.steps import COMMAND_TOPIC
+from services.guard.steps import (
+    DELETE_CHECKPOINT,
+    RESTORE_COMMAND_TOPIC,
+    RESTORE_RECORDS,
+    TAKE_CHECKPOINT,
+)
 from services.model import TopicPartition
-from services.pipeline.restore.steps import RECORDS
 from services.recovery.execution.preferred import STEP as PREFERRED
 from services.recovery.execution.restore_order import RESTORE
 from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER
@@ -36,15 +39,15 @@ _DECIDING = (
     PREFERRED,
     UNDO,
     COMMIT,
-    TAKE,
-    DELETE,
-    RECORDS,
-    COMMAND_TOPIC,
+    TAKE_CHECKPOINT,
+    DELETE_CHECKPOINT,
+    RESTORE_RECORDS,
+    RESTORE_COMMAND_TOPIC,
 )
 _WORDS = {
     (REORDER, ACCEPTED): NOT_ELECTED,
     (UNDO, ACCEPTED): str(RecoveryResult.UNDONE),
-    (COMMAND_TOPIC, "succeeded"): RESTORED,
+    (RESTORE_COMMAND_TOPIC, "succeeded"): RESTORED,
 }
 """What the journal's word for a step means for its partition, where that differs."""
 

@@ -20,9 +20,9 @@ from services.lab.proxy.frames import SeenRequest
 from services.model import TopicPartition
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.routes import RouteChoice, stock_route
+from services.recovery.execution.run import Recovery
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome
 from services.recovery.judgement.assessment import Assessment
-from services.recovery.recover import Recovery
 from services.recovery.triage import Triage, triage
 from tests.waiting import wait_until
 

@@ -33,8 +33,8 @@ from services.recovery.execution.routes import (
     RouteChoice,
     stock_route,
 )
+from services.recovery.execution.run import Recovery
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
-from services.recovery.recover import Recovery
 from tests.lab.console.commands import on
 from tests.lab.product.session import Watched, watched
 from tests.lab.recovery.test_elections import Change, around_election, session

@@ -25,6 +25,7 @@ from services.recovery.execution.ladder import climb
 from services.recovery.execution.prepare import target_of
 from services.recovery.execution.record import described
 from services.recovery.execution.routes import ELECT, Replies, Route, RouteChoice, stock_route
+from services.recovery.execution.run import Recovery
 from services.recovery.execution.target import (
     ElectionTarget,
     PartitionOutcome,
@@ -32,7 +33,6 @@ from services.recovery.execution.target import (
     Rung,
 )
 from services.recovery.judgement.assessment import Action, Verb, Verdict
-from services.recovery.recover import Recovery
 from services.recovery.resume import Resume, survey
 from tests.lab.asking import consume
 from tests.lab.product.session import judged, judgement, targets

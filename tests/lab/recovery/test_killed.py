@@ -20,8 +20,8 @@ from services.guard.journal import Journal, list_journals
 from services.guard.journal_view import JournalView
 from services.model import PartitionState, TopicPartition
 from services.recovery.execution.routes import route_for
+from services.recovery.execution.run import Recovery
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult
-from services.recovery.recover import Recovery
 from services.recovery.resume import Resume, survey
 from services.recovery.unfinished import consented
 from tests.lab.product.session import (

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from services.recovery.guarded.events import BatchBegun, Finished, JournalOpened, OutcomesTold
 
 from screens.elect import ElectScreen
 from screens.elect.phase import Phase
@@ -18,9 +19,7 @@ from services.connection.settings import ConnectionSettings
 from services.incident.incident import Incident
 from services.model import TopicPartition
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from services.recovery.guarded.aftermath import Aftermath
-from services.recovery.guarded.events import BatchBegun, Finished, JournalOpened, OutcomesTold
-from services.recovery.recover import GroupPastEnd
+from services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
 from services.recovery.timeline.account import Brief, ExecutionState
 from services.recovery.timeline.stake import stake_of
 from services.session import Power, ReadAccess

@@ -5,17 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from screens.elect import wording
-from screens.elect.evidence import evidence_told
-from screens.elect.guarded_action import ConsentPhrase
-from screens.elect.progress import ElectionProgress
-from screens.elect.standing import standing_of
-from services.kafka.cluster.open_transactions import OpenTransaction
-from services.model import PartitionEvidence, TopicPartition, Unknown
-from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
-from services.recovery.guarded.aftermath import Aftermath
-from services.recovery.guarded.election_quote import frozen
 from services.recovery.guarded.events import (
     BatchBegun,
     Finished,
@@ -24,10 +13,20 @@ from services.recovery.guarded.events import (
     RescueEnded,
     RescueProgressed,
 )
+
+from screens.elect import wording
+from screens.elect.evidence import evidence_told
+from screens.elect.progress import ElectionProgress
+from screens.elect.standing import standing_of
+from services.guard.consent import ConsentPhrase
+from services.kafka.cluster.open_transactions import OpenTransaction
+from services.model import PartitionEvidence, TopicPartition, Unknown
+from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
+from services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
+from services.recovery.guarded.election_quote import frozen
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.subject import ElectionSubject, subject_of
 from services.recovery.judgement.verdict import assess
-from services.recovery.recover import GroupPastEnd
 from services.recovery.rescue.results import RescueProgress
 from tests.unit.recovery.execution.targets import target
 from tests.unit.recovery.plans import LOSS, SAFE, UNPROVEN, WAITING

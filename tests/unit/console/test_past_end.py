@@ -9,7 +9,7 @@ import pytest
 from console.past_end import past_end, say_past_end
 from services.model import PartitionEvidence, Unknown
 from services.recovery.execution.prepare import target_of
-from services.recovery.recover import GroupPastEnd
+from services.recovery.guarded.aftermath import GroupPastEnd
 from tests.unit.recovery.plans import SAFE
 from tests.unit.recovery.replicas import log, offline
 

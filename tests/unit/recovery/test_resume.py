@@ -19,8 +19,8 @@ from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import Reassignment, TopicPartition, Unknown
 from services.recovery.execution.record import ExecutionJournal, described
 from services.recovery.execution.routes import native_route
+from services.recovery.execution.run import Recovery, Rescue
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
-from services.recovery.recover import Recovery, Rescue
 from services.recovery.rescue.journalled import SAVED
 from services.recovery.rescue.journalled import STEP as RESCUE
 from services.recovery.resume import JournalSurvey, Resume, survey

@@ -18,7 +18,7 @@ from services.kafka.cluster.open_transactions import OpenTransaction
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition, Unknown
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome
-from services.recovery.recover import open_transactions_after
+from services.recovery.guarded.aftermath import open_transactions_after
 from services.recovery.triage import Triage
 from tests.lab.product.session import (
     Watched,

@@ -7,9 +7,9 @@ import pytest
 from services.model import LogContents, TopicPartition, known
 from services.recovery.choice import recommended
 from services.recovery.execution.prepare import target_of
+from services.recovery.guarded.aftermath import GroupPastEnd, groups_past_end
 from services.recovery.judgement.assessment import Action, Verb, Verdict
 from services.recovery.judgement.summary import summarize
-from services.recovery.recover import GroupPastEnd, groups_past_end
 from services.recovery.triage import Triage
 from services.words.figures import loss_text, unread_text
 from tests.lab.product.session import judgement

@@ -14,8 +14,8 @@ from services.errors import StorageError
 from services.guard.journal import Journal
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from services.model import TopicPartition
+from services.recovery.execution.run import Recovery
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
-from services.recovery.recover import Recovery
 from tests.fake_broker import HangUp
 from tests.fake_controller import Act, Answer, failing, unheard
 from tests.unit.recovery.execution.conftest import Bench

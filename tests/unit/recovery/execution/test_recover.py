@@ -16,8 +16,8 @@ from services.guard.journal_reserve import Reserve
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import TopicPartition
 from services.recovery.execution.record import ExecutionJournal
+from services.recovery.execution.run import Recovery
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
-from services.recovery.recover import Recovery
 from tests.fake_controller import after, failing
 from tests.unit.recovery.execution.conftest import Bench
 

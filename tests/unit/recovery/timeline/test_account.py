@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path, PurePath
 
 import pytest
+from services.metastore.restore.steps import COMMAND_TOPIC
+from services.pipeline.restore.steps import RECORDS
 
-from services.checkpoint.guarded.steps import TAKE
 from services.guard.journal import Journal, UnreadableJournal
 from services.guard.lock import operator
-from services.metastore.restore.steps import COMMAND_TOPIC
+from services.guard.steps import TAKE_CHECKPOINT as TAKE
 from services.model import TopicPartition
-from services.pipeline.restore.steps import RECORDS
 from services.recovery.execution.routes import ELECT, REORDER
 from services.recovery.execution.undo_order import UNDO
 from services.recovery.group_reset import RESTORE_STEP

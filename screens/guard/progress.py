@@ -1,4 +1,4 @@
-"""What a guarded act has told so far, folded into rows and lines. Only its screen changes it."""
+"""What a guarded act has reported so far, as rows and lines. Only its page changes it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 
 from screens.widgets.line_table import Cell, LineColumn
 from screens.widgets.status_bar import LinePart
-from services.checkpoint.guarded.act import ActStep, Event, TargetOutcome, TargetResult
+from services.guard.act import (
+    ActEvent,
+    ActStep,
+    JournalOpened,
+    TargetOutcome,
+    TargetResult,
+    Underway,
+)
+from services.pipeline.acts.restore import CopyProgressed
 from themes.roles import Role
 
 ROLES = {
@@ -25,13 +33,13 @@ class OutcomeRow:
     """One partition, and what came of it."""
 
     name: str
-    told: str
+    text: str
     role: Role | None
 
 
 COLUMNS: tuple[LineColumn[OutcomeRow], ...] = (
     LineColumn("Topic-partition", lambda row: Cell(row.name), most=60, shrinks=True),
-    LineColumn("State", lambda row: Cell(row.told, row.role), most=60, shrinks=True),
+    LineColumn("State", lambda row: Cell(row.text, row.role), most=60, shrinks=True),
 )
 
 
@@ -67,26 +75,28 @@ class ActProgress:
         self._lines.clear()
         self._underway = ""
 
-    def say(self, told: str, role: Role | None = None, label: str = "") -> None:
+    def say(self, text: str, role: Role | None = None, label: str = "") -> None:
         """Add a line; what was under way before it is over."""
         self._underway = ""
-        self._lines.append((label, LinePart(told, role)))
+        self._lines.append((label, LinePart(text, role)))
 
-    def take(self, event: Event) -> None:
+    def take(self, event: ActEvent) -> None:
         """Fold *event* in."""
         self.begun = True
-        if isinstance(event, ActStep):
-            self.say(event.told)
+        if isinstance(event, JournalOpened):
+            self.say(f"journal: {event.path}")
+        elif isinstance(event, ActStep):
+            self.say(event.text)
         elif isinstance(event, TargetOutcome):
             role = ROLES[event.result]
-            told = f"{event.result}: {event.told}"
-            self._rows[event.target] = OutcomeRow(event.target, told, role)
-        else:
-            self._underway = event.told
+            text = f"{event.result}: {event.text}"
+            self._rows[event.target] = OutcomeRow(event.target, text, role)
+        elif isinstance(event, Underway | CopyProgressed):
+            self._underway = event.text
 
-    def end(self, result: TargetResult | None, told: str) -> None:
+    def end(self, result: TargetResult | None, text: str) -> None:
         """It is over; None: nothing was done."""
         if result is None:
-            self.say(told, Role.FAILED)
+            self.say(text, Role.FAILED)
         else:
-            self.say(told, ROLES[result], LABELS[result])
+            self.say(text, ROLES[result], LABELS[result])

@@ -1,4 +1,4 @@
-"""The guarded steps of a checkpoint on the screen: evidence, phrase, read again, results.
+"""A guarded act on the screen: evidence, phrase, second look, results.
 
 While something is being changed there is no way back; what only copies goes on by itself.
 """
@@ -6,26 +6,28 @@ While something is being changed there is no way back; what only copies goes on 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widget import Widget
 
-from screens.checkpoints.attempt import ActAttempt
-from screens.checkpoints.messages import ActEnded, ActFrozen, ActTold, FollowEnded
-from screens.checkpoints.progress import COLUMNS, ActProgress, OutcomeRow
 from screens.consent_page import ConsentPage
 from screens.context import Context
+from screens.guard.messages import ActEnded, ActFailed, ActFrozen, ActReported, FollowEnded
+from screens.guard.progress import COLUMNS, ActProgress, OutcomeRow
+from screens.guard.worker import GuardedWorker
 from screens.messages import MutationBegan
 from screens.widgets.consent import ConsentPanel
 from screens.widgets.facts import Fact, Facts
 from screens.widgets.line_table import LineTable
 from screens.widgets.status_bar import LinePart
-from services.checkpoint.guarded.act import Act, Frozen
+from services.guard.act import SUCCEEDED, Act, Frozen, TargetResult, result_of
 from services.words.inert import inert
 from themes.roles import Role
+
+GIVEN_UP = "Given up: nothing was done."
 
 
 class ActPage(ConsentPage):
@@ -45,11 +47,20 @@ class ActPage(ConsentPage):
         Binding("pagedown", "page(1)", "Page down", show=False),
     ]
 
-    def __init__(self, context: Context, act: Act) -> None:
+    UNSAVED: ClassVar[str] = "A change is under way."
+    """What is said where the session is to end in the middle."""
+    CHANGES: ClassVar[str] = "cluster"
+    """What an error that nobody expected says to look at."""
+
+    def __init__(self, context: Context, act: Act[Any]) -> None:
         super().__init__(context)
         self._progress = ActProgress()
-        self._frozen: Frozen | None = None
-        self._attempt = ActAttempt(context, act, self.post_message, self._to_app)
+        self._frozen: Frozen[Any] | None = None
+        self._worker = GuardedWorker[Any](
+            0, context, act, self.post_message, self._to_app, self.CHANGES
+        )
+        self._typed: list[str] = []
+        """Phrases that were typed so far."""
         self._busy = False
         """Something is being changed, or about to be."""
 
@@ -62,24 +73,24 @@ class ActPage(ConsentPage):
     def on_mount(self) -> None:
         self._progress.say("reading what there is to do", Role.MUTED)
         self.ask(None)
-        self.run_worker(self._attempt.freeze, group="checkpoint", thread=True, exit_on_error=False)
+        self.run_worker(self._worker.freeze, group="guard", thread=True, exit_on_error=False)
 
     def show_known(self) -> None:
         self._show()
 
     def unsaved(self) -> str:
-        return "A checkpoint is being changed." if self._busy else ""
+        return self.UNSAVED if self._busy else ""
 
     # What the operator does.
 
     def action_leave(self) -> None:
         if not self._busy:
-            self._attempt.given_up.set()
+            self._worker.left.set()
             self.dismiss()
         elif self._progress.begun:
             self.notify("It is under way: it ends by itself.", markup=False)
         else:
-            self._attempt.given_up.set()
+            self._worker.give_up()
             self._say("giving up: nothing is done", Role.RUNNING)
 
     def action_move(self, by: int) -> None:
@@ -96,45 +107,67 @@ class ActPage(ConsentPage):
         frozen, power = self._frozen, self.context.power
         if frozen is None or power is None:
             return
+        self._typed.append(frozen.asked[len(self._typed)].phrase)
+        if len(self._typed) < len(frozen.asked):
+            self.ask(frozen.asked[len(self._typed)].phrase)
+            return
+        phrases = tuple(self._typed)
         self._busy = True
         self._progress.clear()
         self._progress.say("reading everything again before anything is done", Role.RUNNING)
         self.ask(None)
         self.app.post_message(MutationBegan())
         self.app.run_worker(
-            lambda: self._attempt.carry_out(power, frozen),
-            group="checkpoint",
+            lambda: self._worker.carry_out(power, frozen, phrases),
+            group="guard",
             thread=True,
             exit_on_error=False,
         )
 
-    # What the thread tells.
+    # What the thread reports.
 
     @on(ActFrozen)
     def _planned(self, message: ActFrozen) -> None:
-        self._frozen, self._busy = message.frozen, False
-        self._progress.begin(message.frozen.targets)
+        frozen = message.frozen
+        self._frozen, self._busy = frozen, False
+        self._typed.clear()
+        self._progress.begin(frozen.targets)
         if message.changed:
             self._progress.say("Changed since you agreed, so nothing was done:", Role.FAILED)
-        for one in message.changed:
-            self._progress.say(one, Role.FAILED)
-        self.ask(message.frozen.phrase)
+        for change in message.changed:
+            self._progress.say(str(change), Role.FAILED)
+        self.ask(frozen.asked[0].phrase if frozen.asked else None)
 
-    @on(ActTold)
-    def _told(self, message: ActTold) -> None:
+    @on(ActReported)
+    def _reported(self, message: ActReported) -> None:
         self._progress.take(message.event)
         self._show()
 
     @on(ActEnded)
     def _ended(self, message: ActEnded) -> None:
         self._busy = False
-        self._progress.end(message.result, message.told)
+        ending = message.ending
+        done = ending.result == SUCCEEDED
+        result = TargetResult.DONE if done else TargetResult.FAILED
+        self._progress.end(result, ending.text or ending.result or "")
+        self.ask(None)
+
+    @on(ActFailed)
+    def _failed(self, message: ActFailed) -> None:
+        self._busy = False
+        error = message.error
+        if error is None:
+            self._progress.end(None, GIVEN_UP)
+        elif message.begun:
+            self._progress.end(result_of(error), str(error))
+        else:
+            self._progress.end(None, f"Nothing was done: {error}")
         self.ask(None)
 
     @on(FollowEnded)
     def _followed(self, message: FollowEnded) -> None:
-        if message.told:
-            self._progress.say(message.told, Role.VERIFIED if message.good else Role.FAILED)
+        if message.text:
+            self._progress.say(message.text, Role.VERIFIED if message.good else Role.FAILED)
             self._show()
 
     # What is shown.

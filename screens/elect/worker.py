@@ -1,0 +1,95 @@
+"""The thread of guarded elections: besides the act itself, what follows it and can be asked again.
+
+What was elected is watched as it climbs, and unknown outcomes are looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from screens.elect.messages import AftermathFound, LadderMoved, SubjectFrozen, UnknownsAnswered
+from screens.elect.rows import rows_of
+from screens.guard.worker import GuardedWorker
+from services.guard.act import ActEvent, Armed, Change, Ending, Frozen
+from services.guard.run import GuardedRun
+from services.recovery.acts.elect import frozen_elections
+from services.recovery.acts.events import OutcomesReported
+from services.recovery.acts.resume import Resumption
+from services.recovery.execution.target import PartitionOutcome
+from services.recovery.guarded.aftermath import look_after
+from services.recovery.guarded.check_again import check_again, settled_by
+from services.recovery.guarded.ladder_watch import watch_ladder
+from services.recovery.guarded.subject import ElectionSubject
+
+if TYPE_CHECKING:
+    from services.model import TopicPartition
+    from services.session import Power
+
+LEFT_OUT = "left out by you"
+
+
+@dataclass
+class ElectionWorker(GuardedWorker[Any]):
+    """Elections, or a journal that is resumed."""
+
+    left_out: Collection[TopicPartition] = ()
+    """By the operator, from the beginning."""
+    _agreed: ElectionSubject | None = field(default=None, init=False)
+    _outcomes: list[PartitionOutcome] = field(default_factory=list, init=False)
+    """Reported so far."""
+
+    def show(self, frozen: Frozen[Any], changed: tuple[Change, ...] = ()) -> None:
+        """Count what is to be elected, so that showing it takes no time, then report it."""
+        if self.left_out:
+            frozen = frozen_elections(frozen.plan.without(self.left_out, LEFT_OUT))
+        rows = rows_of(subject_in(frozen).summed())
+        self.report(SubjectFrozen(self.number, frozen, changed, rows))
+
+    def leave_out(self, frozen: Frozen[ElectionSubject]) -> None:
+        """Report *frozen* without the elections that are left out."""
+        self.guarded(lambda: self.show(frozen))
+
+    def carry_out(self, power: Power, agreed: Frozen[Any], phrases: Sequence[str]) -> None:
+        self._agreed = subject_in(agreed)
+        super().carry_out(power, agreed, phrases)
+
+    def hear(self, event: ActEvent) -> None:
+        if isinstance(event, Armed) and self._agreed is not None:
+            targets = [election.target for election in self._agreed.wanted]
+            self.context.watch.agreed({one.partition: one.designee for one in targets})
+        elif isinstance(event, OutcomesReported):
+            self._outcomes += event.outcomes
+        super().hear(event)
+
+    def follow(self, run: GuardedRun[Any], agreed: Frozen[Any], ending: Ending) -> None:  # noqa: ARG002
+        """Look at what the elections left behind, and watch what was elected."""
+        if self._outcomes:
+            self.guarded(lambda: self._watch(subject_in(agreed), self._outcomes))
+
+    def check_again(self, journal: Path, unknown: Sequence[PartitionOutcome]) -> None:
+        """Ask the cluster what became of the *unknown* outcomes in *journal*."""
+        self.guarded(lambda: self._check_again(journal, unknown))
+
+    def _watch(self, subject: ElectionSubject, outcomes: Sequence[PartitionOutcome]) -> None:
+        with self.context.reading() as client:
+            found = look_after(client, outcomes, subject.wanted)
+            self.report(AftermathFound(self.number, found))
+            for moved in watch_ladder(client, outcomes, self.gone):
+                self.report(LadderMoved(self.number, tuple(moved)))
+
+    def _check_again(self, journal: Path, unknown: Sequence[PartitionOutcome]) -> None:
+        with self.context.reading() as client:
+            found = check_again(client, journal, folder=self.context.state_folder)
+            settled = settled_by(found, unknown)
+            self.report(UnknownsAnswered(self.number, found, tuple(settled)))
+            for moved in watch_ladder(client, settled, self.gone):
+                self.report(LadderMoved(self.number, tuple(moved)))
+
+
+def subject_in(frozen: Frozen[Any]) -> ElectionSubject:
+    """The elections that *frozen* is about."""
+    plan: ElectionSubject | Resumption = frozen.plan
+    return plan.subject if isinstance(plan, Resumption) else plan

@@ -1,0 +1,1 @@
+"""Guarded acts on the screen: one worker and one page for all of them."""

@@ -1,0 +1,155 @@
+"""The thread of a guarded act: freeze; after consent carry it out, and do what is left.
+
+It never touches a widget. Whatever happens in it, the app hears that a mutation has ended.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from screens.context import Context
+from screens.guard.messages import ActEnded, ActFailed, ActFrozen, ActReported, FollowEnded
+from screens.messages import MutationEnded
+from screens.unforeseen import of_step
+from services.guard.act import Act, ActEvent, Change, Ending, Front, Frozen
+from services.guard.run import ConsentOutdated, GuardedRun
+
+if TYPE_CHECKING:
+    from textual.message import Message
+
+    from services.kafka.read_client import ReadClient
+    from services.session import Power
+
+T = TypeVar("T")
+
+
+@dataclass
+class GuardedWorker(Generic[T]):
+    """One way through an act; another one begins when something changed."""
+
+    number: int
+    context: Context
+    act: Act[T]
+    post: Callable[[Message], object]
+    """To the page."""
+    post_app: Callable[[Message], object]
+    changes: str = "cluster"
+    """What an error that nobody expected says to look at."""
+    stop_asked: threading.Event = field(default_factory=threading.Event)
+    """End after the request under way; before anything was sent: begin nothing."""
+    left: threading.Event = field(default_factory=threading.Event)
+    """The page is gone: nobody looks any more."""
+    _looking: ReadClient | None = field(default=None, init=False)
+    """Reads for the look that is under way."""
+    _begun: bool = field(default=False, init=False)
+    """Something may have been done."""
+
+    def freeze(self) -> None:
+        """Find out what would be done."""
+        self.guarded(lambda: self.show(GuardedRun(self.act, self.front).freeze()))
+
+    def show(self, frozen: Frozen[T], changed: tuple[Change, ...] = ()) -> None:
+        """Report what would be done; *changed* is no longer as it was agreed to."""
+        self.report(ActFrozen(self.number, frozen, changed))
+
+    def carry_out(self, power: Power, agreed: Frozen[T], phrases: Sequence[str]) -> None:
+        """Do what was *agreed* to if it is still so, then what is left and changes nothing.
+
+        The app was told that a mutation has begun.
+        """
+        ending: Ending | None = None
+        run = GuardedRun(self.act, self.front)
+        try:
+            ending = self._carried_out(run, power, agreed, phrases)
+        finally:
+            self._post(self.post_app, MutationEnded())
+        if ending is not None:
+            self.follow(run, agreed, ending)
+
+    def follow(self, run: GuardedRun[T], agreed: Frozen[T], ending: Ending) -> None:
+        """Do what is left after the act and changes no cluster."""
+        try:
+            text = run.follow(agreed, ending)
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the page shows it
+            self.report(FollowEnded(self.number, str(of_step(error, self.changes)), good=False))
+        else:
+            self.report(FollowEnded(self.number, text, good=True))
+
+    def give_up(self) -> None:
+        """Begin nothing, and end the look before it at once."""
+        self.stop_asked.set()
+        looking = self._looking
+        if looking is not None:
+            looking.close()
+
+    @property
+    def front(self) -> Front:
+        """The page, as the act knows it."""
+        context = self.context
+        return Front(context.access, self.hear, self.stopping, context.state_folder, self._reading)
+
+    def hear(self, event: ActEvent) -> None:
+        """Report *event*."""
+        self.report(ActReported(self.number, event))
+
+    def began(self) -> None:
+        """The second look found nothing changed; the act begins."""
+        self._begun = True
+
+    def stopping(self) -> bool:
+        """Whether nothing new may begin."""
+        return self.gone() or self.stop_asked.is_set()
+
+    def gone(self) -> bool:
+        """Whether nobody looks any more."""
+        return self.left.is_set() or self.context.stopping.is_set()
+
+    def report(self, message: Message) -> None:
+        """Post *message* to the page."""
+        self._post(self.post, message)
+
+    def guarded(self, step: Callable[[], object]) -> None:
+        """Do *step*; its error becomes a message."""
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the page shows it
+            given_up = self.stopping() and not self._begun
+            found = None if given_up else of_step(error, self.changes)
+            self.report(ActFailed(self.number, found, self._begun))
+
+    def _carried_out(
+        self, run: GuardedRun[T], power: Power, agreed: Frozen[T], phrases: Sequence[str]
+    ) -> Ending | None:
+        endings: list[Ending] = []
+
+        def step() -> None:
+            try:
+                endings.append(run.carry_out(power, agreed, phrases, begin=self.began))
+            except ConsentOutdated as outdated:
+                self.show(outdated.fresh, outdated.changed)
+            else:
+                self.report(ActEnded(self.number, endings[0]))
+
+        self.guarded(step)
+        return endings[0] if endings else None
+
+    @contextmanager
+    def _reading(self) -> Iterator[ReadClient]:
+        """A client that `give_up` closes."""
+        with self.context.reading() as client:
+            self._looking = client
+            try:
+                yield client
+            finally:
+                self._looking = None
+
+    def _post(self, post: Callable[[Message], object], message: Message) -> None:
+        """Post *message*; once the app is gone nobody looks any more, and nothing new begins."""
+        try:
+            post(message)
+        except RuntimeError:
+            self.left.set()

@@ -1,0 +1,168 @@
+"""Deleting checkpoints: nothing brings one back, and its id is never used again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.retention import Retention, RetentionCandidate, expired
+from services.checkpoint.store.stored import StoredCheckpoint
+from services.clock import now_ms
+from services.errors import Refused
+from services.guard.act import (
+    Act,
+    Ending,
+    Front,
+    Frozen,
+    Means,
+    TargetOutcome,
+    TargetResult,
+    announced,
+)
+from services.guard.consent import ConsentPhrase
+from services.guard.steps import DELETE_CHECKPOINT
+from services.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCheckpoint(Act[StoredCheckpoint | None]):
+    """Delete checkpoint *id* of *store*, or what a killed deletion of it left."""
+
+    doing: ClassVar[str] = "deleting a checkpoint"
+    store: BackupStore
+    id: int
+
+    def freeze(self, front: Front) -> Frozen[StoredCheckpoint | None]:  # noqa: ARG002
+        """What goes, and what can be restored after that.
+
+        Raises:
+            Refused: the store has no such checkpoint.
+        """
+        if self.store.is_deleted(self.id):
+            facts = (("Checkpoint", f"{self.id} of {self.store.address}, deleted before"),)
+            return Frozen(_journal_of(self.store, ()), (), facts)
+        stored = self.store.all()
+        found = next((checkpoint for checkpoint in stored if checkpoint.id == self.id), None)
+        if found is None:
+            raise Refused(
+                f"{self.store.address} has no checkpoint {self.id}: "
+                "`breakglass checkpoint list` shows those that it has."
+            )
+        others = [checkpoint for checkpoint in stored if checkpoint.id != self.id]
+        return Frozen(
+            _journal_of(self.store, (found,)),
+            (ConsentPhrase(f"delete checkpoint {self.id} {found.status}"),),
+            (
+                ("Checkpoint", f"{self.id} of {self.store.address}"),
+                ("State", str(found.status)),
+                ("After it", _left(others)),
+            ),
+            tuple(map(str, _partitions(found))),
+            tuple(_remarks(found)),
+            found,
+        )
+
+    def carry_out(
+        self, front: Front, means: Means, frozen: Frozen[StoredCheckpoint | None]
+    ) -> Ending:
+        partitions = [] if frozen.plan is None else list(_partitions(frozen.plan))
+        items = {partition: {"checkpoint": self.id} for partition in partitions}
+        with announced(
+            means.journal, DELETE_CHECKPOINT, items, front.tell, store=self.store.address
+        ):
+            self.store.delete(self.id)
+        for partition in partitions:
+            front.tell(TargetOutcome(str(partition), TargetResult.DONE, "deleted"))
+        return Ending(text=f"checkpoint {self.id} is deleted", value=[self.id])
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """Checkpoints that may go."""
+
+    going: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+    """Deleted before; their deletion was killed, and left files."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExpired(Act[Expired]):
+    """Delete the checkpoints of *store* that *limits* let go."""
+
+    doing: ClassVar[str] = "deleting checkpoints"
+    store: BackupStore
+    limits: Retention
+
+    def freeze(self, front: Front) -> Frozen[Expired]:  # noqa: ARG002
+        stored = self.store.all()
+        candidates = [
+            RetentionCandidate(checkpoint.id, checkpoint.status, checkpoint.created_at_ms)
+            for checkpoint in stored
+        ]
+        going = tuple(expired(candidates, self.limits, now_ms()))
+        left = self.store.deleted_with_rest()
+        asked = (ConsentPhrase(f"delete {len(going):,} checkpoints"),) if going else ()
+        others = [checkpoint for checkpoint in stored if checkpoint.id not in going]
+        return Frozen(
+            _journal_of(self.store, stored),
+            asked,
+            (
+                ("Checkpoints", listed(going) or "none may go"),
+                ("After it", _left(others)),
+            ),
+            tuple(map(str, going)),
+            plan=Expired(going, left),
+        )
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[Expired]) -> Ending:
+        deleted = frozen.plan
+        for id in (*deleted.going, *deleted.left):
+            items: Mapping[TopicPartition, Mapping[str, Any]] = {}
+            with announced(
+                means.journal,
+                DELETE_CHECKPOINT,
+                items,
+                front.tell,
+                store=self.store.address,
+                checkpoint=id,
+            ):
+                self.store.delete(id)
+            front.tell(TargetOutcome(str(id), TargetResult.DONE, "deleted"))
+        return Ending(text=f"deleted: {listed(deleted.going)}", value=deleted)
+
+
+def listed(ids: Sequence[int]) -> str:
+    """The ids with commas between."""
+    return ", ".join(map(str, ids))
+
+
+def _journal_of(store: BackupStore, stored: Sequence[StoredCheckpoint]) -> str:
+    """The cluster whose journals the deletion belongs to; the store itself where none is known."""
+    takes = (checkpoint.take for checkpoint in stored)
+    clusters = (take.cluster_id for take in takes if take is not None and take.cluster_id)
+    return next(clusters, f"store {store.address}")
+
+
+def _partitions(found: StoredCheckpoint) -> Iterator[TopicPartition]:
+    for partition in found.partitions:
+        if partition.subject is not None:
+            yield TopicPartition(partition.subject.topic, partition.subject.partition)
+
+
+def _left(others: Sequence[StoredCheckpoint]) -> str:
+    whole = next((one.id for one in others if one.status is Status.COMPLETED), None)
+    if whole is None:
+        return "no checkpoint of this store can be restored"
+    return f"checkpoint {whole} is the newest that can be restored"
+
+
+def _remarks(found: StoredCheckpoint) -> Iterator[str]:
+    sizes = [copy.counting.size or 0 for copy in found.partitions if copy.counting is not None]
+    yield (
+        f"{len(sizes):,} of {len(found.partitions):,} partitions are copied, {sum(sizes):,} bytes"
+    )
+    if found.status is Status.ONGOING:
+        yield "a worker is copying it: the store refuses that worker from then on"

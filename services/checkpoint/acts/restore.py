@@ -1,0 +1,116 @@
+"""Restoring a checkpoint: where each topic goes, what the groups get, and the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from services.checkpoint.option_text import RestoreAsked, new_names
+from services.checkpoint.promise import promise
+from services.checkpoint.restore_notes import settings_given, settings_told, told_of
+from services.checkpoint.store.backup_store import BackupStore
+from services.errors import Refused
+from services.guard.act import Act, ActStep, Ending, Front, Frozen, Means
+from services.guard.consent import ConsentPhrase
+from services.guard.lock import file_name
+from services.kafka.wire.deadline import Deadline
+from services.pipeline.acts.restore import (
+    RestoreSettings,
+    destinations,
+    ended,
+    outcomes_of,
+    restore_run,
+    targets_of,
+)
+from services.state_folder import state_folder
+
+if TYPE_CHECKING:
+    from services.checkpoint.spark.restoring import CheckpointPlan
+    from services.pipeline.restore.restore import TopicRestored
+
+ASK_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreCheckpoint(Act["CheckpointPlan"]):
+    """Restore checkpoint *id* of *store* into the topics that are asked for."""
+
+    doing: ClassVar[str] = "restoring a checkpoint"
+    store: BackupStore
+    id: int
+    asked: RestoreAsked
+    how: RestoreSettings = field(default_factory=RestoreSettings)
+    progress: Path | None = None
+    """Folder of restore progress; None: beside the journals."""
+
+    def freeze(self, front: Front) -> Frozen[CheckpointPlan]:
+        """Where everything goes; every byte of the checkpoint is read.
+
+        Raises:
+            Refused: the checkpoint is gone, or cannot be restored.
+        """
+        from services.checkpoint.spark.restoring import CheckpointRestoreOptions, make_plan
+
+        found = self.store.read(self.id)
+        if found is None:
+            raise Refused(f"checkpoint {self.id} is gone: look at the list again.")
+        renamed = new_names(found, self.asked.renamed, self.asked.suffix)
+        options = CheckpointRestoreOptions(renamed, self.asked.resume)
+        with front.reading() as client:
+            cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+            folder = self.progress or _progress_folder(front, cluster_id)
+            plan = make_plan(client, self.store, self.id, options, folder)
+        return Frozen(
+            cluster_id,
+            (ConsentPhrase(plan.phrase),),
+            (
+                ("Checkpoint", f"{self.id} of {self.store.address}"),
+                ("Promise", promise(found)),
+                ("Topics", "; ".join(destinations(plan.plan)) or "every one is restored already"),
+                ("Groups", ", ".join(groups_in(plan)) or "none gets offsets"),
+            ),
+            tuple(targets_of(plan.plan)),
+            tuple(line for given in settings_given(plan) for line in settings_told(given)),
+            plan,
+        )
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[CheckpointPlan]) -> Ending:
+        """Put topics and groups back; the ending's value is the list of `TopicRestored`."""
+        from services.checkpoint.spark.restore import restore
+        from services.topic_backup.store.store import open_store
+
+        plan, cluster_id = frozen.plan, frozen.cluster_id
+        store = open_store(plan.copies[0].store.address)
+        with (
+            restore_run(front, means, cluster_id, store, self.how) as run,
+            means.cluster.markers(cluster_id) as markers,
+        ):
+            done = restore(run, markers, plan, self.asked.control_topic)
+        for topic in done:
+            for outcome in outcomes_of(topic, plan.plan):
+                front.tell(outcome)
+            for line in told_of(topic):
+                front.tell(ActStep(line))
+        return replace(ended(done), text=_text(done))
+
+
+def groups_in(plan: CheckpointPlan) -> list[str]:
+    """The groups that get offsets."""
+    by_partition = (groups for topic in plan.plan.topics for groups in topic.groups.values())
+    return sorted({name for groups in by_partition for name in groups})
+
+
+def _text(done: Sequence[TopicRestored]) -> str:
+    torn = [topic.target for topic in done if not topic.whole]
+    if not torn:
+        return "Restored as a whole: members of the groups may be started."
+    return (
+        f"{', '.join(torn)} not restored as a whole: start no members; do what is said, then run "
+        "it again with --resume."
+    )
+
+
+def _progress_folder(front: Front, cluster_id: str) -> Path:
+    return (front.state_folder or state_folder()) / "restores" / file_name(cluster_id)

@@ -1,0 +1,258 @@
+"""Taking a checkpoint: its markers are agreed to; the copying that follows changes no cluster.
+
+The id is frozen, too: where another checkpoint was taken since, the consent does not hold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+from uuid import uuid4
+
+from services.checkpoint.failure_text import not_higher, overtaken
+from services.checkpoint.option_text import TakeAsked
+from services.checkpoint.protocol.coordinator import NotHigher
+from services.checkpoint.protocol.values import Status
+from services.checkpoint.store.backup_store import BackupStore
+from services.checkpoint.store.documents import Level
+from services.errors import EvidenceChanged, Refused
+from services.guard.act import (
+    Act,
+    ActStep,
+    Armed,
+    Ending,
+    Front,
+    Frozen,
+    Means,
+    TargetOutcome,
+    TargetResult,
+    Underway,
+    announced,
+)
+from services.guard.consent import ConsentPhrase
+from services.guard.steps import HOLD_RETENTION, RELEASE_RETENTION, TAKE_CHECKPOINT
+from services.kafka.wire.deadline import Deadline
+from services.model import TopicPartition
+
+if TYPE_CHECKING:
+    from services.checkpoint.interfaces import Scope
+    from services.checkpoint.kafka.topics import WantedCheckpoint
+    from services.checkpoint.parts import CopySettings
+    from services.kafka.marker_client import MarkerClient
+    from services.kafka.read_client import ReadClient
+
+ASK_SECONDS = 30.0
+PROMISES = {
+    Level.VECTOR: "vector: unverifiable, nothing is promised",
+    Level.VERIFIED: "verified: lowered until it is consistent",
+    Level.COORDINATED: "coordinated: cut at the id that every record carries",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCheckpoint:
+    """A checkpoint before it is taken."""
+
+    id: int
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True)
+class TakeCheckpoint(Act[PlannedCheckpoint]):
+    """Take the next checkpoint of *store*."""
+
+    doing: ClassVar[str] = "taking a checkpoint"
+    store: BackupStore
+    asked: TakeAsked
+    how: CopySettings
+    id: int | None = None
+    """None: the next free id."""
+    request: str = field(default_factory=lambda: uuid4().hex)
+    """The idempotency key; repeating it resumes the request."""
+    repeatable: bool = False
+    """Another process may have sent the request before."""
+    hold_retention: bool = False
+    """Let the topics keep everything until `ReleaseRetention`."""
+
+    def freeze(self, front: Front) -> Frozen[PlannedCheckpoint]:
+        """The id, the scope, and whether the groups keep up."""
+        from services.checkpoint.kafka.topics import KafkaTopics, of
+
+        with front.reading() as client:
+            topics = KafkaTopics(client, None, self.wanted)
+            scope, latest = topics.scope(), topics.latest_id()
+            remarks = tuple(self._remarks(client, scope))
+        known = self.store.id_of(self.request) if self.repeatable else None
+        begun = None if known is None else self.store.read(known)
+        id = known or self.id or max([latest, *self.store.ids()]) + 1
+        groups = [f"{name} {policy}" for name, policy in sorted(scope.groups.items())]
+        return Frozen(
+            scope.cluster_id or "",
+            () if begun is not None and begun.started is not None else tuple(self._phrases(scope)),
+            (
+                ("Checkpoint", f"{id} in {self.store.address}"),
+                ("Level", PROMISES[scope.level]),
+                ("Topics", ", ".join(_topics(scope))),
+                ("Groups", ", ".join(groups) or "none: no group gets offsets"),
+                ("Timeline", scope.incarnation or "?"),
+            ),
+            tuple(str(of(partition)) for partition in scope.partitions),
+            remarks,
+            PlannedCheckpoint(id, scope),
+        )
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[PlannedCheckpoint]) -> Ending:
+        """Write the markers, as far as there are any; the checkpoint is acknowledged then."""
+        from services.checkpoint.kafka.topics import of
+        from services.checkpoint.parts import coordinator_of
+
+        scope, id = frozen.plan.scope, frozen.plan.id
+        items = {of(partition): {"checkpoint": id} for partition in scope.partitions}
+        details = {"store": self.store.address, "level": scope.level}
+        with ExitStack() as stack:
+            client = stack.enter_context(front.reading())
+            markers = None
+            if scope.level is Level.COORDINATED or self.hold_retention:
+                power = means.cluster.markers(frozen.cluster_id, holding=self.hold_retention)
+                markers = stack.enter_context(power)
+                front.tell(Armed())
+            if self.hold_retention and markers is not None:
+                self._hold(front, means, client, markers, items)
+            if scope.level is not Level.COORDINATED:
+                markers = None
+            coordinator = coordinator_of(client, markers, self.store, self.wanted, self.how)
+            with announced(means.journal, TAKE_CHECKPOINT, items, front.tell, **details):
+                asked = id if frozen.asked and not self.repeatable else self.id
+                taken = coordinator.take(asked, self.request, anew=not self.repeatable)
+                if isinstance(taken, NotHigher):
+                    raise self._not_higher(taken)
+        for partition, position in self._started(taken).items():
+            text = f"started at {position:,}"
+            front.tell(TargetOutcome(str(partition), TargetResult.DONE, text))
+        text = f"checkpoint {taken} is acknowledged: nothing that is written from now on is in it"
+        return Ending(text=text, value=taken)
+
+    def follow(self, front: Front, frozen: Frozen[PlannedCheckpoint], ending: Ending) -> str:
+        """Decide what is in the checkpoint, and copy that."""
+        from services.checkpoint.kafka.topics import of
+        from services.checkpoint.parts import finisher_of
+
+        id: int = ending.value
+        names = {one.number: str(of(one)) for one in frozen.plan.scope.partitions}
+        front.tell(ActStep("copying: leave when you like, the list shows it"))
+
+        def copied(number: int, status: Status) -> None:
+            result = TargetResult.DONE if status is Status.COMPLETED else TargetResult.FAILED
+            front.tell(TargetOutcome(names[number], result, f"copy {status}"))
+            front.tell(Underway(f"{names[number]} is {status}"))
+
+        with (
+            front.reading() as client,
+            finisher_of(front.cluster, client, self.store, self.wanted, self.how) as finisher,
+        ):
+            found = finisher.finish(id, copied)
+        return f"checkpoint {id} is {found.status}"
+
+    @property
+    def wanted(self) -> WantedCheckpoint:
+        """What the checkpoint is of."""
+        from services.checkpoint.kafka.topics import WantedCheckpoint
+
+        asked = self.asked
+        return WantedCheckpoint(asked.level, asked.topics, asked.groups, asked.control_topic)
+
+    def _phrases(self, scope: Scope) -> Iterator[ConsentPhrase]:
+        """A phrase that a scheduled command knows beforehand: it names no id."""
+        verb = "write {:,} markers" if scope.level is Level.COORDINATED else "copy {:,} partitions"
+        held = f" and hold retention of {', '.join(sorted(self.asked.topics))}"
+        text = verb.format(len(scope.partitions))
+        yield ConsentPhrase(text + held * self.hold_retention)
+
+    def _not_higher(self, taken: NotHigher) -> Refused:
+        if self.id is not None or self.repeatable:
+            return Refused(not_higher(taken))
+        return EvidenceChanged(overtaken(taken))
+
+    def _hold(
+        self,
+        front: Front,
+        means: Means,
+        client: ReadClient,
+        markers: MarkerClient,
+        items: Mapping[TopicPartition, Mapping[str, object]],
+    ) -> None:
+        from services.checkpoint.kafka.holding import RetentionHolder
+
+        topics = sorted(self.asked.topics)
+        holder = RetentionHolder(client, markers, self.asked.control_topic, self.request)
+        with announced(means.journal, HOLD_RETENTION, items, front.tell, request_id=self.request):
+            holder.hold(topics)
+        front.tell(ActStep(f"retention is held back: {', '.join(topics)}"))
+
+    def _remarks(self, client: ReadClient, scope: Scope) -> Iterator[str]:
+        """The groups that lag: a checkpoint waits for them no longer than the drain allows."""
+        from services.checkpoint.kafka.groups import lags, read_standing
+        from services.checkpoint.kafka.log_ends import read_logs
+        from services.checkpoint.kafka.scanning import nothing_to_process
+        from services.checkpoint.kafka.topics import of
+
+        ends = {of(partition): scope.floors[partition.number] for partition in scope.partitions}
+        deadline = Deadline.after(ASK_SECONDS)
+        standing = read_standing(client, scope.groups, ends, deadline)
+        logs = read_logs(client, self.asked.topics, deadline)
+        try:
+            for late in lags(standing, ends, partial(nothing_to_process, logs)):
+                yield f"{late}; it has {self.asked.drain_seconds:g} s"
+        except Refused as error:
+            yield str(error)
+        if not scope.groups and scope.level is not Level.VECTOR:
+            yield "without a group nothing is known of what is in transit"
+
+    def _started(self, id: int) -> dict[TopicPartition, int]:
+        from services.checkpoint.kafka.topics import of
+
+        found = self.store.read(id)
+        if found is None or found.take is None or found.started is None:
+            return {}
+        positions = found.started.positions
+        return {of(one): positions[one.number] for one in found.take.partitions}
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRetention(Act[None]):
+    """Give topics the retention again that a take held back in the name of *request*."""
+
+    doing: ClassVar[str] = "releasing retention"
+    control_topic: str
+    request: str
+
+    def freeze(self, front: Front) -> Frozen[None]:
+        with front.reading() as client:
+            cluster_id = client.describe(Deadline.after(ASK_SECONDS)).cluster_id
+        return Frozen(cluster_id, (), (("Request", self.request),))
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[None]) -> Ending:
+        """Put the settings back; the ending's value names the topics."""
+        from services.checkpoint.kafka.holding import RetentionHolder
+
+        with (
+            front.reading() as client,
+            means.cluster.markers(frozen.cluster_id, holding=True) as markers,
+        ):
+            client.describe(Deadline.after(ASK_SECONDS))
+            holder = RetentionHolder(client, markers, self.control_topic, self.request)
+            with announced(means.journal, RELEASE_RETENTION, {}, front.tell, held_for=self.request):
+                released = holder.release()
+        for topic in released:
+            front.tell(ActStep(f"topic {topic} has its own retention again"))
+        return Ending(value=released)
+
+
+def _topics(scope: Scope) -> Iterator[str]:
+    counts = Counter(partition.topic for partition in scope.partitions)
+    for topic, number in sorted(counts.items()):
+        yield f"{topic} ({number:,} partition{'s' * (number != 1)})"

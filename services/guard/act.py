@@ -1,0 +1,264 @@
+"""A guarded act: what is agreed to, with its evidence; what it reports; how it ends.
+
+Each subsystem has its acts. `run.GuardedRun` is the only way to carry one out, for commands and
+for screens alike.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from services.errors import (
+    BreakglassError,
+    OutcomeUnknown,
+    ReadOnly,
+    StorageError,
+    Unreachable,
+    UsageError,
+)
+from services.guard.consent import ConsentPhrase
+from services.guard.journal import Journal
+from services.model import TopicPartition
+
+if TYPE_CHECKING:
+    from services.kafka.read_client import ReadClient
+    from services.session import Power, ReadAccess
+
+T = TypeVar("T")
+
+SUCCEEDED = "succeeded"
+PARTLY_FAILED = "partly failed"
+"""How a journal records the end of an act."""
+
+UNSURE = (OutcomeUnknown, Unreachable, StorageError)
+"""Errors after which nobody knows whether the request was carried out."""
+
+
+class TargetResult(StrEnum):
+    """The result of one target."""
+
+    DONE = "done"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen(Generic[T]):
+    """What is agreed to. Two are equal where the consent to one is a consent to the other."""
+
+    cluster_id: str
+    asked: tuple[ConsentPhrase, ...]
+    """The phrases to type; they name the targets and the price. Empty: nothing is to be done."""
+    facts: tuple[tuple[str, str], ...] = ()
+    """Label and sentence: the evidence."""
+    targets: tuple[str, ...] = ()
+    """The names of the partitions that the act changes."""
+    remarks: tuple[str, ...] = field(default=(), compare=False)
+    """What else the operator has to know; it may change between two looks."""
+    plan: T = field(default=None, compare=False)  # type: ignore[assignment]
+    """What the act itself needs."""
+
+
+class Change(NamedTuple):
+    """One thing that is no longer as it was agreed to."""
+
+    what: str
+    """A label of the facts, or a target."""
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}" if self.what else self.reason
+
+
+def changes_between(before: Frozen[T], after: Frozen[T]) -> tuple[Change, ...]:
+    """Why a consent to *before* does not cover *after*; empty where it does."""
+    was, now = dict(before.facts), dict(after.facts)
+    found = [
+        Change(label, f"it was {was.get(label, 'not there')}, it is {now.get(label, 'gone')}")
+        for label in dict.fromkeys([*was, *now])
+        if was.get(label) != now.get(label)
+    ]
+    if not found and before != after:
+        found.append(Change("", "other partitions, or another cluster, than were agreed to"))
+    return tuple(found)
+
+
+class ActEvent:
+    """Something that an act reports while it runs. Acts define further events."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JournalOpened(ActEvent):
+    """The consent is about to be written to the journal at *path*."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Armed(ActEvent):
+    """A client that can change the cluster exists: the act ends between two requests only."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActStep(ActEvent):
+    """The act has reached this step."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Underway(ActEvent):
+    """The progress of the present step; the next report replaces it."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TargetOutcome(ActEvent):
+    """The result of one target."""
+
+    target: str
+    result: TargetResult
+    text: str
+
+
+Tell = Callable[[ActEvent], None]
+"""Hears each event, in the thread that runs the act."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an act ended."""
+
+    result: str | None = SUCCEEDED
+    """As the journal records it; None: it was stopped, and its journal can be resumed."""
+    text: str = ""
+    value: Any = None
+    """What the act returns to its front end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The front end that an act runs for: how it reads, what it hears, whether it stops."""
+
+    access: ReadAccess | None = None
+    """None: the act is about a store, and no cluster."""
+    tell: Tell = lambda _: None
+    stop: Callable[[], bool] = lambda: False
+    """Asked between requests; true ends the act after the request under way."""
+    state_folder: Path | None = None
+    """Of journals and locks; None: the user's state folder."""
+    client: Callable[[], AbstractContextManager[ReadClient]] | None = None
+    """Makes the clients of the looks, where the front end watches them itself."""
+
+    def reading(self) -> AbstractContextManager[ReadClient]:
+        """A client that can read, closed at the end of the block."""
+        if self.client is not None:
+            return self.client()
+        return self.cluster.reading()
+
+    @property
+    def cluster(self) -> ReadAccess:
+        """How the act reads the cluster. Raises UsageError where none was named."""
+        if self.access is None:
+            raise UsageError("this reads a cluster: name it with --bootstrap-server")
+        return self.access
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What an act makes its change with; exists between consent and end only."""
+
+    journal: Journal
+    power: Power | None
+    """None: the act changes a store, and no cluster."""
+
+    @property
+    def cluster(self) -> Power:
+        """What can change the cluster. Raises ReadOnly where nothing can."""
+        if self.power is None:
+            raise ReadOnly("this changes the cluster: add --write")
+        return self.power
+
+
+class Act(ABC, Generic[T]):
+    """One thing to be done. All of it runs in the thread that calls `GuardedRun`."""
+
+    doing: ClassVar[str]
+    """``deleting a checkpoint``: what a session without ``--write`` is refused."""
+
+    @abstractmethod
+    def freeze(self, front: Front) -> Frozen[T]:
+        """What the act would do now. Raises BreakglassError where it can do nothing."""
+
+    def look_again(self, front: Front, agreed: Frozen[T]) -> tuple[Frozen[T], tuple[Change, ...]]:
+        """The same after consent, and why the consent to *agreed* does not cover it."""
+        fresh = self.freeze(front)
+        return fresh, changes_between(agreed, fresh)
+
+    def open_journal(self, agreed: Frozen[T], folder: Path | None) -> Journal:
+        """The journal of this run, which locks the cluster. Raises AlreadyRunning, StorageError."""
+        return Journal.open(agreed.cluster_id, folder)
+
+    def announce(
+        self,
+        journal: Journal,
+        frozen: Frozen[T],  # noqa: ARG002
+        phrases: Sequence[str],
+        *,
+        implied: bool,
+    ) -> None:
+        """Write down what was agreed to. Raises StorageError."""
+        details = {"implied": True} if implied else {}
+        for phrase in phrases:
+            journal.consent(phrase, **details)
+
+    @abstractmethod
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[T]) -> Ending:
+        """Do what was agreed to.
+
+        Raises:
+            OutcomeUnknown, Unreachable, StorageError: it may or may not have happened.
+            BreakglassError: it failed, or was refused.
+        """
+
+    def follow(self, front: Front, frozen: Frozen[T], ending: Ending) -> str:  # noqa: ARG002
+        """Do what is left and changes no cluster; returns how that ended, or nothing."""
+        return ""
+
+
+def result_of(error: BreakglassError) -> TargetResult:
+    """What an error says of the request that was under way when it came."""
+    return TargetResult.UNKNOWN if isinstance(error, UNSURE) else TargetResult.FAILED
+
+
+@contextmanager
+def announced(
+    journal: Journal,
+    step: str,
+    items: Mapping[TopicPartition, Mapping[str, Any]],
+    tell: Tell,
+    **details: Any,
+) -> Iterator[None]:
+    """Write *step* to the journal before it is done, and its result after it.
+
+    *tell* hears of each partition of a step that failed.
+    """
+    request = journal.request(step, items, **details)
+    try:
+        yield
+    except BreakglassError as error:
+        result, reason = result_of(error), str(error)
+        journal.outcome(request, {name: {"result": result, "reason": reason} for name in items})
+        for partition in items:
+            tell(TargetOutcome(str(partition), result, reason))
+        raise
+    journal.outcome(request, {name: {"result": TargetResult.DONE} for name in items})

@@ -1,0 +1,12 @@
+"""The steps of guarded acts, as journals name them."""
+
+from __future__ import annotations
+
+TAKE_CHECKPOINT = "take checkpoint"
+DELETE_CHECKPOINT = "delete checkpoint"
+HOLD_RETENTION = "hold retention"
+RELEASE_RETENTION = "release retention"
+RESTORE_RECORDS = "restore records"
+RESTORE_COMMAND_TOPIC = "restore command topic"
+SUBMIT_STATEMENT = "submit statement"
+PRUNE_BACKUP = "prune backup"

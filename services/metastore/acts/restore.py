@@ -1,0 +1,112 @@
+"""Restoring a command topic: the present topic is backed up, deleted, made again, and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+from urllib.parse import SplitResult
+
+from services.connection.security import confluent_config
+from services.guard.act import (
+    SUCCEEDED,
+    Act,
+    ActStep,
+    Armed,
+    Ending,
+    Front,
+    Frozen,
+    Means,
+    TargetOutcome,
+    TargetResult,
+)
+from services.guard.consent import ConsentPhrase
+from services.metastore.private_files import private_folder
+from services.metastore.restore.execution import RestoreWork, restore
+from services.metastore.restore.plan import MetastoreRestorePlan, make_plan
+
+if TYPE_CHECKING:
+    from services.metastore.restore.source import RestoreSource
+    from services.metastore.settings import MetastoreSettings
+
+SNAPSHOTS = "before-restore"
+"""The folder beside a backup for backups of what a restore replaces."""
+DIFFERS = "differs"
+"""How a journal records a topic that is not what the backup holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreCommandTopic(Act[MetastoreRestorePlan]):
+    """Make the command topic what *source* holds."""
+
+    doing: ClassVar[str] = "restoring the command topic"
+    read_source: Callable[[], RestoreSource]
+    """Reads the backup, every line of it."""
+    settings: MetastoreSettings
+    snapshots: Path
+    """Folder for a backup of what is there before."""
+    servers: tuple[SplitResult, ...] = ()
+    """URLs of ksqlDB servers that are asked whether they run."""
+
+    def freeze(self, front: Front) -> Frozen[MetastoreRestorePlan]:
+        source = self.read_source()
+        clients = confluent_config(front.cluster.settings)
+        with front.reading() as client:
+            plan = make_plan(client, clients, self.settings, source, self.servers)
+        return Frozen(
+            plan.cluster_id,
+            () if plan.done else (ConsentPhrase(plan.phrase),),
+            tuple(_facts(plan)),
+            (f"{plan.topic}-0",),
+            tuple(_remarks(plan)),
+            plan,
+        )
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[MetastoreRestorePlan]) -> Ending:
+        """Replace the topic; the ending's value is the `RestoredMetastore`."""
+        private_folder(self.snapshots)
+        access, plan = front.cluster, frozen.plan
+        front.tell(Armed())
+        with (
+            front.reading() as client,
+            means.cluster.command_topic(plan.cluster_id) as topics,
+        ):
+            work = RestoreWork(
+                access,
+                client,
+                topics,
+                confluent_config(access.settings),
+                means.journal,
+                self.snapshots,
+                lambda step: front.tell(ActStep(step)),
+            )
+            done = restore(work, plan)
+        text = f"{done.commands:,} commands restored, "
+        text += "identical" if done.verified else f"DIFFERS: {done.differences[0]}"
+        result = TargetResult.DONE if done.verified else TargetResult.FAILED
+        front.tell(TargetOutcome(f"{plan.topic}-0", result, text))
+        return Ending(SUCCEEDED if done.verified else DIFFERS, text, done)
+
+
+def _facts(plan: MetastoreRestorePlan) -> Iterator[tuple[str, str]]:
+    source, present = plan.source, plan.present
+    yield "Backup", f"{source.file}"
+    yield "Commands", f"{len(source.commands):,}, offsets {source.offsets.value}"
+    if plan.done:
+        yield plan.topic, "holds these very commands already: nothing is to be done"
+    elif present is None:
+        yield plan.topic, "does not exist and will be created"
+    else:
+        yield (
+            plan.topic,
+            f"holds {present.commands:,} commands and will be deleted; {present.lost:,} of them "
+            "are not in the backup",
+        )
+
+
+def _remarks(plan: MetastoreRestorePlan) -> Iterator[str]:
+    for server in plan.servers.seen:
+        yield f"a server seems to run: {server}"
+    for unseen in plan.servers.unseen:
+        yield f"? {unseen}"

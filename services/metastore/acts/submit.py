@@ -1,0 +1,88 @@
+"""Submitting a statement to ksqlDB's command topic by the transactional protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from services.connection.security import confluent_config
+from services.guard.act import (
+    Act,
+    Ending,
+    Front,
+    Frozen,
+    Means,
+    TargetOutcome,
+    TargetResult,
+    announced,
+)
+from services.guard.consent import ConsentPhrase
+from services.guard.steps import SUBMIT_STATEMENT
+from services.kafka.wire.deadline import Deadline
+from services.metastore.log.reader import CommandLog
+from services.metastore.log.topics import TopicsNow
+from services.metastore.log.validator import NameValidator, NothingToDo, Planned
+from services.metastore.log.writer import CommandWriter
+from services.metastore.names import command_topic
+from services.model import TopicPartition
+from services.words.inert import inert
+
+READ_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitStatement(Act[Planned | NothingToDo]):
+    """Append *statement* to the command topic of *service_id*."""
+
+    doing: ClassVar[str] = "submitting a statement"
+    service_id: str
+    statement: str
+    seconds: float = 60.0
+
+    def freeze(self, front: Front) -> Frozen[Planned | NothingToDo]:
+        """The command that would be written.
+
+        Raises:
+            UsageError, Refused: the statement cannot be read, or contradicts the metastore.
+        """
+        access = front.cluster
+        with (
+            CommandLog(access, confluent_config(access.settings), self.service_id) as log,
+            front.reading() as client,
+        ):
+            cluster_id = client.describe(Deadline.after(READ_SECONDS)).cluster_id
+            log.catch_up(Deadline.after(READ_SECONDS))
+            planned = NameValidator(TopicsNow(client)).validate(
+                self.statement, log.metastore.snapshot(), {}
+            )
+        needed, topic = isinstance(planned, Planned), command_topic(self.service_id)
+        phrase = inert(f"{topic} {planned.id}") if isinstance(planned, Planned) else ""
+        return Frozen(
+            cluster_id,
+            (ConsentPhrase(phrase),) if needed else (),
+            (("Statement", " ".join(self.statement.split())),),
+            (f"{topic}-0",),
+            plan=planned,
+        )
+
+    def carry_out(
+        self,
+        front: Front,
+        means: Means,
+        frozen: Frozen[Planned | NothingToDo],  # noqa: ARG002
+    ) -> Ending:
+        """Write the command; the ending's value is the `Submitted`."""
+        means.cluster  # noqa: B018 -- raises ReadOnly before anything can be written
+        clients = confluent_config(front.cluster.settings)
+        with (
+            front.reading() as client,
+            CommandLog(front.cluster, clients, self.service_id) as log,
+        ):
+            partition = TopicPartition(log.topic, 0)
+            items = {partition: {"statement": self.statement}}
+            with announced(means.journal, SUBMIT_STATEMENT, items, front.tell):
+                writer = CommandWriter(log, clients, NameValidator(TopicsNow(client)))
+                done = writer.submit(self.statement, seconds=self.seconds)
+        text = done.reason if done.id is None else f"{done.id} is at offset {done.offset:,}"
+        front.tell(TargetOutcome(str(partition), TargetResult.DONE, text))
+        return Ending(text=text, value=done)

@@ -1,0 +1,83 @@
+"""Removing old segments from a backup of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from services.guard.act import (
+    Act,
+    Ending,
+    Front,
+    Frozen,
+    Means,
+    TargetOutcome,
+    TargetResult,
+    announced,
+)
+from services.guard.consent import ConsentPhrase
+from services.guard.steps import PRUNE_BACKUP
+from services.model import TopicPartition
+from services.topic_backup.catalog import held_topics
+from services.topic_backup.prune import Prunable, PruneLimits, prunable, prune
+
+if TYPE_CHECKING:
+    from services.topic_backup.store.store import Store
+
+Segments = Mapping[str, tuple[Prunable, ...]]
+"""The segments that can go, by topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class PruneBackup(Act[Segments]):
+    """Remove the segments that *limits* let go from the backup in *store*."""
+
+    doing: ClassVar[str] = "removing segments from a backup"
+    store: Store
+    topics: tuple[str, ...]
+    """None named: every topic."""
+    limits: PruneLimits
+
+    def freeze(self, front: Front) -> Frozen[Segments]:  # noqa: ARG002
+        topics = held_topics(self.store, self.topics)
+        found = {topic.name: prunable(topic.folder, self.limits) for topic in topics}
+        segments = [segment for some in found.values() for segment in some]
+        records = sum(segment.records for segment in segments)
+        phrase = f"delete {len(segments):,} segments with {records:,} records"
+        return Frozen(
+            f"store {self.store.where()}",
+            (ConsentPhrase(phrase),) if segments else (),
+            (("Segments", ", ".join(sorted(_named(found))) or "none can go"),),
+            tuple(sorted({str(name) for name in _partitions(found)})),
+            plan=found,
+        )
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[Segments]) -> Ending:
+        """Remove them; the ending's value is what was removed, by topic."""
+        removed: dict[str, tuple[Prunable, ...]] = {}
+        for topic in held_topics(self.store, self.topics):
+            going = frozen.plan.get(topic.name, ())
+            items = {
+                TopicPartition(topic.name, partition): {
+                    "segments": [one.prefix for one in going if one.partition == partition]
+                }
+                for partition in sorted({segment.partition for segment in going})
+            }
+            with announced(means.journal, PRUNE_BACKUP, items, front.tell):
+                removed[topic.name] = prune(topic.folder, self.limits)
+            for partition in items:
+                front.tell(TargetOutcome(str(partition), TargetResult.DONE, "removed"))
+        return Ending(value=removed)
+
+
+def _partitions(found: Segments) -> Iterator[TopicPartition]:
+    for topic, segments in found.items():
+        for segment in segments:
+            yield TopicPartition(topic, segment.partition)
+
+
+def _named(found: Segments) -> Iterator[str]:
+    for topic, segments in found.items():
+        for segment in segments:
+            yield f"{topic}/{segment.prefix}"

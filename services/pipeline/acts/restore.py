@@ -1,0 +1,155 @@
+"""Restoring topics from a backup: where each one goes, how many records, and the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from services.guard.act import (
+    PARTLY_FAILED,
+    SUCCEEDED,
+    Act,
+    ActEvent,
+    Ending,
+    Front,
+    Frozen,
+    Means,
+    TargetOutcome,
+    TargetResult,
+)
+from services.guard.consent import ConsentPhrase
+from services.kafka.wire.deadline import Deadline
+
+if TYPE_CHECKING:
+    from services.kafka.read_client import ReadClient
+    from services.pipeline.report import CopyProgress
+    from services.pipeline.restore.planned import RestorePlan
+    from services.pipeline.restore.restore import RestoreRun, TopicRestored
+    from services.topic_backup.store.store import Store
+
+ASK_SECONDS = 60.0
+MASTER = "local[*,4]"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyProgressed(ActEvent):
+    """How far the copying is; the next report replaces it."""
+
+    progress: CopyProgress
+
+    @property
+    def text(self) -> str:
+        """The progress in a line."""
+        now = self.progress
+        return f"{now.topic}: {now.done:,} of {now.total:,} records, {now.bytes / 1e6:,.1f} MB"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSettings:
+    """How records are put back."""
+
+    master: str = MASTER
+    """Where Spark runs."""
+    records_a_transaction: int = 500_000
+    transactional: bool = True
+    verify: bool = True
+    """Compare every record afterwards."""
+    replication_factor: int = -1
+    """Of new topics; -1: the brokers' default."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreTopics(Act["RestorePlan"]):
+    """Restore what *plan* finds in *store*."""
+
+    doing: ClassVar[str] = "restoring topics"
+    store: Store
+    plan: Callable[[ReadClient], RestorePlan]
+    """Makes the plan: it reads every byte of the backup."""
+    how: RestoreSettings
+
+    def freeze(self, front: Front) -> Frozen[RestorePlan]:
+        with front.reading() as client:
+            plan = self.plan(client)
+        return Frozen(
+            plan.cluster_id,
+            (ConsentPhrase(plan.phrase),),
+            (("Topics", "; ".join(destinations(plan)) or "every one is restored already"),),
+            tuple(targets_of(plan)),
+            plan=plan,
+        )
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[RestorePlan]) -> Ending:
+        """Put the records back; the ending's value is the list of `TopicRestored`."""
+        from services.pipeline.restore.restore import restore
+
+        with restore_run(front, means, frozen.plan.cluster_id, self.store, self.how) as run:
+            done = restore(run, frozen.plan)
+        for topic in done:
+            for outcome in outcomes_of(topic, frozen.plan):
+                front.tell(outcome)
+        return ended(done)
+
+
+@contextmanager
+def restore_run(
+    front: Front, means: Means, cluster_id: str, store: Store, how: RestoreSettings
+) -> Iterator[RestoreRun]:
+    """What puts records back, until the end of the block."""
+    from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
+    from services.pipeline.restore.restore import RestoreRun
+    from services.pipeline.session import Spark
+
+    with ExitStack() as stack:
+        topics = stack.enter_context(means.cluster.topics(cluster_id))
+        client = stack.enter_context(front.reading())
+        client.describe(Deadline.after(ASK_SECONDS))
+        spark = stack.enter_context(Spark(how.master))
+        spark.begin()
+        meter = Meter(lambda progress: front.tell(CopyProgressed(progress)))
+        run = BackupRun(client, spark, front.cluster, BackupSettings(store), meter)
+        yield RestoreRun(
+            run=run,
+            topics=topics,
+            journal=means.journal,
+            cluster_id=cluster_id,
+            records_a_transaction=how.records_a_transaction,
+            transactional=how.transactional,
+            verify=how.verify,
+            replication_factor=how.replication_factor,
+        )
+
+
+def ended(done: Sequence[TopicRestored]) -> Ending:
+    """How a restore ended, by its topics."""
+    whole = all(topic.complete for topic in done)
+    return Ending(SUCCEEDED if whole else PARTLY_FAILED, value=list(done))
+
+
+def destinations(plan: RestorePlan) -> Iterator[str]:
+    """Where the records of each topic go."""
+    for topic in plan.topics:
+        kind = "the topic that is there" if topic.exists else "a new topic"
+        yield f"{topic.topic} -> {topic.target}, {topic.records:,} records into {kind}"
+
+
+def targets_of(plan: RestorePlan) -> Iterator[str]:
+    """The partitions that get records."""
+    for topic in plan.topics:
+        for partition in topic.partitions:
+            yield f"{topic.target}-{partition.partition}"
+
+
+def outcomes_of(restored: TopicRestored, plan: RestorePlan) -> Iterator[TargetOutcome]:
+    """The result of each partition of one topic."""
+    result = TargetResult.DONE
+    if not restored.whole:
+        result = TargetResult.UNKNOWN if restored.unknown else TargetResult.FAILED
+    verdict = {True: "identical", False: "differs", None: "not compared"}[restored.verified]
+    for topic in plan.topics:
+        if topic.target == restored.target:
+            for partition in topic.partitions:
+                text = restored.error or f"{partition.records:,} records, {verdict}"
+                yield TargetOutcome(f"{topic.target}-{partition.partition}", result, text)

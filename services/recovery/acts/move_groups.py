@@ -1,0 +1,135 @@
+"""Moving consumer groups' committed offsets: to the end of a cut log, or back (R19)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from services.errors import WrongCluster
+from services.guard.act import (
+    PARTLY_FAILED,
+    SUCCEEDED,
+    Act,
+    Ending,
+    Front,
+    Frozen,
+    Means,
+    TargetOutcome,
+    TargetResult,
+)
+from services.guard.consent import ConsentPhrase
+from services.kafka.wire.deadline import Deadline
+from services.recovery.group_reset import (
+    GroupStanding,
+    MovedOffset,
+    MoveResult,
+    OffsetMove,
+    carry_out,
+    moves_of,
+    moves_past_end,
+    read_ends,
+    read_standing,
+)
+from services.words.inert import inert
+
+if TYPE_CHECKING:
+    from services.guard.journal_view import JournalView
+    from services.kafka.read_client import ReadClient
+    from services.model import ClusterSnapshot
+
+SECONDS = 10.0
+RESULTS = {
+    MoveResult.MOVED: TargetResult.DONE,
+    MoveResult.UNKNOWN: TargetResult.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMoves:
+    """What was read of groups and logs, and the moves that it suggests."""
+
+    snapshot: ClusterSnapshot
+    standing: GroupStanding
+    moves: tuple[OffsetMove, ...]
+
+
+def past_end_now(client: ReadClient, topics: tuple[str, ...] = ()) -> GroupMoves:
+    """The committed offsets that lie past the end of their log."""
+    snapshot = client.snapshot(Deadline.after(SECONDS), topics)
+    online = [state for state in snapshot.partitions if not state.offline]
+    ends = read_ends(client, online, Deadline.after(SECONDS))
+    brokers = [broker.id for broker in snapshot.brokers if broker.fenced is not True]
+    standing = read_standing(client, brokers, ends, Deadline.after(SECONDS))
+    return GroupMoves(snapshot, standing, moves_past_end(standing, ends))
+
+
+def moved_back(client: ReadClient, view: JournalView) -> GroupMoves:
+    """What takes the moves of a journal back, where the group still stands where it was put.
+
+    Raises:
+        WrongCluster: the journal is of another cluster.
+    """
+    found = past_end_now(client)
+    if view.cluster_id != found.snapshot.cluster_id:
+        raise WrongCluster(
+            f"journal {view.path} is of cluster {view.cluster_id}, and this is "
+            f"{found.snapshot.cluster_id}: connect to that cluster"
+        )
+    return replace(found, moves=tuple(move.back for move in moves_of(view)))
+
+
+@dataclass(frozen=True, slots=True)
+class MoveGroups(Act[GroupMoves]):
+    """Commit the offsets that *find* suggests."""
+
+    doing: ClassVar[str] = "moving groups' offsets"
+    find: Callable[[ReadClient], GroupMoves] = past_end_now
+
+    def freeze(self, front: Front) -> Frozen[GroupMoves]:
+        with front.reading() as client:
+            found = self.find(client)
+        moves = [(f"{one.group} on {one.partition}", place_text(one.to)) for one in found.moves]
+        return Frozen(
+            found.snapshot.cluster_id,
+            (ConsentPhrase(phrase_for(found.moves)),) if found.moves else (),
+            tuple(moves),
+            tuple(sorted({str(one.partition) for one in found.moves})),
+            plan=found,
+        )
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[GroupMoves]) -> Ending:
+        """Commit them, group by group; the ending's value is the list of `MovedOffset`."""
+        found = frozen.plan
+        with (
+            front.reading() as client,
+            means.cluster.groups(frozen.cluster_id) as groups,
+        ):
+            client.describe(Deadline.after(SECONDS))
+            coordinators = found.standing.coordinators
+            done = carry_out(groups, client, means.journal, found.moves, coordinators, SECONDS)
+        for moved in done:
+            front.tell(_outcome(moved))
+        whole = all(moved.result is MoveResult.MOVED for moved in done)
+        return Ending(SUCCEEDED if whole else PARTLY_FAILED, value=done)
+
+
+def phrase_for(moves: Sequence[OffsetMove]) -> str:
+    """What an operator types: ``billing on orders-3 to 100``; in bulk their number."""
+    if len(moves) == 1:
+        move = moves[0]
+        return f"{inert(move.group)} on {move.partition} to {place_text(move.to)}"
+    return f"{len(moves):,} group offsets move"
+
+
+def place_text(offset: int | None) -> str:
+    """An offset in words."""
+    return "no offset" if offset is None else str(offset)
+
+
+def _outcome(moved: MovedOffset) -> TargetOutcome:
+    move = moved.move
+    to = "none" if move.to is None else f"{move.to:,}"
+    text = f"{moved.result} to {to}" + (f": {moved.reason}" if moved.reason else "")
+    result = RESULTS.get(moved.result, TargetResult.FAILED)
+    return TargetOutcome(f"{move.group} on {move.partition}", result, text)

@@ -1,0 +1,66 @@
+"""Preferred elections: leadership returns to the first replica of the assignment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from services.guard.act import (
+    PARTLY_FAILED,
+    SUCCEEDED,
+    Act,
+    Armed,
+    Ending,
+    Front,
+    Frozen,
+    Means,
+)
+from services.guard.consent import ConsentPhrase, Price, consent_phrase
+from services.kafka.wire.deadline import Deadline
+from services.model import TopicPartition
+from services.recovery.acts.events import OutcomesReported
+from services.recovery.execution.confirm import Observer
+from services.recovery.execution.preferred import PreferredElections, preferred_targets
+from services.recovery.execution.target import ElectionTarget, PartitionOutcome
+from services.recovery.triage import SNAPSHOT_SECONDS
+
+Targets = tuple[ElectionTarget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ElectPreferred(Act[Targets]):
+    """Elect the preferred replica where another replica leads."""
+
+    doing: ClassVar[str] = "a preferred election"
+    topics: tuple[str, ...]
+    partitions: frozenset[TopicPartition]
+    """Those without a leader are passed over."""
+
+    def freeze(self, front: Front) -> Frozen[Targets]:
+        with front.reading() as client:
+            snapshot = client.snapshot(Deadline.after(SNAPSHOT_SECONDS), self.topics)
+        online = [state for state in snapshot.partitions if not state.offline]
+        targets = preferred_targets([one for one in online if one.partition in self.partitions])
+        partitions = [target.partition for target in targets]
+        phrase = consent_phrase(partitions, Price(0)) if targets else ""
+        return Frozen(
+            snapshot.cluster_id,
+            (ConsentPhrase(phrase),) if targets else (),
+            tuple((str(one.partition), f"elects b{one.designee}") for one in targets),
+            tuple(map(str, partitions)),
+            plan=targets,
+        )
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[Targets]) -> Ending:
+        """Elect them; the ending's value is the list of `PartitionOutcome`."""
+        done: list[PartitionOutcome] = []
+        with means.cluster.elections(frozen.cluster_id) as client:
+            front.tell(Armed())
+            elections = PreferredElections(
+                client, Observer(client.reading()), means.journal, stop=front.stop
+            )
+            for batch in elections.run(frozen.plan):
+                done += batch
+                front.tell(OutcomesReported(batch))
+        whole = all(outcome.succeeded for outcome in done)
+        return Ending(SUCCEEDED if whole else PARTLY_FAILED, value=done)
