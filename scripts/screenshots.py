@@ -18,14 +18,14 @@ from unittest.mock import patch
 
 from console.app import BreakglassApp
 from console.look import colors_left_to_the_theme
-from screens.checkpoints.guarded import ActPage
 from screens.context import REFRESH_SECONDS
 from screens.elect.phase import Phase
+from screens.guard.page import ActPage
 from screens.messages import Seen
 from screens.plan.leader_dialog import LeaderDialog
 from screens.screenshot import self_contained
 from services.incident.incident import Incident
-from services.recovery.guarded.events import BatchBegun, OutcomesTold
+from services.recovery.acts.events import BatchBegun, OutcomesReported
 from tests.incidents import LEDGER, every_verdict, incident_of, lossless, nothing_offline
 from tests.screens.backups import held as places
 from tests.screens.browse import opened as browsing
@@ -141,7 +141,7 @@ def _run_half(screen: Screen) -> None:
     told = elections.outcomes(screen)
     elections.agreed(screen, Phase.RUNNING)
     progress = screen.page.state.progress
-    progress.take(OutcomesTold(tuple(told[:2])))
+    progress.take(OutcomesReported(tuple(told[:2])))
     progress.take(BatchBegun(tuple(one.partition for one in told[2:4])))
     screen.page._show()
 
@@ -243,8 +243,8 @@ async def checkpoint_take() -> AsyncIterator[BreakglassApp]:
     console = guarding.armed_on(stores.canned(), clock=stopped_clock)
     async with console.run_test(size=SIZE) as pilot:
         await console.push_screen(ActPage(console.context, guarding.CannedAct()))
-        await until(pilot, lambda: guarding.FROZEN.phrase in text(console), "the phrase")
-        await pilot.press(*"take checkpoint")
+        await until(pilot, lambda: guarding.PHRASE in text(console), "the phrase")
+        await pilot.press(*"write 3 mar")
         await at_rest(pilot)
         yield console
 

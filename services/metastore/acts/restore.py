@@ -54,14 +54,7 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
         clients = confluent_config(front.cluster.settings)
         with front.reading() as client:
             plan = make_plan(client, clients, self.settings, source, self.servers)
-        return Frozen(
-            plan.cluster_id,
-            () if plan.done else (ConsentPhrase(plan.phrase),),
-            tuple(_facts(plan)),
-            (f"{plan.topic}-0",),
-            tuple(_remarks(plan)),
-            plan,
-        )
+        return frozen_plan(plan)
 
     def carry_out(self, front: Front, means: Means, frozen: Frozen[MetastoreRestorePlan]) -> Ending:
         """Replace the topic; the ending's value is the `RestoredMetastore`."""
@@ -87,6 +80,18 @@ class RestoreCommandTopic(Act[MetastoreRestorePlan]):
         result = TargetResult.DONE if done.verified else TargetResult.FAILED
         front.tell(TargetOutcome(f"{plan.topic}-0", result, text))
         return Ending(SUCCEEDED if done.verified else DIFFERS, text, done)
+
+
+def frozen_plan(plan: MetastoreRestorePlan) -> Frozen[MetastoreRestorePlan]:
+    """*plan* as it is agreed to."""
+    return Frozen(
+        plan.cluster_id,
+        () if plan.done else (ConsentPhrase(plan.phrase),),
+        tuple(_facts(plan)),
+        (f"{plan.topic}-0",),
+        tuple(_remarks(plan)),
+        plan,
+    )
 
 
 def _facts(plan: MetastoreRestorePlan) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ import pytest
 from textual.pilot import Pilot
 
 from screens.checkpoints.acts import DeletePage, RestorePage, TakePage
-from screens.checkpoints.guarded import ActPage
+from screens.guard.page import ActPage
 from screens.widgets.consent_field import ConsentField
 from services.checkpoint.option_text import restore_asked, take_asked
 from services.checkpoint.participant.application import Guarantee

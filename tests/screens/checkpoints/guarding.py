@@ -6,19 +6,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from console.app import BreakglassApp
-from services.checkpoint.guarded.act import (
-    ActStep,
-    Event,
+from services.errors import BreakglassError
+from services.guard.act import (
+    Act,
+    ActEvent,
+    Ending,
+    Front,
     Frozen,
+    Means,
     TargetOutcome,
     TargetResult,
-    Tell,
 )
-from services.errors import BreakglassError
-from services.kafka.read_client import ReadClient
+from services.guard.consent import ConsentPhrase
+from services.guard.journal import Journal
 from services.session import Power, ReadAccess
 from tests.screens.checkpoints.held import Canned, checkpoints_of
 
@@ -32,31 +35,53 @@ FACTS = (
     ("Timeline", "8d1c7c1f00aa11bb"),
 )
 TARGETS = ("bank-0", "bank-1", "bank-2")
-FROZEN = Frozen(
+PHRASE = "write 3 markers"
+FROZEN: Frozen[None] = Frozen(
     CLUSTER,
-    "take checkpoint 6 with 3 markers",
+    (ConsentPhrase(PHRASE),),
     FACTS,
     TARGETS,
     ("group tellers lags: bank-0 at 55 of 60; it has 60 s",),
 )
 DONE = tuple(TargetOutcome(one, TargetResult.DONE, "started at 110") for one in TARGETS)
+JOURNAL = Path("/state/journal/6.jsonl")
+
+
+class CannedJournal:
+    """A journal of a known name that keeps nothing."""
+
+    path = JOURNAL
+
+    def __enter__(self) -> CannedJournal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def consent(self, phrase: str) -> None:
+        """Nothing is kept."""
+
+    def finish(self, result: str, **details: object) -> None:
+        """Nothing is kept."""
 
 
 @dataclass(slots=True)
-class CannedAct:
+class CannedAct(Act[None]):
     """An act; each look freezes the next of *looks*, and the last one ever after."""
 
-    looks: list[Frozen | Exception] = field(default_factory=lambda: [FROZEN])
-    events: tuple[Event, ...] = (ActStep("journal: /state/journal/6.jsonl"), *DONE)
+    doing: ClassVar[str] = "taking a checkpoint"
+    looks: list[Frozen[None] | Exception] = field(default_factory=lambda: [FROZEN])
+    events: tuple[ActEvent, ...] = DONE
     failure: Exception | None = None
+    locked: Exception | None = None
+    """Why no journal can be opened."""
     left: str = ""
     """What the rest comes to."""
     calls: list[str] = field(default_factory=list)
     hold: Callable[[str], object] = lambda _: None
     """Called with what is about to be done."""
 
-    def freeze(self, client: ReadClient) -> Frozen:
-        del client
+    def freeze(self, front: Front) -> Frozen[None]:
         self.hold("freeze")
         self.calls.append("freeze")
         look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
@@ -64,18 +89,21 @@ class CannedAct:
             raise look
         return look
 
-    def carry_out(self, power: Power, frozen: Frozen, tell: Tell) -> str:
-        del power, frozen
+    def open_journal(self, agreed: Frozen[None], folder: Path | None) -> Journal:
+        if self.locked is not None:
+            raise self.locked
+        return cast("Journal", CannedJournal())
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[None]) -> Ending:
         self.hold("carry out")
         self.calls.append("carry out")
-        for one in self.events:
-            tell(one)
+        for event in self.events:
+            front.tell(event)
         if self.failure is not None:
             raise self.failure
-        return "checkpoint 6 is acknowledged"
+        return Ending(text="checkpoint 6 is acknowledged")
 
-    def follow(self, frozen: Frozen, tell: Tell) -> str:
-        del frozen, tell
+    def follow(self, front: Front, frozen: Frozen[None], ending: Ending) -> str:
         self.calls.append("follow")
         return self.left
 
@@ -105,7 +133,7 @@ def armed_on(watch: Canned, state: Path | None = None, **options: Any) -> Breakg
     return checkpoints_of(watch, access=access, power=ARMED, state_folder=state, **options)
 
 
-def changed(**facts: str) -> Frozen:
+def changed(**facts: str) -> Frozen[None]:
     """`FROZEN` with other facts."""
     told = tuple((label, facts.get(label, was)) for label, was in FACTS)
     return replace(FROZEN, facts=told)

@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,18 +16,20 @@ from textual.pilot import Pilot
 
 from console.app import BreakglassApp
 from screens.checkpoints.acts import DeletePage, RestorePage, TakePage
-from screens.checkpoints.guarded import ActPage
+from screens.guard.page import ActPage
 from screens.messages import CopyAsked, MutationBegan, MutationEnded
 from screens.widgets.cancel import Cancel
 from screens.widgets.consent_field import ConsentField
 from screens.widgets.prompt import Prompt
-from services.checkpoint.guarded.act import TargetOutcome, TargetResult, Underway
 from services.checkpoint.store.backup_store import BackupStore
 from services.errors import AlreadyRunning, ClusterError, OutcomeUnknown, Refused, StorageError
+from services.guard.act import TargetOutcome, TargetResult, Underway
+from services.guard.consent import ConsentPhrase
 from services.guard.journal import Journal
 from tests.screens.checkpoints.guarding import (
     CLUSTER,
     FROZEN,
+    PHRASE,
     TARGETS,
     CannedAct,
     armed_on,
@@ -67,7 +70,7 @@ async def asked(act: CannedAct, **options: Any) -> AsyncIterator[Pilot[Any]]:
     console = armed_on(canned(), **options)
     async with console.run_test(size=SIZE) as pilot:
         await console.push_screen(ActPage(console.context, act))
-        await shown(pilot, FROZEN.phrase)
+        await shown(pilot, PHRASE)
         yield pilot
 
 
@@ -85,7 +88,7 @@ class Held:
             assert self.go.wait(10)
 
 
-async def agree(pilot: Pilot[Any], phrase: str = FROZEN.phrase) -> None:
+async def agree(pilot: Pilot[Any], phrase: str = PHRASE) -> None:
     """Type *phrase* and give it, but for the first keys all at once."""
     await pilot.press(*phrase[:3])
     pilot.app.screen.query_one(ConsentField).type(phrase[3:])
@@ -124,7 +127,7 @@ async def test_tab_goes_to_the_phrase_and_back(act: CannedAct) -> None:
 async def test_pasting_is_refused(act: CannedAct) -> None:
     async with asked(act) as pilot:
         await pilot.press("tab")
-        pilot.app.post_message(Paste(FROZEN.phrase))
+        pilot.app.post_message(Paste(PHRASE))
         await shown(pilot, "Pasting is refused here")
         await pilot.press("enter")
         await shown(pilot, "That is not the phrase")
@@ -133,7 +136,7 @@ async def test_pasting_is_refused(act: CannedAct) -> None:
 
 async def test_another_phrase_does_nothing(act: CannedAct) -> None:
     async with asked(act) as pilot:
-        await agree(pilot, "take checkpoint 6 with 2 markers")
+        await agree(pilot, "write 2 markers")
         await shown(pilot, "That is not the phrase: nothing was done")
     assert act.calls == ["freeze"]
 
@@ -157,7 +160,7 @@ async def test_an_error_that_nobody_expected_is_told() -> None:
 
 async def test_the_partitions_can_be_looked_through_while_the_phrase_has_the_keys() -> None:
     many = tuple(f"bank-{number}" for number in range(50))
-    act = CannedAct([FROZEN.__class__(CLUSTER, FROZEN.phrase, FROZEN.facts, many)])
+    act = CannedAct([replace(FROZEN, targets=many)])
     async with asked(act) as pilot:
         await pilot.press("pagedown", "pagedown", "pagedown", "pagedown", "down")
         await shown(pilot, "bank-49")
@@ -226,7 +229,7 @@ async def test_no_answer_is_unknown_and_never_failed(act: CannedAct, error: Exce
 
 
 async def test_a_second_attempt_is_refused_and_not_queued(act: CannedAct) -> None:
-    act.events, act.failure = (), AlreadyRunning("another recovery runs: wait until it ends")
+    act.locked = AlreadyRunning("another recovery runs: wait until it ends")
     async with asked(act) as pilot:
         await agree(pilot)
         await shown(pilot, "Nothing was done: another recovery runs")
@@ -300,7 +303,8 @@ async def test_a_checkpoint_that_has_failed_since_takes_another_phrase(
         await agree(pilot, "delete checkpoint 1 completed")
         await shown(pilot, "State: it was completed, it is failed")
     assert store.read(1) is not None
-    assert not list((tmp_path / "state").rglob("*.jsonl"))
+    (path,) = (tmp_path / "state").rglob("*.jsonl")
+    assert json.loads(path.read_text().splitlines()[-1])["result"] == "nothing done"
 
 
 async def test_a_store_that_does_not_answer_leaves_a_deletion_unknown(
@@ -428,8 +432,12 @@ async def test_a_look_that_fails_unexpectedly_is_told_and_keeps_what_was_known(
 
 async def test_names_from_a_store_are_drawn_harmlessly() -> None:
     hostile = "\x1b[2J[red]orders"
-    frozen = FROZEN.__class__(
-        CLUSTER, f"take {hostile}", ((hostile, hostile),), (hostile,), (hostile,)
+    frozen = replace(
+        FROZEN,
+        asked=(ConsentPhrase(f"take {hostile}"),),
+        facts=((hostile, hostile),),
+        targets=(hostile,),
+        remarks=(hostile,),
     )
     console = armed_on(canned())
     async with console.run_test(size=SIZE) as pilot:
@@ -445,8 +453,8 @@ async def test_what_is_agreed_to_looks_as_before(
     console = armed_on(canned(), theme=look.theme, clock=stopped_clock)
     async with console.run_test(size=look.size) as pilot:
         await console.push_screen(ActPage(console.context, act))
-        await shown(pilot, FROZEN.phrase)
-        await pilot.press(*"take check")
+        await shown(pilot, PHRASE)
+        await pilot.press(*"write 3 m")
         await at_rest(pilot)
         drawn_as_before(console)
 
@@ -460,7 +468,7 @@ async def test_how_it_ended_looks_as_before(
     console = armed_on(canned(), theme=look.theme, clock=stopped_clock)
     async with console.run_test(size=look.size) as pilot:
         await console.push_screen(ActPage(console.context, act))
-        await shown(pilot, FROZEN.phrase)
+        await shown(pilot, PHRASE)
         await agree(pilot)
         await shown(pilot, "checkpoint 6 is completed")
         await at_rest(pilot)

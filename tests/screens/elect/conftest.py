@@ -141,15 +141,15 @@ class Screen:
         """Give every phrase; as if it were typed, for keys take their time."""
         await self.press("tab")
         while self.phase is Phase.REVIEW and self.page.state.next_asked:
-            attempt, given = self.page._attempt.number, len(self.page.state.given)
+            attempt, given = self.page._worker.number, len(self.page.state.given)
             self.page.query_one(ConsentField).typed = self.phrase
             await self.press("enter")
             await self.until(partial(self._taken, attempt, given), "the phrase is taken")
-            if self.page._attempt.number > attempt:
+            if self.page._worker.number > attempt:
                 return
 
     def _taken(self, attempt: int, given: int) -> bool:
-        return self.page._attempt.number > attempt or len(self.page.state.given) > given
+        return self.page._worker.number > attempt or len(self.page.state.given) > given
 
     async def until(self, so: Callable[[], object], what: str) -> None:
         await until(self.pilot, so, what)

@@ -57,9 +57,9 @@ async def test_it_stays_out_when_everything_is_read_anew(electing: Electing) -> 
     async with electing.asked() as screen:
         await screen.press("down", "ctrl+x")
         await screen.shows("To go on type: 2 partitions lose 0")
-        attempt = screen.page._attempt.number
+        attempt = screen.page._worker.number
         await screen.press("ctrl+r")
-        await screen.until(lambda: screen.page._attempt.number > attempt, "another reading")
+        await screen.until(lambda: screen.page._worker.number > attempt, "another reading")
         await screen.comes_to(Phase.REVIEW)
         assert screen.phrase == "2 partitions lose 0 and abandon b3"
         await screen.agree()

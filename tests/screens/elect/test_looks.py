@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from services.recovery.guarded.events import BatchBegun, Finished, JournalOpened, OutcomesTold
 
 from screens.elect import ElectScreen
 from screens.elect.phase import Phase
@@ -16,8 +15,10 @@ from screens.elect.unfinished import UnfinishedScreen
 from screens.messages import ElectionAsked
 from services.connection.endpoint import Endpoint
 from services.connection.settings import ConnectionSettings
+from services.guard.act import Ending, JournalOpened
 from services.incident.incident import Incident
 from services.model import TopicPartition
+from services.recovery.acts.events import BatchBegun, OutcomesReported
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
 from services.recovery.timeline.account import Brief, ExecutionState
@@ -111,7 +112,7 @@ async def test_what_runs_looks_as_before(look: Look, drawn_as_before: Drawn) -> 
         told = outcomes(screen)
         agreed(screen, Phase.RUNNING)
         progress = screen.page.state.progress
-        progress.take(OutcomesTold(tuple(told[:2])))
+        progress.take(OutcomesReported(tuple(told[:2])))
         progress.take(BatchBegun(tuple(one.partition for one in told[2:4])))
         screen.page._show()
         await screen.until(lambda: "[ Back ]" not in screen.text, "the layout of a run")
@@ -125,8 +126,8 @@ async def test_what_is_left_to_do_looks_as_before(look: Look, drawn_as_before: D
         told = outcomes(screen)
         agreed(screen, Phase.DONE)
         state = screen.page.state
-        state.progress.take(OutcomesTold(tuple(told)))
-        state.progress.take(Finished("partly failed"))
+        state.progress.take(OutcomesReported(tuple(told)))
+        state.progress.end(Ending("partly failed"))
         past = GroupPastEnd(TopicPartition("orders", 0), "billing", 130, 100)
         state.aftermath = Aftermath((), (past,))
         screen.page._finish()

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from screens.elect.phase import Phase
-from screens.elect.resumption import Resumption
 from services.guard.journal import read
 from services.kafka.election_client import ElectionClient
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.unfinished import Remains
 from tests.screens.elect.conftest import Electing
 
 PHRASE = "2 partitions lose 0 and abandon b3"
@@ -39,7 +34,7 @@ def killed(electing: Electing, monkeypatch: pytest.MonkeyPatch, step: str, skip:
     with monkeypatch.context() as patched:
         patched.setattr(ElectionClient, step, die)
         with pytest.raises(Killed):
-            session.election(wanted).run([PHRASE], session.told.append)
+            session.election(wanted).run([PHRASE])
     (journal,) = session.journals()
     return journal.path
 
@@ -153,23 +148,7 @@ async def test_a_journal_that_cannot_be_read_is_told(electing: Electing, tmp_pat
 async def test_nothing_is_left_of_a_journal_that_is_done(electing: Electing) -> None:
     session = electing.session
     session.offline()
-    session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"], session.told.append)
+    session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"])
     (journal,) = session.journals()
     async with electing.resumed(journal.path) as screen:
         await screen.shows("Nothing is left that could be elected.")
-
-
-async def test_a_reading_that_ends_late_changes_nothing_of_what_was_agreed_to(
-    electing: Electing, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = killed(electing, monkeypatch, "elect")
-    session, never = electing.session, lambda: False
-    resumption = Resumption(session.power.access, path, state=session.state)
-    subject = resumption.freeze(session.read, print, never)
-    fresh = resumption.again(session.read, subject, print, never)
-    assert resumption.found is not None
-    resumption.found = replace(resumption.found, remains=Remains())
-    outcomes = resumption.carry_out(
-        session.power, fresh.subject, [PHRASE], RescueChoice(without=True), print, never
-    )
-    assert [one.result for one in outcomes] == [RecoveryResult.ELECTED] * 2

@@ -194,9 +194,9 @@ async def test_ctrl_t_switches_the_rescue_off_and_on_and_its_size_and_place_are_
 async def test_ctrl_r_reads_it_anew(electing: Electing) -> None:
     electing.session.offline()
     async with electing.asked() as screen:
-        attempts = screen.page._attempt.number
+        attempts = screen.page._worker.number
         await screen.press("ctrl+r")
-        await screen.until(lambda: screen.page._attempt.number > attempts, "another reading")
+        await screen.until(lambda: screen.page._worker.number > attempts, "another reading")
         await screen.comes_to(Phase.REVIEW)
 
 

@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 import pytest
 from kafka.protocol.consumer import FetchRequest
 
-from screens.elect import election
 from screens.elect.page import GuardedPage
 from screens.elect.phase import Phase
 from screens.elect.screen import ElectScreen, ResumeScreen
@@ -19,8 +18,9 @@ from screens.widgets.line_table import LineTable
 from services.guard.lock import ClusterLock
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
 from services.model import TopicPartition
+from services.recovery.acts import elect
 from services.recovery.execution.routes import plain_unclean_route
-from services.recovery.execution.run import Execution
+from services.recovery.execution.run import Recovery
 from tests.fake_broker import Reply
 from tests.fake_controller import Answer, after, failing, unanswered, unheard
 from tests.fake_metadata import CLUSTER_ID
@@ -113,7 +113,8 @@ async def test_another_text_never_runs(electing: Electing) -> None:
         await screen.press(*"orders-0 lose ", "enter")
         await screen.shows("That is not the phrase: nothing was done.")
         assert screen.phase is Phase.REVIEW
-    assert (electing.steps, electing.session.journals()) == ([], [])
+    assert electing.steps == []
+    assert [journal.result for journal in electing.session.journals()] == ["nothing done"]
 
 
 async def test_pasting_is_refused_with_a_sentence(electing: Electing) -> None:
@@ -261,7 +262,7 @@ async def test_what_breaks_off_is_not_called_done(
     def break_off(*_: object) -> NoReturn:
         raise KeyError("something nobody thought of")
 
-    monkeypatch.setattr(Execution, "_finish", break_off)
+    monkeypatch.setattr(Recovery, "_finish", break_off)
     async with electing.asked() as screen:
         await elected(screen)
         await screen.shows("Broken off: 3 not told: the journal has what was sent.")
@@ -288,7 +289,8 @@ async def test_escape_gives_up_while_it_is_read_again(electing: Electing) -> Non
         await screen.press("escape")
         await screen.shows("Given up: nothing was sent.")
         assert screen.phase is Phase.REVIEW
-    assert (electing.steps, electing.session.journals()) == ([], [])
+    assert electing.steps == []
+    assert [journal.result for journal in electing.session.journals()] == ["nothing done"]
 
 
 async def test_somebody_else_at_work_is_told_and_nothing_is_sent(electing: Electing) -> None:
@@ -358,7 +360,7 @@ async def test_what_asking_again_finds_not_elected_can_be_resumed(
     electing: Electing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where no order was written that would have to be put back."""
-    monkeypatch.setattr(election, "route_for", lambda _: plain_unclean_route)
+    monkeypatch.setattr(elect, "route_for", lambda _: plain_unclean_route)
     electing.session.offline()
 
     def hang(request: Any, answer: Answer) -> Reply:

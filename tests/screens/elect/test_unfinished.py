@@ -77,7 +77,7 @@ async def test_what_ended_without_being_known_is_offered_too(electing: Electing)
     session = electing.session
     session.offline()
     session.controller.next(ElectLeadersRequest, hang)
-    session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"], session.told.append)
+    session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"])
     assert len(unfinished(CLUSTER_ID, session.state)) == 1
     electing.cluster.brokers[1].hung = False
     console = electing.console()
@@ -88,7 +88,7 @@ async def test_what_ended_without_being_known_is_offered_too(electing: Electing)
 async def test_what_runs_or_is_done_is_not_offered(electing: Electing) -> None:
     session = electing.session
     session.offline()
-    session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"], session.told.append)
+    session.election(session.wanted()).run(["orders-0 lose 0 and abandon b3"])
     assert unfinished(CLUSTER_ID, session.state) == ()
     with Journal.open(CLUSTER_ID, session.state) as running:
         running.plan("", "", {})

@@ -5,22 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from services.recovery.guarded.events import (
-    BatchBegun,
-    Finished,
-    JournalOpened,
-    OutcomesTold,
-    RescueEnded,
-    RescueProgressed,
-)
 
 from screens.elect import wording
 from screens.elect.evidence import evidence_told
 from screens.elect.progress import ElectionProgress
 from screens.elect.standing import standing_of
+from services.guard.act import Ending, JournalOpened
 from services.guard.consent import ConsentPhrase
 from services.kafka.cluster.open_transactions import OpenTransaction
 from services.model import PartitionEvidence, TopicPartition, Unknown
+from services.recovery.acts.events import (
+    BatchBegun,
+    OutcomesReported,
+    RescueEnded,
+    RescueProgressed,
+)
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult, Rung
 from services.recovery.guarded.aftermath import Aftermath, GroupPastEnd
 from services.recovery.guarded.election_quote import frozen
@@ -149,17 +148,18 @@ def test_progress_is_told_step_by_step() -> None:
     progress.take(BatchBegun((ORDERS,)))
     assert wording.progress_told(progress) == "Electing: 0 of 1 told."
     assert progress.standings[ORDERS].word == "electing"
-    progress.take(OutcomesTold((outcome(RecoveryResult.ELECTED, rung=Rung.WRITABLE),)))
+    progress.take(OutcomesReported((outcome(RecoveryResult.ELECTED, rung=Rung.WRITABLE),)))
     assert wording.progress_told(progress) == "Electing: 1 of 1 told: 1 writable."
-    progress.take(Finished("succeeded"))
+    progress.end(Ending("succeeded"))
     assert wording.ended_told(progress) == "Done: 1 writable."
 
 
 def ended(*outcomes: PartitionOutcome, result: str | None = "partly failed") -> ElectionProgress:
     progress = ElectionProgress()
     progress.begin([one.partition for one in outcomes])
-    for event in (JournalOpened(JOURNAL), OutcomesTold(outcomes), Finished(result)):
+    for event in (JournalOpened(JOURNAL), OutcomesReported(outcomes)):
         progress.take(event)
+    progress.end(Ending(result))
     return progress
 
 
@@ -213,7 +213,7 @@ def test_open_transactions_that_are_not_known_are_said_to_be_so() -> None:
 
 
 def test_a_change_is_told_by_the_first_and_their_number() -> None:
-    changed = {ORDERS: "its log grew", TopicPartition("orders", 1): "its log grew too"}
+    changed = {"orders-0": "its log grew", "orders-1": "its log grew too"}
     told = wording.changed_told(changed, about(SAFE))
     assert told.startswith("2 partitions changed since you agreed: nothing was sent. orders-0: its")
     assert wording.changed_told({}, about(SAFE)) == ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from console.app import BreakglassApp
-from screens.metastore.messages import RestorePlanned
 from screens.metastore.restore import RestoreScreen
+from services.metastore.acts.restore import RestoreCommandTopic, frozen_plan
 from services.metastore.restore.live_servers import LiveServers
 from services.metastore.restore.plan import MetastoreRestorePlan, PresentTopic
 from services.metastore.restore.source import Offsets, RestoreSource
@@ -51,13 +51,11 @@ def plan() -> MetastoreRestorePlan:
 async def test_a_restore_looks_as_before(
     look: Look, drawn_as_before: Drawn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RestoreScreen, "_make_plan", lambda _: None)
+    monkeypatch.setattr(RestoreCommandTopic, "freeze", lambda *_: frozen_plan(plan()))
     async with at_view(accident, (), "old:clicks", look.size, look.theme) as pilot:
         console = pilot.app
         assert isinstance(console, BreakglassApp)
-        screen = RestoreScreen(console.context, "default_", FILE)
-        await console.push_screen(screen)
-        screen.post_message(RestorePlanned(plan()))
+        await console.push_screen(RestoreScreen(console.context, "default_", FILE))
         await until(pilot, lambda: "while servers run" in text(console), "the phrase")
         await at_rest(pilot)
         drawn_as_before(console)

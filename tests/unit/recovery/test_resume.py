@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
@@ -23,7 +23,7 @@ from services.recovery.execution.run import Recovery, Rescue
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from services.recovery.rescue.journalled import SAVED
 from services.recovery.rescue.journalled import STEP as RESCUE
-from services.recovery.resume import JournalSurvey, Resume, survey
+from services.recovery.resume import JournalSurvey, Resume, ended_as, survey
 from services.recovery.unfinished import Remains, consented, remains
 from tests.fake_controller import FakeController, after, unanswered
 from tests.fake_metadata import CLUSTER_ID
@@ -92,9 +92,10 @@ def killed(
 ) -> None:
     """Begin to elect *targets* and be killed at *step*."""
     plan(bench, targets)
-    execution = replace(bench.execution(), journal=Killed(bench.journal, step, announced))
+    recovery = bench.recovery()
+    recovery.journal = cast("Journal", Killed(bench.journal, step, announced))
     with pytest.raises(Crash):
-        list(execution.run(targets))
+        list(recovery.run(targets))
     bench.journal.close()
 
 
@@ -123,10 +124,21 @@ class Resumed:
         return Resume(recovery, self.survey)
 
     def finish(self) -> list[PartitionOutcome]:
-        return [one for batch in self._resume().finish() for one in batch]
+        return self._ended([one for batch in self._resume().finish() for one in batch])
 
     def undo(self) -> list[PartitionOutcome]:
-        return [one for batch in self._resume().undo() for one in batch]
+        done = [one for batch in self._resume().undo() for one in batch]
+        return self._ended(done, undone=True)
+
+    def _ended(
+        self, done: list[PartitionOutcome], *, undone: bool = False
+    ) -> list[PartitionOutcome]:
+        """Write down how it ended, as the act does."""
+        remains = self.survey.remains if undone else self.survey.to_finish
+        word = ended_as(remains, done, undone=undone)
+        if word is not None:
+            self.journal.finish(word)
+        return done
 
 
 @contextmanager

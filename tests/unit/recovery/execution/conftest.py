@@ -17,10 +17,9 @@ from services.kafka.wire import api_keys
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.recovery.execution import confirm
-from services.recovery.execution.confirm import Observer
 from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.routes import RouteChoice, stock_route
-from services.recovery.execution.run import Execution
+from services.recovery.execution.run import Recovery
 from services.recovery.execution.target import ElectionTarget, PartitionOutcome, RecoveryResult
 from tests.fake_cluster import FakeCluster
 from tests.fake_controller import FakeController
@@ -68,20 +67,19 @@ class Bench:
         self.opened.callback(sender.close)
         return ElectionClient(sender)
 
-    def execution(self) -> Execution:
-        return Execution(
+    def recovery(self) -> Recovery:
+        return Recovery(
             self.elect,
-            Observer(self.read),
-            self.choose_route(self.elect),
             self.journal,
-            self.limits,
-            self.stop,
-            self.pauses.append,
+            self.choose_route,
+            limits=self.limits,
+            stop=self.stop,
+            pause=self.pauses.append,
         )
 
     def run(self, targets: Sequence[ElectionTarget]) -> list[PartitionOutcome]:
         """Elect *targets*; the outcomes of all batches."""
-        return [one for batch in self.execution().run(targets) for one in batch]
+        return [one for batch in self.recovery().run(targets) for one in batch]
 
     def one(self, targets: Sequence[ElectionTarget]) -> PartitionOutcome:
         (outcome,) = self.run(targets)

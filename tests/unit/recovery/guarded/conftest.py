@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,15 +11,19 @@ from typing import Any
 import pytest
 
 from services.connection.settings import ConnectionSettings
+from services.guard.act import ActEvent, Front
 from services.guard.journal import JournalView, list_journals
+from services.guard.run import GuardedRun
 from services.kafka.read_client import ReadClient
 from services.model import TopicPartition
+from services.recovery.acts.elect import Elect
+from services.recovery.acts.resume import ResumeJournal
 from services.recovery.execution import confirm
 from services.recovery.execution.routes import stock_route
-from services.recovery.guarded.election import GuardedElection
+from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.election_quote import Priced, frozen
-from services.recovery.guarded.events import Event
 from services.recovery.guarded.rescue_choice import RescueChoice
+from services.recovery.guarded.subject import ElectionSubject
 from services.recovery.triage import triage
 from services.session import Power, ReadAccess
 from tests.fake_cluster import FakeCluster
@@ -40,7 +44,9 @@ class Session:
     read: ReadClient
     power: Power
     state: Path
-    told: list[Event] = field(default_factory=list)
+    told: list[ActEvent] = field(default_factory=list)
+    endings: list[str | None] = field(default_factory=list)
+    """As the journals record them."""
     stop: Callable[[], bool] = lambda: False
     gone: tuple[int, ...] = (3,)
     """Declared gone by the operator."""
@@ -59,17 +65,14 @@ class Session:
         *_, found = triage(self.read, 30.0)
         return tuple(frozen(one.evidence, designee, self.gone) for one in found.assessments)
 
-    def election(self, wanted: tuple[Priced, ...], **more: Any) -> GuardedElection:
+    def election(self, wanted: tuple[Priced, ...], digest: str = "", **more: Any) -> AgreedRun:
         given = {"rescue": RescueChoice(without=True), "limits": patient(), **more}
-        return GuardedElection(
-            self.power,
-            CLUSTER_ID,
-            wanted,
-            stock_route,
-            stop=lambda: self.stop(),
-            state=self.state,
-            **given,
-        )
+        subject = ElectionSubject(CLUSTER_ID, wanted, digest=digest)
+        return AgreedRun(self, Elect(lambda _: subject, stock_route, **given))
+
+    def resumed(self, path: Path, *, undo: bool = False) -> AgreedRun:
+        act = ResumeJournal(path, undo, RescueChoice(without=True), seconds=2.0)
+        return AgreedRun(self, act)
 
     def journals(self) -> list[JournalView]:
         found = list_journals(CLUSTER_ID, self.state)
@@ -77,6 +80,28 @@ class Session:
 
     def leaders(self) -> set[int | None]:
         return {one.leader for one in self.cluster.story.states.values()}
+
+
+class AgreedRun:
+    """An act that was frozen, and can be carried out once."""
+
+    def __init__(self, session: Session, act: Elect | ResumeJournal) -> None:
+        self._session = session
+        access, stop = session.power.access, lambda: session.stop()
+        front = Front(access, session.told.append, stop, session.state)
+        self._run: GuardedRun[Any] = GuardedRun(act, front)
+        self.frozen = self._run.freeze()
+
+    @property
+    def phrases(self) -> list[str]:
+        """What has to be agreed to."""
+        return [asked.phrase for asked in self.frozen.asked]
+
+    def run(self, phrases: Sequence[str]) -> list[PartitionOutcome]:
+        ending = self._run.carry_out(self._session.power, self.frozen, phrases)
+        self._session.endings.append(ending.result)
+        outcomes: list[PartitionOutcome] = ending.value
+        return outcomes
 
 
 @pytest.fixture

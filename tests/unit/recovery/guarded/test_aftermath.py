@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from services.model import Unknown
-from services.recovery.execution.target import PartitionOutcome
 from services.recovery.guarded.aftermath import Aftermath, look_after
 from tests.unit.recovery.guarded.conftest import Session
 
@@ -11,10 +10,7 @@ from tests.unit.recovery.guarded.conftest import Session
 def looked_after(session: Session) -> Aftermath:
     wanted = session.wanted()
     election = session.election(wanted)
-    outcomes: tuple[PartitionOutcome, ...] = election.run(
-        [one.phrase for one in election.groups], session.told.append
-    )
-    return look_after(session.read, outcomes, wanted)
+    return look_after(session.read, election.run(election.phrases), wanted)
 
 
 def test_r19_groups_past_the_end_of_what_was_elected_are_named(session: Session) -> None:

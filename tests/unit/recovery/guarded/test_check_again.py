@@ -33,7 +33,7 @@ def unknown(session: Session, act: Act, request: type = ElectLeadersRequest) -> 
         return act(sent, answer)
 
     session.controller.next(request, hang)
-    session.election(wanted).run([PHRASE], session.told.append)
+    session.election(wanted).run([PHRASE])
     session.cluster.brokers[1].hung = False
     (journal,) = session.journals()
     assert journal.unsettled
@@ -104,7 +104,7 @@ def test_a_leader_that_still_does_not_speak_stays_unknown(session: Session) -> N
 
 def test_a_journal_of_settled_steps_is_left_as_it_is(session: Session) -> None:
     session.offline()
-    session.election(session.wanted()).run([PHRASE], session.told.append)
+    session.election(session.wanted()).run([PHRASE])
     (journal,) = session.journals()
     before = journal.path.read_bytes()
     assert again(session, journal.path).answers == ()

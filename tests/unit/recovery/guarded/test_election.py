@@ -7,18 +7,16 @@ import threading
 import pytest
 
 from services.errors import AlreadyRunning, ConsentMissing, WrongCluster
+from services.guard.act import Armed, JournalOpened
 from services.guard.lock import ClusterLock
 from services.kafka.wire.messages.elect_leaders import ElectLeadersRequest
-from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.events import (
-    Armed,
+from services.recovery.acts.events import (
     BatchBegun,
-    Finished,
-    JournalOpened,
-    OutcomesTold,
+    OutcomesReported,
     RescueEnded,
     RescueProgressed,
 )
+from services.recovery.execution.target import RecoveryResult
 from services.recovery.guarded.rescue_choice import RescueChoice
 from tests.fake_controller import after
 from tests.fake_metadata import CLUSTER_ID
@@ -32,26 +30,25 @@ PHRASE = "3 partitions lose 0 and abandon b3"
 
 def test_everything_that_happens_is_told_in_order(session: Session) -> None:
     session.offline(count=3)
-    outcomes = session.election(session.wanted()).run([PHRASE], session.told.append)
+    outcomes = session.election(session.wanted()).run([PHRASE])
     assert [one.result for one in outcomes] == [RecoveryResult.ELECTED] * 3
     assert [type(one) for one in session.told] == [
-        Armed,
         JournalOpened,
+        Armed,
         BatchBegun,
-        OutcomesTold,
+        OutcomesReported,
         BatchBegun,
-        OutcomesTold,
-        Finished,
+        OutcomesReported,
     ]
     batches = [len(one.partitions) for one in session.told if isinstance(one, BatchBegun)]
     assert batches == [1, 2], "the canary first"
-    assert session.told[-1] == Finished("succeeded")
+    assert session.endings == ["succeeded"]
     assert session.leaders() == {1}
 
 
 def test_the_journal_that_is_told_holds_plan_and_consent(session: Session) -> None:
     session.offline(count=3)
-    session.election(session.wanted(), digest="abc").run([PHRASE], session.told.append)
+    session.election(session.wanted(), digest="abc").run([PHRASE])
     (journal,) = session.journals()
     (opened,) = (one for one in session.told if isinstance(one, JournalOpened))
     assert (opened.path, journal.result) == (journal.path, "succeeded")
@@ -68,7 +65,7 @@ def test_without_the_phrase_nothing_exists_and_nothing_is_sent(
     session.offline(count=3)
     election = session.election(session.wanted())
     with pytest.raises(ConsentMissing) as refused:
-        election.run(given, session.told.append)
+        election.run(given)
     assert refused.value.phrase == PHRASE
     assert (session.told, session.journals(), session.controller.steps) == ([], [], [])
 
@@ -77,23 +74,23 @@ def test_each_group_needs_its_own_phrase(session: Session) -> None:
     session.offline(count=2)
     session.offline("__consumer_offsets")
     election = session.election(session.wanted())
-    phrases = [one.phrase for one in election.groups]
+    phrases = election.phrases
     assert phrases == [
         "__consumer_offsets-0 lose 0 and abandon b3",
         "2 partitions lose 0 and abandon b3",
     ]
     with pytest.raises(ConsentMissing):
-        election.run(phrases[1:], session.told.append)
-    assert len(election.run(phrases, session.told.append)) == 3
+        election.run(phrases[1:])
+    assert len(election.run(phrases)) == 3
 
 
 def test_a_consent_is_good_for_one_run(session: Session) -> None:
     session.offline(count=3)
     election = session.election(session.wanted())
-    election.run([PHRASE], session.told.append)
+    election.run([PHRASE])
     sent = session.controller.steps
     with pytest.raises(AlreadyRunning, match="a consent is good for one run"):
-        election.run([PHRASE], session.told.append)
+        election.run([PHRASE])
     assert session.controller.steps == sent
 
 
@@ -105,7 +102,7 @@ def test_a_second_attempt_while_one_runs_is_refused(session: Session) -> None:
 
     def again() -> None:
         try:
-            session.election(wanted).run([PHRASE], lambda _: None)
+            session.election(wanted).run([PHRASE])
         except AlreadyRunning as error:
             refused.append(error)
 
@@ -115,7 +112,7 @@ def test_a_second_attempt_while_one_runs_is_refused(session: Session) -> None:
         other.join(10)
 
     session.controller.next(ElectLeadersRequest, after(meanwhile))
-    session.election(wanted).run([PHRASE], session.told.append)
+    session.election(wanted).run([PHRASE])
     assert len(refused) == 1
     assert session.controller.steps.count("elect") == 2, "the canary and the rest"
 
@@ -126,7 +123,7 @@ def test_another_process_at_work_is_told(session: Session) -> None:
     lock = ClusterLock.acquire(CLUSTER_ID, session.state / "locks")
     try:
         with pytest.raises(AlreadyRunning, match="has been changing cluster"):
-            session.election(wanted).run(["orders-0 lose 0 and abandon b3"], session.told.append)
+            session.election(wanted).run(["orders-0 lose 0 and abandon b3"])
     finally:
         lock.release()
     assert session.controller.steps == []
@@ -137,7 +134,7 @@ def test_addresses_that_lead_elsewhere_by_now_elect_nothing(session: Session) ->
     wanted = session.wanted()
     session.cluster.story.cluster_id = "another"
     with pytest.raises(WrongCluster):
-        session.election(wanted).run(["orders-0 lose 0 and abandon b3"], session.told.append)
+        session.election(wanted).run(["orders-0 lose 0 and abandon b3"])
     assert session.controller.steps == []
 
 
@@ -147,13 +144,13 @@ def test_asked_to_stop_it_ends_after_the_batch_and_can_be_resumed(session: Sessi
     asked: list[bool] = []
     session.stop = lambda: bool(asked)
     session.controller.next(ElectLeadersRequest, after(lambda: asked.append(True)))
-    outcomes = session.election(wanted).run([PHRASE], session.told.append)
+    outcomes = session.election(wanted).run([PHRASE])
     assert [one.result for one in outcomes] == [
         RecoveryResult.ELECTED,
         RecoveryResult.NOT_ATTEMPTED,
         RecoveryResult.NOT_ATTEMPTED,
     ]
-    assert session.told[-1] == Finished(None)
+    assert session.endings == [None]
     (journal,) = session.journals()
     assert journal.result is None
     assert journal.unsettled == ()
@@ -163,9 +160,9 @@ def test_what_ends_badly_is_partly_failed(session: Session) -> None:
     session.offline()
     wanted = session.wanted()
     session.cluster.story.fenced = {1, 3}
-    outcomes = session.election(wanted).run(["orders-0 lose 0 and abandon b3"], session.told.append)
+    outcomes = session.election(wanted).run(["orders-0 lose 0 and abandon b3"])
     assert [one.result for one in outcomes] == [RecoveryResult.REFUSED]
-    assert session.told[-1] == Finished("partly failed")
+    assert session.endings == ["partly failed"]
 
 
 def test_a_rescue_tells_its_progress_and_its_results(session: Session) -> None:
@@ -177,7 +174,7 @@ def test_a_rescue_tells_its_progress_and_its_results(session: Session) -> None:
     HeldLog(partition, logs).serve(session.cluster.brokers[1])
     rescue = RescueChoice(to=session.state / "rescue")
     election = session.election(wanted, rescue=rescue)
-    election.run([one.phrase for one in election.groups], session.told.append)
+    election.run(election.phrases)
     progress = [one.progress for one in session.told if isinstance(one, RescueProgressed)]
     (ended,) = (one for one in session.told if isinstance(one, RescueEnded))
     assert (progress[0].partitions, progress[0].copied, progress[0].at_most) == (1, 0, 20)

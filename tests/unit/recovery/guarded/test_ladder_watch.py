@@ -18,7 +18,7 @@ from tests.unit.recovery.plans import named
 def elected(session: Session) -> tuple[PartitionOutcome, ...]:
     """Elect b1 wherever nobody leads."""
     election = session.election(session.wanted())
-    return election.run([one.phrase for one in election.groups], session.told.append)
+    return tuple(election.run(election.phrases))
 
 
 def in_sync(session: Session, partition: TopicPartition, *brokers: int) -> None:

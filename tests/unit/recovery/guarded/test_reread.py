@@ -109,7 +109,7 @@ def test_nothing_is_to_be_rescued_of_what_is_led_meanwhile(session: Session) -> 
     assert (rescue_size(wanted).records, rescue_size(found.wanted).records) == (50, 0)
     rescue = RescueChoice(to=session.state / "rescue")
     phrase = "orders-0 lose 50 and abandon b3"
-    (outcome,) = session.election(found.wanted, rescue=rescue).run([phrase], print)
+    (outcome,) = session.election(found.wanted, rescue=rescue).run([phrase])
     assert outcome.result is RecoveryResult.ALREADY_ONLINE
 
 

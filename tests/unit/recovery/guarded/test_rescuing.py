@@ -6,7 +6,8 @@ from pathlib import Path
 
 from services.connection.endpoint import Endpoint
 from services.connection.settings import ConnectionSettings
-from services.recovery.guarded.events import Event, RescueEnded, RescueProgressed
+from services.guard.act import ActEvent
+from services.recovery.acts.events import RescueEnded, RescueProgressed
 from services.recovery.guarded.rescue_choice import RescueChoice, default_folder
 from services.recovery.guarded.rescuing import rescue_for, rescuer
 from services.recovery.rescue.journalled import JournalledRescue
@@ -18,7 +19,7 @@ UNUSED = ReadAccess(ConnectionSettings((Endpoint("127.0.0.1", 1),)))
 """Nothing is connected to before there is something to be read."""
 
 
-def made(choice: RescueChoice, told: list[Event] | None = None) -> JournalledRescue | None:
+def made(choice: RescueChoice, told: list[ActEvent] | None = None) -> JournalledRescue | None:
     tell = (told if told is not None else []).append
     found = rescue_for(choice, rescuer(UNUSED, "a-cluster", lambda: False), {}, tell)
     assert found is None or isinstance(found, JournalledRescue)
@@ -39,7 +40,7 @@ def test_a_rescue_goes_to_the_state_folder_unless_told_where(tmp_path: Path) -> 
 
 
 def test_progress_and_results_are_events(tmp_path: Path) -> None:
-    told: list[Event] = []
+    told: list[ActEvent] = []
     rescue = made(RescueChoice(), told)
     assert rescue is not None
     progress = RescueProgress(tmp_path, 2, 10, 50)

@@ -8,16 +8,15 @@ from typing import NoReturn
 import pytest
 
 from services.errors import AlreadyRunning, ConsentMissing, EvidenceChanged
+from services.guard.act import Armed, JournalOpened
 from services.guard.journal import Journal, read
 from services.kafka.election_client import ElectionClient
+from services.recovery.acts.events import BatchBegun
+from services.recovery.acts.resume import open_journals
 from services.recovery.execution.target import RecoveryResult
-from services.recovery.guarded.events import Armed, BatchBegun, Finished, JournalOpened
-from services.recovery.guarded.rescue_choice import RescueChoice
-from services.recovery.guarded.resumption import GuardedResume, open_journals
-from services.recovery.resume import survey
 from services.recovery.unfinished import consented
 from tests.fake_metadata import CLUSTER_ID
-from tests.unit.recovery.guarded.conftest import Session
+from tests.unit.recovery.guarded.conftest import AgreedRun, Session
 
 PHRASE = "2 partitions lose 0 and abandon b3"
 
@@ -37,17 +36,14 @@ def killed(session: Session, monkeypatch: pytest.MonkeyPatch, owner: type, step:
     with monkeypatch.context() as patched:
         patched.setattr(owner, step, die)
         with pytest.raises(Killed):
-            session.election(wanted).run([PHRASE], session.told.append)
+            session.election(wanted).run([PHRASE])
     session.told.clear()
     (journal,) = session.journals()
     return journal.path
 
 
-def resume(session: Session, path: Path, *, undo: bool = False) -> GuardedResume:
-    found = survey(session.read, read(path), 2.0)
-    return GuardedResume(
-        session.power, found, undo, RescueChoice(without=True), lambda: False, session.state
-    )
+def resume(session: Session, path: Path, *, undo: bool = False) -> AgreedRun:
+    return session.resumed(path, undo=undo)
 
 
 def test_what_was_agreed_to_is_finished_without_another_phrase(
@@ -55,12 +51,12 @@ def test_what_was_agreed_to_is_finished_without_another_phrase(
 ) -> None:
     path = killed(session, monkeypatch, ElectionClient, "elect")
     resumed = resume(session, path)
-    assert resumed.groups == ()
-    outcomes = resumed.run((), session.told.append)
+    assert resumed.phrases == []
+    outcomes = resumed.run(())
     assert [one.result for one in outcomes] == [RecoveryResult.ELECTED] * 2
     kinds = [type(one) for one in session.told]
-    assert kinds[:3] == [Armed, JournalOpened, BatchBegun]
-    assert session.told[-1] == Finished("succeeded")
+    assert kinds[:3] == [JournalOpened, Armed, BatchBegun]
+    assert session.endings == ["succeeded"]
 
 
 def test_what_was_not_agreed_to_needs_its_phrase(
@@ -68,21 +64,21 @@ def test_what_was_not_agreed_to_needs_its_phrase(
 ) -> None:
     path = killed(session, monkeypatch, Journal, "consent")
     resumed = resume(session, path)
-    assert [one.phrase for one in resumed.groups] == [PHRASE]
+    assert resumed.phrases == [PHRASE]
     with pytest.raises(ConsentMissing):
-        resumed.run((), session.told.append)
+        resumed.run(())
     assert session.controller.steps == []
-    assert len(resumed.run((PHRASE,), session.told.append)) == 2
+    assert len(resumed.run((PHRASE,))) == 2
 
 
 def test_a_consent_to_undo_is_none_to_elect(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = killed(session, monkeypatch, Journal, "consent")
-    resume(session, path, undo=True).run(("undo 2 partitions",), session.told.append)
+    resume(session, path, undo=True).run(("undo 2 partitions",))
     view = read(path)
     assert (view.result, consented(view)) == ("undone", False)
-    assert [one.phrase for one in resume(session, path).groups] == [PHRASE]
+    assert resume(session, path).phrases == [PHRASE]
 
 
 def test_orders_are_put_back_where_nobody_leads(
@@ -90,17 +86,17 @@ def test_orders_are_put_back_where_nobody_leads(
 ) -> None:
     path = killed(session, monkeypatch, ElectionClient, "elect")
     resumed = resume(session, path, undo=True)
-    assert (resumed.groups, resumed.wanted) == ((), ())
-    outcomes = resumed.run((), session.told.append)
+    assert (resumed.phrases, resumed.frozen.plan.subject.wanted) == ([], ())
+    outcomes = resumed.run(())
     assert {one.result for one in outcomes} == {RecoveryResult.UNDONE}
-    assert session.told[-1] == Finished("undone")
+    assert session.endings == ["undone"]
 
 
 def test_a_resume_runs_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     resumed = resume(session, killed(session, monkeypatch, ElectionClient, "elect"))
-    resumed.run((), session.told.append)
+    resumed.run(())
     with pytest.raises(AlreadyRunning):
-        resumed.run((), session.told.append)
+        resumed.run(())
 
 
 def test_a_journal_that_went_on_since_is_looked_at_again(
@@ -108,10 +104,10 @@ def test_a_journal_that_went_on_since_is_looked_at_again(
 ) -> None:
     path = killed(session, monkeypatch, ElectionClient, "elect")
     first, second = resume(session, path), resume(session, path)
-    first.run((), session.told.append)
+    first.run(())
     sent = session.controller.steps
-    with pytest.raises(EvidenceChanged, match="went on meanwhile"):
-        second.run((), session.told.append)
+    with pytest.raises(EvidenceChanged, match="was written to since"):
+        second.run(())
     assert session.controller.steps == sent
 
 
@@ -125,5 +121,5 @@ def test_only_elections_that_are_not_done_are_open(
     views, unreadable = open_journals(CLUSTER_ID, session.state)
     assert [one.path for one in views] == [path]
     assert [one.path.name for one in unreadable] == ["broken.jsonl"]
-    resume(session, path).run((), session.told.append)
+    resume(session, path).run(())
     assert open_journals(CLUSTER_ID, session.state)[0] == []

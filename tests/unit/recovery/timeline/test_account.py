@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path, PurePath
 
 import pytest
-from services.metastore.restore.steps import COMMAND_TOPIC
-from services.pipeline.restore.steps import RECORDS
 
 from services.guard.journal import Journal, UnreadableJournal
 from services.guard.lock import operator
+from services.guard.steps import RESTORE_COMMAND_TOPIC as COMMAND_TOPIC
+from services.guard.steps import RESTORE_RECORDS as RECORDS
 from services.guard.steps import TAKE_CHECKPOINT as TAKE
 from services.model import TopicPartition
 from services.recovery.execution.routes import ELECT, REORDER

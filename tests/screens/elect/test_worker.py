@@ -5,11 +5,13 @@ from __future__ import annotations
 from textual.message import Message
 
 from screens.context import Context
-from screens.elect.attempt import ElectionAttempt
-from screens.elect.election import ElectionUndertaking
-from screens.elect.messages import ElectionTold, SubjectFrozen
+from screens.elect.messages import SubjectFrozen
+from screens.elect.proposals import PickedPartitions
+from screens.elect.worker import ElectionWorker, subject_in
+from screens.guard.messages import ActReported
 from screens.terminal import Terminal
-from services.recovery.guarded.events import OutcomesTold
+from services.recovery.acts.elect import Elect
+from services.recovery.acts.events import OutcomesReported
 from services.recovery.guarded.rescue_choice import RescueChoice
 from services.recovery.guarded.subject import ElectionSubject
 from tests.screens.consoles import CannedWatch
@@ -18,7 +20,7 @@ from tests.screens.elect.conftest import Electing
 
 def attempt_on(
     electing: Electing, messages: list[Message], gone_after: type | None
-) -> ElectionAttempt:
+) -> ElectionWorker:
     """One whose app is gone once an election has told an event of that type."""
     session = electing.session
     context = Context(
@@ -30,29 +32,28 @@ def attempt_on(
     )
     context.known.incident = electing.incident(3)
     rows = context.known.incident.rows
-    undertaking = ElectionUndertaking(
-        context.access, context.known, tuple(one.partition for one in rows), None, session.state
-    )
+    find = PickedPartitions(context.known, tuple(one.partition for one in rows))
+    act = Elect(find, rescue=RescueChoice(without=True))
     gone: list[bool] = []
 
     def post(message: Message) -> None:
         if gone:
             raise RuntimeError("Event loop is closed")
         messages.append(message)
-        if gone_after and isinstance(message, ElectionTold):
+        if gone_after and isinstance(message, ActReported):
             gone.extend([True] * isinstance(message.event, gone_after))
 
-    return ElectionAttempt(1, context, undertaking, post, post)
+    return ElectionWorker(1, context, act, post, post)
 
 
-def carried_out(attempt: ElectionAttempt, messages: list[Message]) -> ElectionSubject:
+def carried_out(attempt: ElectionWorker, messages: list[Message]) -> ElectionSubject:
     attempt.freeze()
     (frozen,) = (one for one in messages if isinstance(one, SubjectFrozen))
     power = attempt.context.power
     assert power is not None
-    phrases = [one.phrase for one in frozen.subject.groups]
-    attempt.carry_out(power, frozen.subject, phrases, RescueChoice(without=True))
-    return frozen.subject
+    subject = subject_in(frozen.frozen)
+    attempt.carry_out(power, frozen.frozen, [group.phrase for group in subject.groups])
+    return subject
 
 
 def test_an_app_that_is_gone_lets_nothing_new_begin_and_the_journal_be_taken_up(
@@ -60,7 +61,7 @@ def test_an_app_that_is_gone_lets_nothing_new_begin_and_the_journal_be_taken_up(
 ) -> None:
     electing.session.offline(count=12)
     messages: list[Message] = []
-    carried_out(attempt_on(electing, messages, OutcomesTold), messages)
+    carried_out(attempt_on(electing, messages, OutcomesReported), messages)
     (journal,) = electing.session.journals()
     assert (journal.result, journal.unsettled) == (None, ())
     led = [one.leader for one in electing.cluster.story.states.values()]
@@ -72,7 +73,7 @@ def test_what_is_asked_for_later_is_counted_before_it_is_shown(electing: Electin
     messages: list[Message] = []
     attempt_on(electing, messages, None).freeze()
     (frozen,) = (one for one in messages if isinstance(one, SubjectFrozen))
-    counted = vars(frozen.subject)
+    counted = vars(subject_in(frozen.frozen))
     assert {"groups", "unread", "rescue", "known_loss", "why_alone"} <= counted.keys()
     assert len(frozen.rows) == 3
 
@@ -82,7 +83,7 @@ def test_leaders_that_were_agreed_to_are_told_to_the_watch_before_any_is_elected
 ) -> None:
     electing.session.offline(count=3)
     messages: list[Message] = []
-    attempt = attempt_on(electing, messages, OutcomesTold)
+    attempt = attempt_on(electing, messages, OutcomesReported)
     subject = carried_out(attempt, messages)
     watch = attempt.context.watch
     assert isinstance(watch, CannedWatch)
