@@ -1,4 +1,4 @@
-"""From connection options to clients; nothing that can change a cluster is made before `arm`."""
+"""From connection options to clients; nothing that can change a cluster is made before `power`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from services.errors import ReadOnly
 
 if TYPE_CHECKING:
     from services.connection.sources import ConnectionOptions
-    from services.kafka.election_client import ElectionClient
-    from services.kafka.group_client import GroupClient
     from services.kafka.read_client import ReadClient
     from services.session import Power, ReadAccess
 
@@ -74,28 +72,6 @@ class Connection:
         """
         if not self.write:
             raise ReadOnly(f"{doing} changes the cluster: add --write")
-
-    @contextmanager
-    def arm(self, doing: str, cluster_id: str) -> Iterator[ElectionClient]:
-        """A client that can hold elections in that cluster, closed at the end.
-
-        Raises:
-            ReadOnly: `--write` was not given.
-            WrongCluster: the addresses lead to another cluster by now.
-        """
-        with self.power(doing).elections(cluster_id) as client:
-            yield client
-
-    @contextmanager
-    def arm_groups(self, doing: str, cluster_id: str) -> Iterator[GroupClient]:
-        """A client that can move groups' committed offsets, closed at the end.
-
-        Raises:
-            ReadOnly: `--write` was not given.
-            WrongCluster: the addresses lead to another cluster by now.
-        """
-        with self.power(doing).groups(cluster_id) as client:
-            yield client
 
     def power(self, doing: str) -> Power:
         """What can change the cluster.

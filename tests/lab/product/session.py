@@ -107,7 +107,7 @@ class Watched(NamedTuple):
         cluster_id = client.describe(Deadline.after(ANSWER_SECONDS)).cluster_id
         with (
             Journal.open(cluster_id, folder) as journal,
-            self.connection.armed().arm("a test", cluster_id) as armed,
+            self.connection.armed().power("a test").elections(cluster_id) as armed,
         ):
             recovery = Recovery(armed, journal, route)
             return [one for batch in recovery.run(list(wanted)) for one in batch]

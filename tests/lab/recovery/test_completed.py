@@ -210,7 +210,7 @@ class TestTwoOperators:
             address = str(lab.cluster.broker(OTHER).address())
             connection = Connection(ConnectionOptions(address)).armed()
             with (
-                connection.arm("a test", lab.truth.cluster_id) as armed,
+                connection.power("a test").elections(lab.truth.cluster_id) as armed,
                 Journal.open(lab.truth.cluster_id, folder) as journal,
             ):
                 (batch,) = Recovery(armed, journal, stock_route).run([theirs])

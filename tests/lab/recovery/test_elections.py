@@ -102,7 +102,7 @@ def session(lab: Damaged, folder: Path, *, through: int = 1) -> Iterator[Session
     connection = Connection(ConnectionOptions(str(address))).armed()
     with (
         connection.reading() as read,
-        connection.arm("a test", lab.truth.cluster_id) as elect,
+        connection.power("a test").elections(lab.truth.cluster_id) as elect,
         Journal.open(lab.truth.cluster_id, folder) as journal,
     ):
         yield Session(lab.cluster, read, elect, journal)

@@ -183,7 +183,7 @@ def resumed(lab: Damaged, view: JournalView) -> Iterator[Resume]:
     """The journal taken up in another state folder, as a colleague would."""
     connection = Connection(ConnectionOptions(lab.cluster.bootstrap_servers)).armed()
     cluster_id = lab.truth.cluster_id
-    with connection.reading() as client, connection.arm("a test", cluster_id) as armed:
+    with connection.reading() as client, connection.power("a test").elections(cluster_id) as armed:
         found = survey(client, view, 10.0)
         journal, _ = Journal.resume(view.path, view.path.parent / "colleague")
         with journal:

@@ -1,0 +1,201 @@
+"""The one way to carry an act out: consent, lock, journal, second look, act, result, end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from services.errors import (
+    AlreadyRunning,
+    BreakglassError,
+    ClusterError,
+    ConsentMissing,
+    OutcomeUnknown,
+    Refused,
+    Unreachable,
+)
+from services.guard import run as guard
+from services.guard.act import Act, ActEvent, Ending, Front, Frozen, JournalOpened, Means
+from services.guard.consent import ConsentPhrase
+from services.guard.journal import Journal, JournalView, list_journals
+from services.guard.lock import ClusterLock
+from services.guard.run import ConsentOutdated, GuardedRun
+
+CLUSTER = "a-cluster"
+PHRASE = "delete checkpoint 3"
+FROZEN: Frozen[None] = Frozen(
+    CLUSTER, (ConsentPhrase(PHRASE),), (("State", "completed"),), ("orders-0",)
+)
+CHANGED = replace(FROZEN, facts=(("State", "failed"),))
+
+
+@dataclass
+class ScriptedAct(Act[None]):
+    """An act whose looks and end are given."""
+
+    doing: ClassVar[str] = "deleting a checkpoint"
+    looks: list[Frozen[None] | BreakglassError] = field(default_factory=lambda: [FROZEN])
+    failure: BaseException | None = None
+    ending: Ending = field(default_factory=Ending)
+    steps: list[str] = field(default_factory=list)
+
+    def freeze(self, front: Front) -> Frozen[None]:
+        self.steps.append("look")
+        look = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        if isinstance(look, BreakglassError):
+            raise look
+        return look
+
+    def carry_out(self, front: Front, means: Means, frozen: Frozen[None]) -> Ending:
+        self.steps.append("act")
+        if self.failure is not None:
+            raise self.failure
+        return self.ending
+
+
+@dataclass
+class Guarded:
+    """A run of *act*, and what it left on disk."""
+
+    act: ScriptedAct
+    state: Path
+    stop: bool = False
+    events: list[ActEvent] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        front = Front(None, self.events.append, lambda: self.stop, self.state)
+        self.run = GuardedRun(self.act, front)
+        self.frozen = self.run.freeze()
+        self.act.steps.clear()
+
+    def carry_out(self, *phrases: str) -> Ending:
+        return self.run.carry_out(None, self.frozen, phrases)
+
+    @property
+    def journals(self) -> list[JournalView]:
+        found = list_journals(CLUSTER, self.state)
+        return [journal for journal in found if isinstance(journal, JournalView)]
+
+    @property
+    def results(self) -> list[str | None]:
+        return [journal.result for journal in self.journals]
+
+
+@pytest.fixture
+def waited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator took a while to agree."""
+    monkeypatch.setattr(guard, "FRESH_SECONDS", 0.0)
+
+
+@pytest.mark.parametrize("given", [(), ("delete checkpoint 4",), ("delete checkpoint 3 ",)])
+def test_without_the_phrase_nothing_is_opened_looked_at_or_done(
+    tmp_path: Path, given: tuple[str, ...]
+) -> None:
+    guarded = Guarded(ScriptedAct(), tmp_path)
+    with pytest.raises(ConsentMissing) as refused:
+        guarded.carry_out(*given)
+    assert refused.value.phrase == PHRASE
+    assert (guarded.act.steps, guarded.journals, guarded.events) == ([], [], [])
+
+
+@pytest.mark.usefixtures("waited")
+def test_after_consent_it_looks_again_then_acts_and_the_journal_says_so(tmp_path: Path) -> None:
+    guarded = Guarded(ScriptedAct(), tmp_path)
+    guarded.carry_out(PHRASE)
+    assert guarded.act.steps == ["look", "act"]
+    (journal,) = guarded.journals
+    assert [str(entry.kind) for entry in journal.entries] == ["opened", "consent", "closed"]
+    assert journal.consent is not None
+    assert journal.consent.payload["phrase"] == PHRASE
+    assert journal.result == "succeeded"
+    assert guarded.events == [JournalOpened(journal.path)]
+
+
+def test_evidence_that_was_read_just_now_is_the_second_look(tmp_path: Path) -> None:
+    guarded = Guarded(ScriptedAct(), tmp_path)
+    guarded.carry_out(PHRASE)
+    assert guarded.act.steps == ["act"]
+
+
+@pytest.mark.usefixtures("waited")
+def test_what_changed_since_consent_is_refused_with_what_it_is_now(tmp_path: Path) -> None:
+    guarded = Guarded(ScriptedAct([FROZEN, CHANGED]), tmp_path)
+    with pytest.raises(ConsentOutdated, match="State: it was completed, it is failed") as refused:
+        guarded.carry_out(PHRASE)
+    assert refused.value.fresh == CHANGED
+    assert guarded.act.steps == ["look"]
+    assert guarded.results == ["nothing done"]
+    assert guarded.journals[0].consent is None
+
+
+@pytest.mark.usefixtures("waited")
+def test_what_cannot_be_looked_at_again_is_not_done(tmp_path: Path) -> None:
+    guarded = Guarded(ScriptedAct([FROZEN, Unreachable("b1 does not answer")]), tmp_path)
+    with pytest.raises(Unreachable):
+        guarded.carry_out(PHRASE)
+    assert (guarded.act.steps, guarded.results) == (["look"], ["nothing done"])
+
+
+@pytest.mark.usefixtures("waited")
+def test_given_up_during_the_second_look_nothing_is_done(tmp_path: Path) -> None:
+    guarded = Guarded(ScriptedAct(), tmp_path)
+    guarded.stop = True
+    with pytest.raises(Refused, match="Given up: nothing was done"):
+        guarded.carry_out(PHRASE)
+    assert (guarded.act.steps, guarded.results) == (["look"], ["nothing done"])
+
+
+def test_a_consent_is_good_for_one_run(tmp_path: Path) -> None:
+    guarded = Guarded(ScriptedAct(), tmp_path)
+    guarded.carry_out(PHRASE)
+    with pytest.raises(AlreadyRunning, match="a consent is good for one run"):
+        guarded.carry_out(PHRASE)
+    assert guarded.act.steps == ["act"]
+
+
+def test_another_process_at_the_cluster_keeps_it_out(tmp_path: Path) -> None:
+    guarded = Guarded(ScriptedAct(), tmp_path)
+    lock = ClusterLock.acquire(CLUSTER, tmp_path / "locks")
+    try:
+        with pytest.raises(AlreadyRunning):
+            guarded.carry_out(PHRASE)
+    finally:
+        lock.release()
+    assert guarded.act.steps == []
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        (ClusterError("grant DELETE"), "failed"),
+        (OutcomeUnknown("no answer came"), "unknown"),
+        (Unreachable("b1 went away"), "unknown"),
+    ],
+)
+def test_an_error_ends_the_journal_by_what_is_known_of_it(
+    tmp_path: Path, error: BreakglassError, result: str
+) -> None:
+    guarded = Guarded(ScriptedAct(failure=error), tmp_path)
+    with pytest.raises(type(error)):
+        guarded.carry_out(PHRASE)
+    assert guarded.results == [result]
+
+
+@pytest.mark.parametrize("killed", [KeyboardInterrupt(), SystemExit(137)])
+def test_a_kill_leaves_a_journal_without_end(tmp_path: Path, killed: BaseException) -> None:
+    guarded = Guarded(ScriptedAct(failure=killed), tmp_path)
+    with pytest.raises(type(killed)):
+        guarded.carry_out(PHRASE)
+    assert guarded.results == [None]
+    journal, view = Journal.resume(guarded.journals[0].path, tmp_path)
+    journal.close()
+    assert view.consent is not None
+
+
+def test_an_act_that_was_stopped_leaves_a_journal_without_end(tmp_path: Path) -> None:
+    guarded = Guarded(ScriptedAct(ending=Ending(None)), tmp_path)
+    guarded.carry_out(PHRASE)
+    assert guarded.results == [None]
