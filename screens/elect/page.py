@@ -76,10 +76,10 @@ class GuardedPage(ConsentPage):
         rescue = RescueChoice(to=None if folder is None else folder / "rescue")
         self.act = act
         self.state = ElectionState(context.armed, act.doing, rescue)
-        self._worker = self._new_worker(0)
         self._frozen: Frozen[Any] | None = None
         self._left_out: set[TopicPartition] = set()
         """By the operator, however often it is read again."""
+        self._worker = self._new_worker(0)
         self._counting = False
         """Something is being left out: a phrase for what is shown still is none for the rest."""
 

@@ -17,6 +17,7 @@ from services.kafka.wire import api_keys
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.recovery.execution import confirm
+from services.recovery.execution.confirm import Observer
 from services.recovery.execution.limits import ExecutionLimits
 from services.recovery.execution.routes import RouteChoice, stock_route
 from services.recovery.execution.run import Recovery
@@ -68,7 +69,7 @@ class Bench:
         return ElectionClient(sender)
 
     def recovery(self) -> Recovery:
-        return Recovery(
+        recovery = Recovery(
             self.elect,
             self.journal,
             self.choose_route,
@@ -76,6 +77,8 @@ class Bench:
             stop=self.stop,
             pause=self.pauses.append,
         )
+        recovery.observer = Observer(self.read)
+        return recovery
 
     def run(self, targets: Sequence[ElectionTarget]) -> list[PartitionOutcome]:
         """Elect *targets*; the outcomes of all batches."""
