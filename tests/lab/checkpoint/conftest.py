@@ -94,6 +94,6 @@ def of_bank(bank: Branch) -> OfBank:
     def options(*more: str, topic: str = "") -> tuple[str, ...]:
         group = f"{bank.group}={bank.guarantee}"
         scope = ("--topics", topic or bank.topic, "--group", group, "--control-topic", bank.control)
-        return (*scope, "--write", *more)
+        return (*scope, "--write", "--consent", f"write {bank.partitions} markers", *more)
 
     return options

@@ -98,7 +98,10 @@ class Guarded:
         return breakglass("checkpoint", command, *store, *servers, *secured, *arguments)
 
     def take(self, *more: str) -> Ended:
-        return self.run("take", *self.of_bank, *more)
+        phrase = f"write {self.bank.partitions} markers"
+        if "--hold-retention" in more:
+            phrase += f" and hold retention of {BANK}"
+        return self.run("take", *self.of_bank, "--consent", phrase, *more)
 
     @property
     def of_bank(self) -> tuple[str, ...]:

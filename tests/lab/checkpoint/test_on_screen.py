@@ -74,7 +74,7 @@ async def test_a_checkpoint_is_taken_restored_and_deleted_on_screen(
         with bank.working(1):
             bank.order(60, hops=10)
             page = TakePage(console.context, store.address, take_asked(f"{of_bank} {control}"))
-            await agreed(pilot, page, "take checkpoint 1 with 3 markers")
+            await agreed(pilot, page, "write 3 markers")
             await shown(pilot, "checkpoint 1 is completed")
         assert sum("done: copy completed" in line for line in lines(console)) == 3
         asked = restore_asked(f"--suffix -again {control}")
@@ -116,14 +116,14 @@ async def test_a_checkpoint_that_somebody_else_takes_meanwhile_takes_another_con
     async with console.run_test(size=(120, 40)) as pilot:
         page = TakePage(console.context, store.address, asked)
         await console.push_screen(page)
-        await shown(pilot, "take checkpoint 1 with no markers")
+        await shown(pilot, "copy 3 partitions")
         taken = TakePage(console.context, store.address, asked)
-        await agreed(pilot, taken, "take checkpoint 1 with no markers")
+        await agreed(pilot, taken, "copy 3 partitions")
         await shown(pilot, "checkpoint 1 is completed")
         await pilot.press("escape")
         await until(pilot, lambda: console.screen is page, "the first page")
         page.query_one(ConsentField).focus()
-        page.query_one(ConsentField).type("take checkpoint 1 with no markers")
+        page.query_one(ConsentField).type("copy 3 partitions")
         await pilot.press("enter")
         await until(pilot, lambda: "it is 2 in" in " ".join(text(console).split()), "the change")
     assert store.ids() == [1]
@@ -142,7 +142,7 @@ async def test_what_cannot_be_made_consistent_has_failed_with_the_reason(
     asked = take_asked(f"{of_bank} --control-topic {bank.control}")
     async with console.run_test(size=(120, 40)) as pilot:
         page = TakePage(console.context, store.address, asked)
-        await agreed(pilot, page, "take checkpoint 1 with 3 markers")
+        await agreed(pilot, page, "write 3 markers")
         await shown(pilot, "not drained in time")
         assert "lags" in text(console)
     found = store.read(1)

@@ -84,7 +84,9 @@ def test_h10_a_vector_of_a_compacted_topic_is_labelled(
 
 def of_bank(bank: Branch) -> tuple[str, ...]:
     group = f"{bank.group}=exactly-once"
-    return ("--topics", bank.topic, "--group", group, "--control-topic", bank.control, "--write")
+    phrase = f"write {bank.partitions} markers and hold retention of {bank.topic}"
+    scope = ("--topics", bank.topic, "--group", group, "--control-topic", bank.control)
+    return (*scope, "--write", "--consent", phrase)
 
 
 def test_h10_held_back_a_compacted_topic_is_taken_and_has_its_settings_again(
