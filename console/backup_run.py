@@ -59,7 +59,9 @@ def run(
     every: Annotated[
         float,
         typer.Option(
-            min=0.1, metavar="SECONDS", help="How often to look at everything anew, if continuous."
+            min=0.1,
+            metavar="SECONDS",
+            help="Seconds between two looks at every topic, with --continuous.",
         ),
     ] = 10.0,
     compress: Annotated[

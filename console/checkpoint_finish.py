@@ -44,7 +44,7 @@ def finish(
 ) -> None:
     """Go on with a checkpoint that was acknowledged and whose worker is gone.
 
-    The same --node begins its unfinished copies anew. Another one takes over: it copies the
+    The same --node restarts its unfinished copies. Another one takes over: it copies the
     partitions whose owners have not come to the checkpoint yet; of the others, what the old worker
     did not complete has failed, and nothing makes up for that but a new checkpoint. One that was
     never acknowledged has failed, and is recorded so. With --write

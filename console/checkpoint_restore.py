@@ -122,6 +122,6 @@ def _print(plan: CheckpointPlan, done: list[TopicRestored]) -> None:
         for line in told_of(one):
             say(line)
     if all(one.whole for one in done):
-        say("Restored as a whole: members of the groups may be started.")
+        say("Restored completely: members of the groups may be started.")
     else:
         say("Not restored as a whole: start no members; do what is said, go on with --resume.")

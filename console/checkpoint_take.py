@@ -75,7 +75,7 @@ def take(
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """Take a checkpoint of topics and groups; producers and consumers go on meanwhile.
+    """Take a checkpoint of topics and groups; producers and consumers keep running.
 
     coordinated: markers are written into every partition (needs --write), applications that use
     the participant cut their logs there. verified: the ends that are read are lowered until no

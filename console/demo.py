@@ -103,7 +103,7 @@ def _recover(cluster: Cluster, truth: Truth) -> list[str]:
         wrong = list(wrong_verdicts(found.assessments, truth))
         bombs = _brokers_to_stop(found)
         for broker in bombs:
-            say(f"stopping b{broker}, as told, and waiting until it is fenced")
+            say(f"stopping b{broker}, as asked, and waiting until it is fenced")
             cluster.broker(broker).kill()
         cluster.wait_fenced(*bombs)
         found = _triage(client, gone=bombs)

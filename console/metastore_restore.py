@@ -58,7 +58,7 @@ def restore(
     consent: Phrases = None,
     as_json: AsJson = False,
 ) -> None:
-    """Delete the command topic and make it anew from a backup, every command at its old offset.
+    """Delete the command topic and restore it from a backup, every command at its old offset.
 
     Every line is checked first. The present topic is backed up to a file, from which it can be
     restored in the same way. All commands become visible at once; they are read back and compared.

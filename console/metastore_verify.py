@@ -18,7 +18,9 @@ def verify(
     file: BackupFile,
     digest: Annotated[
         str | None,
-        typer.Option("--digest", metavar="HEX", help="What an earlier verify told, to compare."),
+        typer.Option(
+            "--digest", metavar="HEX", help="The output of an earlier verify, to compare with."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

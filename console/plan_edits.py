@@ -227,7 +227,7 @@ def _save(before: PlanText, after: Plan, out: Path | None) -> None:
     elif after is not before.plan:
         if read_text(before.path) != before.text:
             raise EvidenceChanged(
-                f"{before.path} was changed by somebody else meanwhile, so nothing was written: "
+                f"{before.path} was changed by somebody else in between, so nothing was written: "
                 "look at it and run this again."
             )
         # Of a link, what it leads to is replaced and not the link.

@@ -162,7 +162,7 @@ def _why_not(one: Checked, appraisal: Appraisal) -> str:
         return f"{one.reason}: leave it out of the plan"
     record = appraisal.plan.records.get(one.partition)
     if record is not None and record.evidence.state.topic_id != now.state.topic_id:
-        return "its topic was deleted and created anew: make the plan again"
+        return "its topic was deleted and created again: make the plan again"
     if one.leader not in now.state.assignment:
         return f"b{one.leader} is not in the assignment: choose another leader"
     return ""

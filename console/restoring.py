@@ -34,7 +34,7 @@ Replicas = Annotated[
         "--replication-factor", min=1, help="Replicas of new topics (the brokers' default)."
     ),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with a restore that was ended.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume a restore that was interrupted.")]
 Compared = Annotated[
     bool, typer.Option("--verify/--no-verify", help="Compare every record afterwards.")
 ]

@@ -23,7 +23,7 @@ class TakePage(CheckpointPage):
 
     TITLE = "Take a checkpoint"
     ABOUT = (
-        "Takes a checkpoint; producers and consumers go on meanwhile. A coordinated one writes a "
+        "Takes a checkpoint; producers and consumers keep running. A coordinated one writes a "
         "small record, a marker, into every partition. Copying begins once it is acknowledged, "
         "and goes on when this page is left; it ends with the session."
     )

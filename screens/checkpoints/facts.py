@@ -20,7 +20,7 @@ from themes.roles import Role
 NEXT = {
     Status.COMPLETED: "`breakglass checkpoint restore {id} --store {url}`",
     Status.ONGOING: "its worker copies; if it is gone: `breakglass checkpoint finish {id}`",
-    Status.INCOMPLETE: "`breakglass checkpoint finish {id}` goes on with it",
+    Status.INCOMPLETE: "`breakglass checkpoint finish {id}` resumes it",
     Status.FAILED: "take one with a new id; `breakglass checkpoint delete {id}`",
     Status.DOES_NOT_EXIST: "`breakglass checkpoint delete {id}`",
 }

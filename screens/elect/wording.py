@@ -93,7 +93,7 @@ def rescue_told(subject: ElectionSubject, choice: RescueChoice) -> str:
     if choice.without:
         return f"Rescue first: OFF: {held.records:,} records are cut off and not saved."
     size = "" if isinstance(held.size, Unknown) else f", {size_text(held.size)}"
-    lost = f"; {held.impossible:,} cannot be saved and are held" if held.impossible else ""
+    lost = f"; {held.impossible:,} cannot be saved" if held.impossible else ""
     return f"Rescue first: on: {held.records:,} records{size} to {choice.folder}{lost}."
 
 
@@ -109,7 +109,7 @@ def asking(asked: ConsentPhrase, number: int, total: int) -> str:
     """Which phrase is to be typed, and why it stands alone."""
     place = f"{number} of {total}: " if total > 1 else ""
     alone = f"{place}this one needs a consent of its own: {asked.why}.\n" if asked.why else ""
-    return f"{alone}{'' if asked.why else place}To go on type: "
+    return f"{alone}{'' if asked.why else place}Type to confirm: "
 
 
 def changed_told(changed: Mapping[str, str], subject: ElectionSubject) -> str:
@@ -133,12 +133,12 @@ def progress_told(progress: ElectionProgress) -> str:
             f"records of {partitions_text(rescuing.partitions)}."
         )
     if progress.journal is None:
-        return "Arming: connecting to hold the elections."
+        return "Arming: connecting to elect."
     return f"Electing: {_counted(progress)}."
 
 
 def _counted(progress: ElectionProgress) -> str:
-    told = f"{len(progress.outcomes):,} of {progress.total:,} told"
+    told = f"{len(progress.outcomes):,} of {progress.total:,} done"
     words = ", ".join(f"{number:,} {word}" for word, number in progress.by_word.most_common())
     return f"{told}: {words}" if words else told
 
@@ -147,9 +147,9 @@ def ended_told(progress: ElectionProgress) -> str:
     """One line when it is over."""
     words = ", ".join(f"{number:,} {word}" for word, number in progress.by_word.most_common())
     if not progress.finished:
-        untold = f"{progress.total - len(progress.outcomes):,} not told"
+        untold = f"{progress.total - len(progress.outcomes):,} without an answer"
         told = f"{words}, {untold}" if words else untold
-        return f"Broken off: {told}: the journal has what was sent."
+        return f"Interrupted: {told}: the journal has what was sent."
     return f"{'Stopped' if progress.result is None else 'Done'}: {words or 'nothing was to do'}."
 
 

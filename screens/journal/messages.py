@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from services.guard.journal import UnreadableJournal
     from services.incident.election_words import Sighting
     from services.recovery.timeline.account import Account, Brief
-    from services.recovery.timeline.ending import Ending
+    from services.recovery.timeline.ending import PartitionEnding
 
 
 @dataclass(eq=False)
@@ -32,7 +32,7 @@ class JournalRead(Message):
     brief: Brief
     account: Account | None
     """None when it could not be read: *trouble* says why."""
-    endings: Sequence[Ending]
+    endings: Sequence[PartitionEnding]
     trouble: str
 
 

@@ -13,7 +13,7 @@ from services.incident.election_words import Sighting
 from services.recovery.execution.record import PARTLY_FAILED, SUCCEEDED, UNDONE
 from services.recovery.judgement.precedence import recovery_order
 from services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
-from services.recovery.timeline.ending import NOTHING_SENT, Ending
+from services.recovery.timeline.ending import NOTHING_SENT, PartitionEnding
 from services.recovery.timeline.text import UNTROUBLED
 from services.words.figures import count
 from services.words.moments import time_text
@@ -47,12 +47,12 @@ def journal_columns() -> tuple[LineColumn[Journal], ...]:
     )
 
 
-def ordered_endings(account: Account) -> list[Ending]:
+def ordered_endings(account: Account) -> list[PartitionEnding]:
     """What needs a look first, then in the order of recovery."""
     return sorted(account.endings, key=lambda one: (_well(one), recovery_order(one.partition)))
 
 
-def ending_columns() -> tuple[LineColumn[Ending], ...]:
+def ending_columns() -> tuple[LineColumn[PartitionEnding], ...]:
     """Partition, how it ended, leader, price, what was rescued, why."""
     return (
         LineColumn("Topic-partition", lambda one: Cell(str(one.partition)), shrinks=True, most=60),
@@ -64,7 +64,7 @@ def ending_columns() -> tuple[LineColumn[Ending], ...]:
     )
 
 
-def role_of(ending: Ending) -> Role | None:
+def role_of(ending: PartitionEnding) -> Role | None:
     """How *ending* is drawn; the word says the same."""
     if ending.result == UNKNOWN:
         return Role.UNKNOWN
@@ -73,19 +73,19 @@ def role_of(ending: Ending) -> Role | None:
     return None if ending.result == NOTHING_SENT else Role.FAILED
 
 
-def _well(one: Ending) -> bool:
+def _well(one: PartitionEnding) -> bool:
     return one.result in UNTROUBLED and not one.order_kept
 
 
-def _leader(one: Ending) -> Cell:
+def _leader(one: PartitionEnding) -> Cell:
     return Cell("-" if one.leader is None else f"b{one.leader}")
 
 
-def _rescued(one: Ending) -> Cell:
+def _rescued(one: PartitionEnding) -> Cell:
     return Cell(count(sum(saved.records for saved in one.rescued)) if one.rescued else "-")
 
 
-def _why(one: Ending) -> Cell:
+def _why(one: PartitionEnding) -> Cell:
     kept = "order not put back" if one.order_kept else ""
     return Cell("; ".join(filter(None, (one.reason, kept))))
 

@@ -31,7 +31,7 @@ from services.errors import BreakglassError
 from services.incident.election_words import sightings
 from services.incident.observations import Observations, clusters_observed
 from services.recovery.timeline.account import Account, Brief
-from services.recovery.timeline.ending import Ending
+from services.recovery.timeline.ending import PartitionEnding
 from services.recovery.timeline.saving import save_timeline
 from services.recovery.timeline.shelf import Shelf, account_of
 from services.recovery.timeline.text import timeline_text
@@ -82,7 +82,7 @@ class JournalScreen(Page):
             journal_columns(), key_of, id="journals", lone=False, empty="Reading the journals."
         )
         yield Facts()
-        yield LineTable[Ending](
+        yield LineTable[PartitionEnding](
             ending_columns(), lambda one: one.partition, id="endings", lone=False
         )
 
@@ -199,7 +199,7 @@ class JournalScreen(Page):
             self.notify(f"Written, for you alone to read: {message.path}", markup=False)
 
     @property
-    def _endings(self) -> LineTable[Ending]:
+    def _endings(self) -> LineTable[PartitionEnding]:
         return self.query_one("#endings", LineTable)
 
     def _show_facts(self) -> None:

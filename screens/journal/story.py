@@ -16,7 +16,7 @@ from screens.widgets.status_bar import LinePart
 from services.guard.journal_view import JournalStep
 from services.recovery.guarded.given_up import do_not_start
 from services.recovery.timeline.account import Account
-from services.recovery.timeline.ending import Ending, result_of
+from services.recovery.timeline.ending import PartitionEnding, result_of
 from services.words.figures import count
 from services.words.inert import bounded
 from services.words.moments import time_text
@@ -32,7 +32,7 @@ class StoryScreen(Overlay):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "dismiss", "Close")]
 
-    def __init__(self, account: Account, ending: Ending) -> None:
+    def __init__(self, account: Account, ending: PartitionEnding) -> None:
         super().__init__()
         self._account, self._ending = account, ending
 
@@ -66,7 +66,7 @@ class StoryScreen(Overlay):
         yield "", LinePart("Esc closes", Role.MUTED)
 
 
-def _step(step: JournalStep, ending: Ending) -> Iterator[tuple[str, LinePart]]:
+def _step(step: JournalStep, ending: PartitionEnding) -> Iterator[tuple[str, LinePart]]:
     outcome = result_of(step, ending.partition)
     yield time_text(step.request.at_ms), LinePart(step.name, Role.HEADING)
     asked = _said(step.items[ending.partition], SAID)
@@ -78,7 +78,7 @@ def _step(step: JournalStep, ending: Ending) -> Iterator[tuple[str, LinePart]]:
         yield name, LinePart(_text(value))
 
 
-def _result(one: Ending) -> str:
+def _result(one: PartitionEnding) -> str:
     epoch = "" if one.leader_epoch is None else f", epoch {one.leader_epoch}"
     led = "" if one.leader is None else f", b{one.leader}{epoch}"
     rung = f", {one.rung}" if one.rung else ""

@@ -18,7 +18,7 @@ class RestoreScreen(ActPage):
     TITLE = "Restore metastore"
     ABOUT = (
         "Deletes the command topic and makes it again from its backup, every command at its old "
-        "offset. What is there now is backed up first. Type the phrase to go on; everything is "
+        "offset. What is there now is backed up first. Type the phrase to confirm; everything is "
         "read again before anything is deleted."
     )
     UNSAVED = "A restore is under way."

@@ -36,7 +36,7 @@ class Rule:
 
 RENEW = "renew"
 RULES = (
-    Rule("Least loss", "whoever loses the fewest records is elected", "least loss"),
+    Rule("Least loss", "the replica that loses the fewest records is elected", "least loss"),
     Rule(
         "Prefer brokers",
         "they are elected where their log is as good and loses the same",

@@ -21,7 +21,7 @@ from services.topic_backup.status import PartitionStatus, TopicStatus
 
 NO_LEADER = Unknown("it is offline: no leader serves it")
 ABSENT = Unknown("the cluster has no such partition")
-RECREATED = Unknown("the topic was created anew since: this is a backup of the one before")
+RECREATED = Unknown("the topic was created again since: this is a backup of the one before")
 OTHER_CLUSTER = Unknown("it is a backup of another cluster")
 NOT_ASKED = Unknown("the cluster was not asked yet")
 NO_MANIFEST = Unknown("without a manifest nothing says how far the backup goes")

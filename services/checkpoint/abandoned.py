@@ -7,7 +7,7 @@ from services.checkpoint.store.stored import StoredCheckpoint
 
 ABANDONED_MS = 120_000
 """Longer than a take that lives needs to be acknowledged, and clocks differ."""
-NEVER_ACKNOWLEDGED = "whoever took it was gone before it was acknowledged"
+NEVER_ACKNOWLEDGED = "its coordinator was gone before it was acknowledged"
 
 
 def abandoned(found: StoredCheckpoint, node: int, before_ms: int) -> bool:

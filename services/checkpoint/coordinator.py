@@ -24,7 +24,7 @@ from services.errors import ClusterError, Refused, TimedOut, UsageError
 
 START_SECONDS = 30.0
 """For all partitions to start."""
-ANOTHER_INCARNATION = "its topics were deleted and created anew since, or are others"
+ANOTHER_INCARNATION = "its topics were deleted and created again since, or are others"
 PAUSE_SECONDS = 0.2
 """Before those are asked again that have not answered."""
 

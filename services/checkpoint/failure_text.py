@@ -86,6 +86,6 @@ def not_higher(refused: NotHigher) -> str:
 def overtaken(refused: NotHigher) -> str:
     """The same of an id that nobody chose: it was the next one a moment ago."""
     return (
-        f"checkpoint {refused.latest} was asked for meanwhile, so {refused.requested} is not the "
+        f"checkpoint {refused.latest} was asked for in between, so {refused.requested} is not the "
         "next one any more: begin again"
     )

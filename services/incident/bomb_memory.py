@@ -48,7 +48,7 @@ def _remembered(replica: ReplicaLog, held: dict[int, int]) -> ReplicaLog:
     if seen_at is None:
         return replica
     reason = (
-        f"electing it would destroy what others hold, as it told itself at {time_text(seen_at)}; "
+        f"electing it would destroy what others hold, as it reported at {time_text(seen_at)}; "
         f"now {replica.log_end.reason}"
     )
     return replace(replica, log_end=Forfeited(reason))

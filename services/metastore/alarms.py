@@ -69,7 +69,7 @@ def dangers(state: TopicState | None, topic: str, topic_id: str | None) -> Itera
     if topic_id is not None and state.topic_id != topic_id:
         yield Alarm(
             Danger.TOPIC_RECREATED,
-            f"topic {topic} was deleted and created anew: its id is {state.topic_id}, and the "
+            f"topic {topic} was deleted and created again: its id is {state.topic_id}, and the "
             f"backup is of {topic_id}",
             {"topic_id": state.topic_id, "before": topic_id},
         )

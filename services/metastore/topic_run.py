@@ -262,7 +262,7 @@ class TopicRun:
             now = read_partitions(sender, Deadline.after(ASK_SECONDS), [topic])
             found = str(now[0].topic_id) if now else None
         if found != state.topic_id:
-            raise TopicChanged(f"topic {topic} is gone, or was created anew")
+            raise TopicChanged(f"topic {topic} is gone, or was created again")
 
     def _note(self, backup: LiveBackup, next_offset: int) -> None:
         outcome = self.outcome

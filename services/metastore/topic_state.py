@@ -176,8 +176,8 @@ def topic_id_at(sender: Sender, topic: str, leader: int, deadline: Deadline) -> 
         )
     if not isinstance(told.topic_id, UUID) or not told.topic_id.int:
         raise ClusterError(
-            f"the brokers tell no id of topic {topic}, so a recreated one could not be told from "
-            "it: Kafka 2.8 or newer is needed"
+            f"the brokers tell no id of topic {topic}, so a recreated one cannot be "
+            "distinguished from it: Kafka 2.8 or newer is needed"
         )
     return str(told.topic_id)
 

@@ -135,6 +135,6 @@ class MetastoreWatch:
             alarm = Alarm(
                 Danger.WATCH_BLIND,
                 f"topic {self._topic} could not be looked at for {silent:.0f} s ({reason}): what "
-                "happens to it meanwhile is unknown",
+                "happened to it since then is unknown",
             )
             self._raise({*self._raised, alarm})

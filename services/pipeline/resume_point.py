@@ -37,7 +37,7 @@ def other_log(held: TopicManifest | None, now: TopicSource) -> str:
         return ""
     was, is_now = held.identity.topic_id, now.identity.topic_id
     if was is not None and is_now is not None and was != is_now:
-        return f"the topic was deleted and created anew: its id was {was} and is {is_now}"
+        return f"the topic was deleted and created again: its id was {was} and is {is_now}"
     for source in now.partitions:
         summary = held.partition(source.partition.partition)
         reason = diverged(summary, source) if summary else ""
@@ -84,7 +84,7 @@ def cut_since(end: int | None, epochs: Iterable[EpochStart], now: PartitionSourc
         if found is not None and found != begun.epoch:
             return (
                 f"offset {begun.offset} was of leader epoch {begun.epoch} and is of {found}: "
-                "an unclean election had it written anew"
+                "after an unclean election it was overwritten"
             )
     return ""
 

@@ -109,7 +109,7 @@ class TopicCopy:
         now = self._ranges.now(one.stretch for one in copied)
         if now is None or now.identity.topic_id != self._source.identity.topic_id:
             raise ClusterError(
-                f"topic {self._source.name} was deleted or created anew while it was copied, so "
+                f"topic {self._source.name} was deleted or created again while it was copied, so "
                 "this copy was not committed: run the backup again"
             )
         logs = {one.partition: one for one in now.partitions}

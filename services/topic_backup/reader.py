@@ -31,7 +31,7 @@ from services.topic_backup.summary import PartitionSummary, SegmentSummary
 
 MOST_STRETCHES = 10_000
 """Stretches of records with one proof that are kept."""
-IN_DOUBT = "; which record was changed cannot be told"
+IN_DOUBT = "; which record was changed is not known"
 MISSING = "the manifest has this segment, the folder has not"
 MISSING_IN_INDEX = "the partition's index has this segment, the folder has not"
 

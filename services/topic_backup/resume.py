@@ -224,7 +224,9 @@ class _Tail:
             while missing:
                 chunk = file.read(min(missing, CHUNK_BYTES))
                 if not chunk:
-                    raise DamagedBackup(where, self._end - missing, "the file was cut meanwhile")
+                    raise DamagedBackup(
+                        where, self._end - missing, "the file was cut while it was read"
+                    )
                 self.digest.update(chunk)
                 missing -= len(chunk)
         if self._done and self.digest.hexdigest() != self._done.sha256:

@@ -65,7 +65,7 @@ def check_same(folder: Folder, committed: TopicManifest | None, identity: TopicI
     if held.topic != identity.topic or _differ(held.topic_id, identity.topic_id):
         raise UsageError(
             f"{folder.where()} is a backup of topic {held.topic} with id {held.topic_id}, this is "
-            f"{identity.topic} with id {identity.topic_id}, created anew: choose another folder."
+            f"{identity.topic} with id {identity.topic_id}, created again: choose another folder."
         )
 
 

@@ -105,7 +105,7 @@ def groups_in(plan: CheckpointPlan) -> list[str]:
 def _text(done: Sequence[TopicRestored]) -> str:
     torn = [topic.target for topic in done if not topic.whole]
     if not torn:
-        return "Restored as a whole: members of the groups may be started."
+        return "Restored completely: members of the groups may be started."
     return (
         f"{', '.join(torn)} not restored as a whole: start no members; do what is said, then run "
         "it again with --resume."

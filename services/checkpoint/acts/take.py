@@ -191,7 +191,7 @@ class TakeCheckpoint(Act[PlannedCheckpoint]):
         holder = RetentionHolder(client, markers, self.asked.control_topic, self.request)
         with announced(means.journal, HOLD_RETENTION, items, front.tell, request_id=self.request):
             holder.hold(topics)
-        front.tell(ActStep(f"retention is held back: {', '.join(topics)}"))
+        front.tell(ActStep(f"retention is suspended: {', '.join(topics)}"))
 
     def _remarks(self, client: ReadClient, scope: Scope) -> Iterator[str]:
         """The groups that lag: a checkpoint waits for them no longer than the drain allows."""

@@ -117,8 +117,8 @@ class Decider:
         logs = read_logs(self.client, topics, Deadline.after(ASK_SECONDS))
         if take.incarnation != incarnation(logs.states):
             raise EvidenceChanged(
-                "topics were deleted and created anew since the checkpoint was asked for: take one "
-                "with a new id"
+                "topics were deleted and created again since the checkpoint was asked for: take "
+                "one with a new id"
             )
         if take.partitions != subjects(logs.states):
             raise EvidenceChanged(

@@ -63,7 +63,7 @@ class RetentionHolder:
         while not all(HELD.items() <= one.items() for one in self._own(topics, deadline).values()):
             if deadline.passed:
                 raise OutcomeUnknown(
-                    "topics were told to keep everything, and no broker shows it yet: look at "
+                    "retention was suspended, and no broker shows it yet: look at "
                     "their settings, then take the checkpoint again"
                 )
             time.sleep(LOOK_SECONDS)

@@ -50,7 +50,7 @@ def not_named(group: str, partition: TopicPartition) -> str:
     return (
         f"unverifiable: group {group} takes part in checkpoints of {partition.topic} and is not "
         f"named, so a restore would have it process everything once more: add --group {group}="
-        "exactly-once, or =at-least-once, by how it works; one that is of the past is deleted by "
+        "exactly-once, or =at-least-once, by how it works; delete an obsolete group with "
         "kafka-consumer-groups.sh"
     )
 

@@ -113,7 +113,7 @@ def _not_replayed(
         )
     if found is None:
         return (
-            f"unverifiable: another checkpoint was taken meanwhile, and what group {group} had "
+            f"unverifiable: another checkpoint was taken since, and what group {group} had "
             f"saved for this one in {place.partition} is gone; {gone}: take the next one"
         )
     return (

@@ -22,7 +22,7 @@ class Begin(StrEnum):
     """What to do about a copy that is asked for."""
 
     COPY = "copy"
-    COPY_ANEW = "copy anew"
+    COPY_ANEW = "copy again"
     """Remove what this node has of it first: it did not get to the end."""
     SKIP = "skip"
     """This node's copy is complete."""

@@ -97,7 +97,7 @@ def _read(client: ReadClient, state: RestoreState) -> TopicSource:
     there = client.partitions((state.target,), deadline)
     if not there or str(there[0].topic_id) != state.topic_id:
         raise ClusterError(
-            f"topic {state.target} was deleted since it was restored: restore it anew, with "
+            f"topic {state.target} was deleted since it was restored: restore it again, with "
             "--resume where others are whole"
         )
     (now,) = read_sources(client, WantedTopics((state.target,)), deadline)

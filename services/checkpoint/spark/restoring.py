@@ -44,7 +44,7 @@ from services.topic_backup.store.store import Store, open_store
 
 ASK_SECONDS = 60.0
 INSTEAD_OF_FILLED = (
-    "restore into a topic of another name with --map or --suffix, or go on with --resume where a "
+    "restore into a topic of another name with --map or --suffix, or add --resume where a "
     "restore of this checkpoint was begun"
 )
 
@@ -347,6 +347,6 @@ def _begun(
     if state.topic_id is None or state.ended:
         return None
     raise Refused(
-        f"a restore into {target} was begun and has not ended: go on with --resume; or delete the "
-        "topic to begin anew"
+        f"a restore into {target} was begun and has not ended: resume it with --resume, or "
+        "delete the topic to start over"
     )

@@ -55,8 +55,8 @@ class KafkaSources:
         partitions = self.run.client.partitions(topics, deadline)
         if take.incarnation != incarnation(partitions):
             raise EvidenceChanged(
-                "topics were deleted and created anew since the checkpoint was asked for: take one "
-                "with a new id"
+                "topics were deleted and created again since the checkpoint was asked for: take "
+                "one with a new id"
             )
         control = read_control(self.run.client, self.control_topic, deadline, take.id) or Control()
         states = promised_states(take, cut, places(take, partitions), control)

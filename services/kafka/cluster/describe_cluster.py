@@ -121,5 +121,5 @@ def _silent_ms(voter: Any, leader: Any) -> int | Unknown:
         return 0
     now, fetched = leader.last_caught_up_timestamp, voter.last_fetch_timestamp
     if min(now, fetched) < 0:
-        return Unknown(f"when voter {voter.replica_id} last fetched is not told")
+        return Unknown(f"when voter {voter.replica_id} last fetched is not known")
     return int(max(0, now - fetched))

@@ -105,7 +105,7 @@ def _open(partition: TopicPartition, answer: Any) -> Iterable[OpenTransaction]:
         raise NotAuthorized(f"grant {needs} to read its transactions", needs)
     if answer.error_code:
         told = describe_error(answer.error_code, answer.error_message)
-        raise ClusterError(f"transactions of {partition} were not told ({told}): ask again")
+        raise ClusterError(f"transactions of {partition} could not be read ({told}): ask again")
     unasked = Unknown("its coordinator was not asked")
     for one in answer.active_producers:
         if one.current_txn_start_offset >= 0:

@@ -82,7 +82,7 @@ class PartitionProducer:
             if state.partition == self._partition:
                 return state
         raise TopicRecreated(
-            f"{self._partition} does not take records: it was deleted meanwhile, restore it anew"
+            f"{self._partition} does not take records: it was deleted: restore it again"
         )
 
 

@@ -200,7 +200,9 @@ class ReplicaRecords:
         return cluster_error(code, f"reading {self.where}", f"READ on topic {self.partition.topic}")
 
     def _moved(self, how: str) -> EvidenceChanged:
-        return EvidenceChanged(f"the log of {self.where} changed meanwhile: {how}; read it again")
+        return EvidenceChanged(
+            f"the log of {self.where} changed while it was read: {how}; read it again"
+        )
 
 
 def _request(

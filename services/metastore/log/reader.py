@@ -234,7 +234,7 @@ class CommandLog:
             self._refuse_degraded()
         first = partitions[0]
         if self._topic_id is not None and first.topic_id != self._topic_id:
-            self._corrupt("the topic was deleted and created anew")
+            self._corrupt("the topic was deleted and created again")
             self._refuse_degraded()
         self._topic_id, self._leader = first.topic_id, first.leader
         self._epoch = first.leader_epoch

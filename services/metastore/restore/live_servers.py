@@ -73,7 +73,7 @@ def look_for_servers(
     second = _transaction(sender, settings.service_id, deadline)
     for told in (second, first):
         if isinstance(told, Unknown):
-            unknown.append(f"the service's transactions are not told: {told.reason}")
+            unknown.append(f"the service's transactions could not be read: {told.reason}")
             return LiveServers(groups, told, False, tuple(unknown))
     assert not isinstance(first, Unknown)
     assert not isinstance(second, Unknown)

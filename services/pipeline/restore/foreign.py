@@ -62,7 +62,7 @@ def told(found: Sequence[Foreign]) -> str:
     more = f" (and {len(found) - 1:,} more partitions)" if len(found) > 1 else ""
     return (
         f"{one.partition} holds {one.count:,} records of somebody else, the first at offset "
-        f"{one.first}{more}: stop whoever writes there and delete the topic, then restore it anew"
+        f"{one.first}{more}: stop those who write there and delete the topic, then restore it again"
     )
 
 
@@ -98,8 +98,8 @@ def _decided(now: TopicSource, runs: Runs) -> list[PartitionSource]:
         if one.held_back:
             raise TimedOut(
                 f"a transaction stays open in {one.partition}, so it is not known whether somebody "
-                "else writes there: see `kafka-transactions.sh find-hanging`, then go on with "
-                "--resume",
+                "else writes there: see `kafka-transactions.sh find-hanging`, then run it again "
+                "with --resume",
                 "a transaction is open",
             )
     return found

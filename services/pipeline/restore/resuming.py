@@ -36,8 +36,8 @@ def begun_restore(
         return None
     if state.topic_id is not None:
         raise Refused(
-            f"a restore into {target} was begun and has not ended: go on with --resume; or delete "
-            "the topic to begin anew"
+            f"a restore into {target} was begun and has not ended: resume it with --resume, or "
+            "delete the topic to start over"
         )
     return state
 

@@ -130,5 +130,5 @@ def read_state(folder: Path) -> RestoreState | None:
         return replace(found, spans=spans, settings=dict(found.settings))
     except (ValueError, TypeError, AttributeError) as error:
         raise MalformedInput(
-            f"{path}: no state of a restore ({error}); move it away to begin anew."
+            f"{path}: no state of a restore ({error}); move it away to start over."
         ) from None

@@ -189,7 +189,7 @@ class _TopicTail:
         ]
         if not same:
             raise Refused(
-                f"topic {self.topic} was deleted and created anew since these records were saved: "
+                f"topic {self.topic} was deleted and created again since these records were saved: "
                 "restore them into a topic of another name with --map, without --tail-of"
             )
         begun = {one.name: self._begun(one, now) for one in same}
@@ -219,7 +219,7 @@ class _TopicTail:
             record = self.plan.records.get(one)
             if record is not None and record.evidence.state.topic_id != now.identity.topic_id:
                 raise Refused(
-                    f"topic {self.topic} was deleted and created anew since the plan was made: "
+                    f"topic {self.topic} was deleted and created again since the plan was made: "
                     "nothing of it can be put back by that"
                 )
         return now

@@ -212,7 +212,7 @@ def _to_read(evidence: PartitionEvidence, replica: ReplicaLog) -> LogToRead | Un
     start, end = replica.log_start, replica.log_end
     if isinstance(start, Unknown):
         return start
-    assert isinstance(end, int), "only replicas that told their end are read"
+    assert isinstance(end, int), "only replicas whose end is known are read"
     size = replica.log_dir.size if isinstance(replica.log_dir, LogDir) else None
     gapless = evidence.settings.compacted is False
     return LogToRead(

@@ -112,4 +112,4 @@ def merged(told: Iterable[GroupOffsets | Unknown]) -> GroupOffsets | Unknown:
             everything.setdefault(partition, {}).update(committed)
     if answered:
         return everything
-    return refusals[0] if refusals else Unknown("no broker told of its groups")
+    return refusals[0] if refusals else Unknown("no broker listed its groups")

@@ -66,9 +66,7 @@ class PreferredElections:
             return _all(batch, RecoveryResult.REFUSED, str(error))
         leaderless = [one for one in batch if not _led(one, states)]
         ready = [one for one in batch if one not in leaderless]
-        refused = _all(
-            leaderless, RecoveryResult.REFUSED, "it lost its leader meanwhile: run triage"
-        )
+        refused = _all(leaderless, RecoveryResult.REFUSED, "it has lost its leader: run triage")
         return refused + self._elect(ready) if ready else refused
 
     def _elect(self, batch: Sequence[ElectionTarget]) -> tuple[PartitionOutcome, ...]:

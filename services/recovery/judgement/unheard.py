@@ -32,7 +32,7 @@ def proof_of_no_more(
     told, candidate = replica.last_heard, readable(candidate)
     if told is None or told.leader_epoch != evidence.state.leader_epoch:
         return ""
-    when = f"b{replica.broker} told its log at {time_text(told.observed_at_ms)}"
+    when = f"b{replica.broker} reported its log at {time_text(told.observed_at_ms)}"
     if not holds_records(told):
         return f"{when}, without a leader since: it had no records"
     if not _begins_no_later(candidate, told):

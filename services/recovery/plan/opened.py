@@ -47,7 +47,7 @@ def save_plan(plan: Plan, path: Path, opened: OpenedFile | None) -> OpenedFile:
     else:
         if _fingerprint(read_text(path)) != opened.fingerprint:
             raise EvidenceChanged(
-                f"{path} was changed by somebody else meanwhile, so nothing was written: save "
+                f"{path} was changed by somebody else in between, so nothing was written: save "
                 "under another name and compare."
             )
         # Of a link, what it leads to is replaced and not the link.

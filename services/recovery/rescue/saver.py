@@ -183,7 +183,7 @@ def require_same_log(share: Share, header: BatchHeader, where: str) -> None:
     expected = epochs.epoch_at(header.last_offset)
     if expected is not None and header.leader_epoch > expected:
         raise EvidenceChanged(
-            f"the log of {where} was written anew from offset {header.base_offset} under leader "
+            f"the log of {where} was overwritten from offset {header.base_offset} under leader "
             f"epoch {header.leader_epoch}: read it again"
         )
 

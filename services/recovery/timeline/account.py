@@ -14,7 +14,7 @@ from services.recovery.execution.preferred import STEP as PREFERRED
 from services.recovery.execution.record import SUCCEEDED, UNDONE
 from services.recovery.execution.target import RecoveryResult
 from services.recovery.group_reset import STEP as COMMIT
-from services.recovery.timeline.ending import Ending, endings_of
+from services.recovery.timeline.ending import PartitionEnding, endings_of
 from services.recovery.timeline.stake import TotalPrice, agreed_stake
 
 
@@ -106,14 +106,14 @@ class Account:
         )
 
     @cached_property
-    def endings(self) -> tuple[Ending, ...]:
+    def endings(self) -> tuple[PartitionEnding, ...]:
         """How it ended for each partition."""
         return endings_of(self.view)
 
     @cached_property
     def topics(self) -> tuple[TopicAccount, ...]:
         """The same by topic, in the order of their names."""
-        held: dict[str, list[Ending]] = {}
+        held: dict[str, list[PartitionEnding]] = {}
         for one in self.endings:
             held.setdefault(one.partition.topic, []).append(one)
         return tuple(TopicAccount(topic, tuple(held[topic])) for topic in sorted(held))
@@ -138,7 +138,7 @@ class TopicAccount:
     """What was done to one topic."""
 
     topic: str
-    endings: tuple[Ending, ...]
+    endings: tuple[PartitionEnding, ...]
     """At least one."""
 
     @cached_property

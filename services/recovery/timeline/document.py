@@ -8,7 +8,7 @@ from services.guard.journal import UnreadableJournal
 from services.guard.journal_view import JournalStep
 from services.model import TopicPartition
 from services.recovery.timeline.account import Account, Brief
-from services.recovery.timeline.ending import Ending, result_of
+from services.recovery.timeline.ending import PartitionEnding, result_of
 from services.recovery.timeline.moments import moments_of
 
 SCHEMA = 1
@@ -78,7 +78,7 @@ def _listed(journal: Brief | UnreadableJournal) -> dict[str, Any]:
     return brief_document(journal)
 
 
-def _ending(one: Ending) -> dict[str, Any]:
+def _ending(one: PartitionEnding) -> dict[str, Any]:
     return {
         **_named(one.partition),
         "result": one.result,

@@ -63,7 +63,7 @@ class RescuedReplica:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class PartitionEnding:
     """One partition as the journal leaves it."""
 
     partition: TopicPartition
@@ -92,7 +92,7 @@ class Ending:
         return str(agreed_stake([self])) if self.price else ""
 
 
-def endings_of(view: JournalView) -> tuple[Ending, ...]:
+def endings_of(view: JournalView) -> tuple[PartitionEnding, ...]:
     """How it ended for each partition of *view*, in the order of its plan or requests."""
     planned = view.plan.items if view.plan is not None else {}
     steps: dict[TopicPartition, list[JournalStep]] = {one: [] for one in planned}
@@ -107,19 +107,21 @@ def result_of(step: JournalStep, partition: TopicPartition) -> StepOutcome:
     return step.outcomes.get(partition) or StepOutcome(UNKNOWN, {"reason": "no answer was noted"})
 
 
-def _ending(partition: TopicPartition, planned: Details, steps: Sequence[JournalStep]) -> Ending:
+def _ending(
+    partition: TopicPartition, planned: Details, steps: Sequence[JournalStep]
+) -> PartitionEnding:
     price, rescued = str(planned.get("price", "")), _rescued(partition, steps)
     deciding = [one for one in steps if _decides(one, partition)]
     if not deciding:
         why = _why_not(partition, steps)
-        return Ending(
+        return PartitionEnding(
             partition, NOTHING_SENT, why, price=price, rescued=rescued, **_unread(planned)
         )
     last = deciding[-1]
     outcome = result_of(last, partition)
     told = outcome.details
     seen, designee = _number(told.get("leader")), _number(last.items[partition].get("designee"))
-    return Ending(
+    return PartitionEnding(
         partition,
         _WORDS.get((last.name, outcome.result), outcome.result),
         str(told.get("reason") or ""),

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from services.guard.journal_view import UNKNOWN
 from services.recovery.guarded.given_up import do_not_start
 from services.recovery.timeline.account import Account, TopicAccount, words_of
-from services.recovery.timeline.ending import NOT_ELECTED, Ending
+from services.recovery.timeline.ending import NOT_ELECTED, PartitionEnding
 from services.recovery.timeline.moments import moments_of, partition_numbers
 from services.recovery.timeline.stake import TotalPrice, agreed_stake
 from services.words.figures import partitions_text
@@ -82,7 +82,7 @@ def _led(leaders: Mapping[int, int]) -> str:
     return f", led by {named}" if named else ""
 
 
-def _given_up(endings: Sequence[Ending]) -> Iterator[str]:
+def _given_up(endings: Sequence[PartitionEnding]) -> Iterator[str]:
     """Brokers that were unread when it was agreed to, of what is led by now or may be."""
     led = [one for one in endings if one.leader_epoch is not None or one.result == UNKNOWN]
     held = Counter(broker for one in led for broker in one.abandons)
@@ -98,7 +98,7 @@ def _given_up(endings: Sequence[Ending]) -> Iterator[str]:
         yield f"  {do_not_start(broker)}"
 
 
-def _troubled(endings: Sequence[Ending]) -> Iterator[str]:
+def _troubled(endings: Sequence[PartitionEnding]) -> Iterator[str]:
     """Every partition that did not end well, and why: the same reason in one line."""
     alike: dict[tuple[str, str, str], list[int]] = {}
     for one in endings:
@@ -114,7 +114,7 @@ def _troubled(endings: Sequence[Ending]) -> Iterator[str]:
     yield from _more(len(alike) - SHOWN_PARTITIONS, "line", "  ")
 
 
-def _trouble(one: Ending) -> str:
+def _trouble(one: PartitionEnding) -> str:
     """How it ended; that its order was written the result may say already."""
     kept = "order not put back"
     if one.result in UNTROUBLED:
@@ -122,7 +122,7 @@ def _trouble(one: Ending) -> str:
     return f"{one.result}, {kept}" if one.order_kept and one.result != NOT_ELECTED else one.result
 
 
-def _rescued(endings: Sequence[Ending]) -> Iterator[str]:
+def _rescued(endings: Sequence[PartitionEnding]) -> Iterator[str]:
     places = [saved for one in endings for saved in one.rescued]
     if places:
         yield ""

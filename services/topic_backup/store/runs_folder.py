@@ -109,8 +109,8 @@ class RunsFolder:
     def commit(self, version: int, content: bytes, /) -> None:
         if not self.blobs.create(version_name(version), content):
             raise AlreadyRunning(
-                f"{self.where()}: another run committed number {version} meanwhile, so nothing "
-                "of this one was: run the command again."
+                f"{self.where()}: another run committed number {version} first, so this one "
+                "committed nothing: run the command again."
             )
 
     def remove_stale(self) -> None:

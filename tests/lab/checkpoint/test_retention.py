@@ -96,7 +96,7 @@ def test_h10_held_back_a_compacted_topic_is_taken_and_has_its_settings_again(
     set_up(power, client, bank.topic, settings)
     taken = program("take", *of_bank(bank), "--hold-retention")
     assert taken.code == 0, taken.err
-    assert f"retention is held back: {bank.topic}" in taken.err
+    assert f"retention is suspended: {bank.topic}" in taken.err
     assert f"topic {bank.topic} has its own retention again" in taken.err
     wait_until(lambda: own(client, bank.topic) == settings, "its own settings")
 

@@ -20,7 +20,7 @@ from tests.terminal.pty_terminal import PtyTerminal
 from tests.waiting import within
 
 PROGRAM = Path(sys.executable).parent / "breakglass"
-ASKED = "To go on type: "
+ASKED = "Type to confirm: "
 MOST_KEYS = 12
 MOST_SECONDS = 60.0
 HELD_SECONDS = 0.4

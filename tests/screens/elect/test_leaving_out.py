@@ -36,7 +36,7 @@ async def test_no_phrase_is_taken_while_something_is_being_left_out(
         await screen.press("down", "ctrl+x", *"3 partitions lose 0 and abandon b3", "enter")
         assert screen.phase is Phase.REVIEW
         counted.set()
-        await screen.shows("To go on type: 2 partitions lose 0")
+        await screen.shows("Type to confirm: 2 partitions lose 0")
         await screen.settles()
     assert (electing.steps, electing.session.journals()) == ([], [])
 
@@ -48,7 +48,7 @@ async def test_keys_that_follow_quickly_leave_out_one_each(
     async with electing.asked() as screen:
         await screen.press("down", "ctrl+x", "down", "ctrl+x")
         counted.set()
-        await screen.shows("To go on type: 2 partitions lose 0")
+        await screen.shows("Type to confirm: 2 partitions lose 0")
         await screen.shows("Left out: orders-1 (and 1 more): left out by you.")
 
 
@@ -56,7 +56,7 @@ async def test_it_stays_out_when_everything_is_read_anew(electing: Electing) -> 
     electing.session.offline(count=3)
     async with electing.asked() as screen:
         await screen.press("down", "ctrl+x")
-        await screen.shows("To go on type: 2 partitions lose 0")
+        await screen.shows("Type to confirm: 2 partitions lose 0")
         attempt = screen.page._worker.number
         await screen.press("ctrl+r")
         await screen.until(lambda: screen.page._worker.number > attempt, "another reading")

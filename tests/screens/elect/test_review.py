@@ -27,7 +27,7 @@ async def test_targets_price_and_evidence_are_shown_and_cancel_is_focused(
     (partition,) = electing.session.offline()
     async with electing.asked(partition) as screen:
         await screen.shows("Elect b1 for orders-0: loses 0 records, b3 unread.")
-        await screen.shows("To go on type: orders-0 lose 0")
+        await screen.shows("Type to confirm: orders-0 lose 0")
         await screen.shows("b1 stale 0 to 100 HW 100 epochs 0 is elected")
         await screen.shows("b2 stale 0 to 70 HW 70 epochs 0 adds nothing to b1")
         assert isinstance(screen.console.focused, Cancel)
@@ -88,11 +88,11 @@ async def test_the_loss_of_all_is_summed_and_what_stands_alone_asks_for_its_own_
     async with electing.asked() as screen:
         await screen.shows("Elect 4 partitions: loses 0 records")
         await screen.shows("1 of 2: this one needs a consent of its own: it is an internal topic.")
-        await screen.shows("To go on type: __consumer_offsets-0 lose 0")
+        await screen.shows("Type to confirm: __consumer_offsets-0 lose 0")
         await screen.shows("! own phrase")
         await screen.type_phrase()
         await screen.press("enter")
-        await screen.shows("2 of 2: To go on type: 3 partitions lose 0")
+        await screen.shows("2 of 2: Type to confirm: 3 partitions lose 0")
         assert electing.steps == [], "not before the last one"
 
 
@@ -145,7 +145,7 @@ async def test_ctrl_x_leaves_the_partition_under_the_cursor_out_and_the_phrase_f
     electing.session.offline(count=3)
     async with electing.asked() as screen:
         await screen.press("down", "ctrl+x")
-        await screen.shows("To go on type: 2 partitions lose 0")
+        await screen.shows("Type to confirm: 2 partitions lose 0")
         await screen.shows("Left out: orders-1: left out by you.")
         assert isinstance(screen.console.focused, Cancel)
 
@@ -156,7 +156,7 @@ async def test_ctrl_o_leaves_out_all_that_need_a_phrase_of_their_own(electing: E
     async with electing.asked() as screen:
         await screen.shows("1 of 3")
         await screen.press("ctrl+o")
-        await screen.shows("To go on type: 2 partitions lose 0")
+        await screen.shows("Type to confirm: 2 partitions lose 0")
 
 
 async def test_arrows_show_the_evidence_of_other_partitions_whatever_is_focused(
@@ -216,7 +216,7 @@ async def test_cancel_and_the_phrase_are_seen_in_every_size(
     electing.session.offline("__consumer_offsets")
     async with electing.asked(size=size) as screen:
         await screen.shows("> [ Cancel ]")
-        await screen.shows("To go on type: __consumer_offsets-0 lose 0")
+        await screen.shows("Type to confirm: __consumer_offsets-0 lose 0")
         await screen.press("tab", "_")
         await screen.shows("> _")
         assert lines(screen.console)[-1].endswith("? help")

@@ -265,7 +265,7 @@ async def test_what_breaks_off_is_not_called_done(
     monkeypatch.setattr(Recovery, "_finish", break_off)
     async with electing.asked() as screen:
         await elected(screen)
-        await screen.shows("Broken off: 3 not told: the journal has what was sent.")
+        await screen.shows("Interrupted: 3 not told: the journal has what was sent.")
         await screen.shows("this step ended unexpectedly (KeyError")
         await screen.press("r")
         await screen.until(lambda: isinstance(screen.page, ResumeScreen), "the resume")

@@ -87,8 +87,8 @@ def test_sizes_are_short(size: int, expected: str) -> None:
 
 
 def test_each_phrase_says_which_of_how_many_it_is() -> None:
-    assert wording.asking(ConsentPhrase("x lose 0"), 1, 1) == "To go on type: "
-    assert wording.asking(ConsentPhrase("x lose 0"), 2, 2) == "2 of 2: To go on type: "
+    assert wording.asking(ConsentPhrase("x lose 0"), 1, 1) == "Type to confirm: "
+    assert wording.asking(ConsentPhrase("x lose 0"), 2, 2) == "2 of 2: Type to confirm: "
     alone = wording.asking(ConsentPhrase("x lose 0", "it is an internal topic"), 1, 2)
     assert alone.startswith("1 of 2: this one needs a consent of its own: it is an internal topic.")
 

@@ -101,5 +101,5 @@ def test_an_id_is_refused_with_what_to_do_next(tmp_path: Path) -> None:
     assert "above 7" in words
     assert "Zeebe" not in words
     assert overtaken(refused) == (
-        "checkpoint 7 was asked for meanwhile, so 3 is not the next one any more: begin again"
+        "checkpoint 7 was asked for in between, so 3 is not the next one any more: begin again"
     )

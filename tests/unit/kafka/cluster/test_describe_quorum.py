@@ -68,7 +68,7 @@ def test_a_voter_that_never_fetched_is_unknown_with_the_reason() -> None:
     ("leader", "changed", "reason"),
     [
         (-1, {}, "the quorum has no leader that voters could fetch from"),
-        (101, {"last_caught_up_timestamp": -1}, "when voter 102 last fetched is not told"),
+        (101, {"last_caught_up_timestamp": -1}, "when voter 102 last fetched is not known"),
     ],
 )
 def test_silence_that_cannot_be_measured_is_unknown(

@@ -113,4 +113,4 @@ def test_what_some_coordinators_told_stands_and_what_none_told_is_unknown() -> N
     first, second = {LEDGER: {"billing": 5}}, {LEDGER: {"audit": 7}}
     assert merged([first, Unknown("hung"), second]) == {LEDGER: {"billing": 5, "audit": 7}}
     assert merged([Unknown("hung"), Unknown("dead")]) == Unknown("hung")
-    assert merged([]) == Unknown("no broker told of its groups")
+    assert merged([]) == Unknown("no broker listed its groups")

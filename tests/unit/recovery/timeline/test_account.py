@@ -17,7 +17,12 @@ from services.recovery.execution.undo_order import UNDO
 from services.recovery.group_reset import RESTORE_STEP
 from services.recovery.rescue.journalled import STEP as RESCUE
 from services.recovery.timeline.account import Account, Brief, ExecutionState, words_of
-from services.recovery.timeline.ending import NOT_ELECTED, NOTHING_SENT, Ending, RescuedReplica
+from services.recovery.timeline.ending import (
+    NOT_ELECTED,
+    NOTHING_SENT,
+    PartitionEnding,
+    RescuedReplica,
+)
 from services.recovery.timeline.moments import partition_numbers
 from services.recovery.timeline.shelf import Shelf, account_of, being_written
 from services.recovery.timeline.stake import TotalPrice, stake_of
@@ -26,7 +31,7 @@ from tests.unit.recovery.timeline import journals
 from tests.unit.recovery.timeline.journals import CLUSTER, DIGEST, LEDGER, ORDERS, plan, step
 
 
-def ending(account: Account, partition: TopicPartition) -> Ending:
+def ending(account: Account, partition: TopicPartition) -> PartitionEnding:
     return next(one for one in account.endings if one.partition == partition)
 
 
@@ -52,7 +57,7 @@ def test_each_partition_ends_with_leader_epoch_rung_price_and_what_was_rescued(
 ) -> None:
     account = account_of(journals.recovery(tmp_path))
     path = PurePath("rescues/prod-eu-1/topics/ledger/3")
-    assert ending(account, LEDGER) == Ending(
+    assert ending(account, LEDGER) == PartitionEnding(
         LEDGER,
         "elected",
         "",
