@@ -141,7 +141,8 @@ def test_a_log_that_was_told_proves_no_more_when_it_is_a_prefix(
 def test_the_proof_is_told_as_a_sentence() -> None:
     found = judged(told((0, 5)), log(3, (0, 10)))
     assert (
-        "b2 reported its log at 1970-01-01 00:00:05Z, without a leader since: it held no more than b3"
+        "b2 reported its log at 1970-01-01 00:00:05Z, without a leader since: it held no more "
+        "than b3"
     ) in found.reasons
     assert found.heard == (1, 2), "it was not heard now"
 
