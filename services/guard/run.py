@@ -118,10 +118,11 @@ class GuardedRun(Generic[T]):
         if read is not None and time.monotonic() - read < FRESH_SECONDS:
             return agreed
         fresh, changed = self._act.look_again(self._front, agreed)
+        if self._front.stop():
+            # A look that was cut short finds changes that are none.
+            raise Refused("Given up: nothing was done.")
         if changed:
             raise ConsentOutdated(fresh, changed)
-        if self._front.stop():
-            raise Refused("Given up: nothing was done.")
         return fresh
 
 

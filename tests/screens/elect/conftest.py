@@ -64,6 +64,11 @@ class Electing:
         self.consoles.append(made)
         return made
 
+    @property
+    def results(self) -> list[str | None]:
+        """How each journal ended, the newest first."""
+        return [journal.result for journal in self.session.journals()]
+
     @asynccontextmanager
     async def asked(
         self,

@@ -41,7 +41,7 @@ async def test_quitting_ends_the_look_before_an_election_at_once(electing: Elect
         await read_again_in_vain(electing, screen)
         await screen.press("q")
         assert await ended(screen) < PROMPTLY
-    assert (electing.steps, electing.session.journals()) == ([], [])
+    assert (electing.steps, electing.results) == ([], ["nothing done"])
 
 
 async def test_who_leaves_an_election_under_way_hears_where_its_outcome_is(
@@ -75,7 +75,7 @@ async def test_a_signal_ends_the_look_at_once_too(electing: Electing) -> None:
         screen.console.post_message(Interrupted(INTERRUPTED))
         assert await ended(screen) < PROMPTLY
     assert screen.console.return_code == INTERRUPTED
-    assert (electing.steps, electing.session.journals()) == ([], [])
+    assert (electing.steps, electing.results) == ([], ["nothing done"])
 
 
 async def test_giving_up_takes_no_longer(electing: Electing) -> None:
@@ -87,7 +87,7 @@ async def test_giving_up_takes_no_longer(electing: Electing) -> None:
         await screen.shows("Given up: nothing was sent.")
         assert time.monotonic() - began < PROMPTLY
         assert screen.phase is Phase.REVIEW
-    assert (electing.steps, electing.session.journals()) == ([], [])
+    assert (electing.steps, electing.results) == ([], ["nothing done"])
 
 
 async def test_a_console_that_fails_finishes_the_request_and_writes_it_down(

@@ -113,8 +113,7 @@ async def test_another_text_never_runs(electing: Electing) -> None:
         await screen.press(*"orders-0 lose ", "enter")
         await screen.shows("That is not the phrase: nothing was done.")
         assert screen.phase is Phase.REVIEW
-    assert electing.steps == []
-    assert [journal.result for journal in electing.session.journals()] == ["nothing done"]
+    assert (electing.steps, electing.results) == ([], [])
 
 
 async def test_pasting_is_refused_with_a_sentence(electing: Electing) -> None:
@@ -138,7 +137,7 @@ async def test_evidence_that_changed_since_is_refused_and_told(electing: Electin
         await screen.agree()
         await screen.shows("1 partition changed since you agreed: nothing was sent.")
         await screen.shows("orders-1: the log end of b2 was 70 and is 130")
-        assert (electing.steps, electing.session.journals()) == ([], [])
+        assert (electing.steps, electing.results) == ([], ["nothing done"])
         await screen.shows("> [ Cancel ]")
         assert screen.phrase == "2 partitions lose 30 and abandon b3"
         await elected(screen)
@@ -265,7 +264,7 @@ async def test_what_breaks_off_is_not_called_done(
     monkeypatch.setattr(Recovery, "_finish", break_off)
     async with electing.asked() as screen:
         await elected(screen)
-        await screen.shows("Interrupted: 3 not told: the journal has what was sent.")
+        await screen.shows("Interrupted: 3 without an answer: the journal has what was sent.")
         await screen.shows("this step ended unexpectedly (KeyError")
         await screen.press("r")
         await screen.until(lambda: isinstance(screen.page, ResumeScreen), "the resume")
@@ -289,8 +288,7 @@ async def test_escape_gives_up_while_it_is_read_again(electing: Electing) -> Non
         await screen.press("escape")
         await screen.shows("Given up: nothing was sent.")
         assert screen.phase is Phase.REVIEW
-    assert electing.steps == []
-    assert [journal.result for journal in electing.session.journals()] == ["nothing done"]
+    assert (electing.steps, electing.results) == ([], ["nothing done"])
 
 
 async def test_somebody_else_at_work_is_told_and_nothing_is_sent(electing: Electing) -> None:

@@ -146,10 +146,10 @@ def test_progress_is_told_step_by_step() -> None:
     )
     progress.take(RescueEnded(()))
     progress.take(BatchBegun((ORDERS,)))
-    assert wording.progress_told(progress) == "Electing: 0 of 1 told."
+    assert wording.progress_told(progress) == "Electing: 0 of 1 done."
     assert progress.standings[ORDERS].word == "electing"
     progress.take(OutcomesReported((outcome(RecoveryResult.ELECTED, rung=Rung.WRITABLE),)))
-    assert wording.progress_told(progress) == "Electing: 1 of 1 told: 1 writable."
+    assert wording.progress_told(progress) == "Electing: 1 of 1 done: 1 writable."
     progress.end(Ending("succeeded"))
     assert wording.ended_told(progress) == "Done: 1 writable."
 
