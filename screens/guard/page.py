@@ -37,6 +37,7 @@ class ActPage(ConsentPage):
     ActPage #evidence { height: auto; max-height: 50%; overflow-y: auto; }
     ActPage #partitions { height: 1fr; min-height: 3; }
     ActPage #steps { height: auto; max-height: 8; }
+    ActPage #ask { height: auto; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "leave", tooltip="Leave; before consent nothing is changed"),
@@ -68,6 +69,7 @@ class ActPage(ConsentPage):
         yield Facts(id="evidence")
         yield LineTable[OutcomeRow](COLUMNS, lambda row: row.name, id="partitions", empty="")
         yield Facts(id="steps")
+        yield Facts(id="ask")
         yield ConsentPanel()
 
     def on_mount(self) -> None:
@@ -189,6 +191,8 @@ class ActPage(ConsentPage):
         self._table.set_rows(self._progress.rows)
         steps = [Fact(label, (part,)) for label, part in self._progress.steps]
         self.query_one("#steps", Facts).facts = tuple(steps)
+        asked = [] if self.phrase is None else [LinePart(inert(self.phrase), Role.ARMED)]
+        self.query_one("#ask", Facts).facts = tuple(Fact("Type", (part,)) for part in asked)
 
     def _evidence(self) -> Iterator[Fact]:
         frozen = self._frozen
@@ -198,8 +202,6 @@ class ActPage(ConsentPage):
             yield Fact(inert(label), (LinePart(told),))
         for told in frozen.remarks:
             yield Fact("Note", (LinePart(told, Role.WAITING),))
-        if self.phrase is not None:
-            yield Fact("Type", (LinePart(inert(self.phrase), Role.ARMED),))
 
     def _to_app(self, message: Message) -> None:
         self.app.post_message(message)

@@ -99,13 +99,13 @@ def _facts(plan: MetastoreRestorePlan) -> Iterator[tuple[str, str]]:
     yield "Backup", f"{source.file}"
     yield "Commands", f"{len(source.commands):,}, offsets {source.offsets.value}"
     if plan.done:
-        yield plan.topic, "holds these very commands already: nothing is to be done"
+        yield "Topic", f"{plan.topic} holds these very commands already: nothing is to be done"
     elif present is None:
-        yield plan.topic, "does not exist and will be created"
+        yield "Topic", f"{plan.topic} does not exist and will be created"
     else:
         yield (
-            plan.topic,
-            f"holds {present.commands:,} commands and will be deleted; {present.lost:,} of them "
+            "Topic",
+            f"{plan.topic} holds {present.commands:,} commands and will be deleted; {present.lost:,} of them "
             "are not in the backup",
         )
 

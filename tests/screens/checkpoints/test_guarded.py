@@ -27,7 +27,6 @@ from services.guard.act import TargetOutcome, TargetResult, Underway
 from services.guard.consent import ConsentPhrase
 from services.guard.journal import Journal
 from tests.screens.checkpoints.guarding import (
-    CLUSTER,
     FROZEN,
     PHRASE,
     TARGETS,
@@ -324,7 +323,7 @@ async def test_a_store_that_does_not_answer_leaves_a_deletion_unknown(
     assert json.loads(path.read_text().splitlines()[-1])["result"] == "unknown"
 
 
-async def test_what_changes_the_cluster_elsewhere_keeps_a_deletion_out(
+async def test_what_changes_the_same_store_elsewhere_keeps_a_deletion_out(
     store: BackupStore, watch: Canned, tmp_path: Path
 ) -> None:
     console = armed_on(watch, tmp_path / "state")
@@ -332,7 +331,7 @@ async def test_what_changes_the_cluster_elsewhere_keeps_a_deletion_out(
         await shown(pilot, "▸1")
         await pilot.press("end", "x")
         await shown(pilot, "delete checkpoint 1 completed")
-        with Journal.open(CLUSTER, tmp_path / "state"):
+        with Journal.open(f"store {store.address}", tmp_path / "state"):
             await agree(pilot, "delete checkpoint 1 completed")
             await shown(pilot, "Nothing was done")
     assert store.read(1) is not None

@@ -162,7 +162,7 @@ async def test_a_backup_that_cannot_be_read_is_told_before_anything_is_asked() -
     async with console.run_test(size=(80, 24)) as pilot:
         screen = RestoreScreen(console.context, "default_", Path("/nowhere/a.bak"))
         await console.push_screen(screen)
-        await shown(pilot, "nothing was changed")
+        await shown(pilot, "Nothing was done")
         assert screen.query_one(ConsentField).disabled
         await pilot.press("enter")
         await until(pilot, lambda: console.screen is not screen, "the way back")

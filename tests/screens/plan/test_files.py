@@ -85,7 +85,7 @@ async def test_a_file_that_somebody_wrote_meanwhile_is_kept(plan_file: Path) -> 
         await pilot.press("s")
         await dialog(pilot, console, Prompt)
         await pilot.press("enter")
-        await told(pilot, console, "was changed by somebody else meanwhile")
+        await told(pilot, console, "was changed by somebody else in between")
         assert list(read_plan(plan_file).leaders) == [SAFE.partition]
 
 
