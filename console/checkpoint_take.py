@@ -103,13 +103,13 @@ def take(
     marking = level is Level.COORDINATED or hold_retention
     # Without markers the cluster is only read, and the store gets something more.
     word = Consent(tuple(consent or ()), implied=not marking)
-    if marking:
-        connection.require_write(act.doing)
     held_for = act.request if hold_retention else ""
     with (
         failure_printed(opened, act.request, level, as_json=as_json),
         releasing(connection, control_topic, held_for) as hear,
     ):
+        if marking:
+            connection.require_write(act.doing)
         command = GuardedCommand(act, word, connection, hear=hear)
         frozen = command.freeze()
         ending = command.carry_out(frozen, reads_only=not marking)

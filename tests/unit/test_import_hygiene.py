@@ -53,7 +53,7 @@ def test_an_election_is_imported_without_writers_of_backups_and_without_its_resu
         *("services.recovery.rescue.saver", "services.topic_backup.topic_writer"),
         *("services.recovery.resume", "services.recovery.unfinished"),
     }
-    probe = f"import services.recovery.guarded.election, sys; print({others} & sys.modules.keys())"
+    probe = f"import services.recovery.acts.elect, sys; print({others} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True)
     assert (done.stdout.strip(), done.stderr) == ("set()", "")
 

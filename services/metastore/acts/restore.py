@@ -105,8 +105,8 @@ def _facts(plan: MetastoreRestorePlan) -> Iterator[tuple[str, str]]:
     else:
         yield (
             "Topic",
-            f"{plan.topic} holds {present.commands:,} commands and will be deleted; {present.lost:,} of them "
-            "are not in the backup",
+            f"{plan.topic} holds {present.commands:,} commands and will be deleted; "
+            f"{present.lost:,} of them are not in the backup",
         )
 
 

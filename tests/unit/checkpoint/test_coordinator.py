@@ -250,7 +250,7 @@ def test_h12_a_completed_checkpoint_of_another_incarnation_is_no_answer(
     assert coordinator(store, logs).take(1, "nightly") == 1
     anew = Logs()
     anew.incarnation = "second"
-    with pytest.raises(Refused, match="created anew since, or are others: take one with a new id"):
+    with pytest.raises(Refused, match="created again since, or are others: take one with a new id"):
         coordinator(store, anew).take(1, "nightly")
     assert anew.asked == []
     assert status(store, 1) is Status.COMPLETED
@@ -261,7 +261,7 @@ def test_h12_an_unfinished_checkpoint_of_another_incarnation_has_failed(
 ) -> None:
     coordinator(store, logs).take(1, "nightly")
     logs.incarnation = "second"
-    with pytest.raises(Refused, match="created anew"):
+    with pytest.raises(Refused, match="created again"):
         coordinator(store, logs).take(1, "nightly")
     assert status(store, 1) is Status.FAILED
 

@@ -215,7 +215,7 @@ def test_an_edit_never_runs_over_somebody_elses(
     monkeypatch.setattr(plan_edits, "_say_changes", meanwhile)
     ended = breakglass("plan", "set", plan, "orders-1=1")
     assert ended.code == 3
-    assert "changed by somebody else meanwhile" in ended.said[-1]
+    assert "changed by somebody else in between" in ended.said[-1]
     assert leaders_in(plan) == {"orders-1": 2}
 
 

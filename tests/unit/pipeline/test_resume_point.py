@@ -59,7 +59,7 @@ def test_nothing_is_copied_while_a_transaction_is_open() -> None:
 
 
 def test_another_topic_id_is_another_log() -> None:
-    assert "created anew" in other_log(manifest(ONE), topic(OTHER))
+    assert "created again" in other_log(manifest(ONE), topic(OTHER))
     assert other_log(manifest(ONE), topic(ONE)) == ""
     assert other_log(manifest(None), topic(OTHER)) == ""
     assert other_log(None, topic(ONE)) == ""

@@ -213,7 +213,7 @@ def test_of_two_runs_that_race_one_commits(store: Store, form: StoredForm) -> No
     add(one, 5, 12)
     add(other, 5, 9)
     assert other.commit().commit == 2
-    with pytest.raises(AlreadyRunning, match="another run committed number 2 meanwhile"):
+    with pytest.raises(AlreadyRunning, match="another run committed number 2 first"):
         one.commit()
     assert offsets(store) == list(range(9))
     assert verify_files(store.folder("orders")).whole

@@ -377,7 +377,7 @@ class TestTopic:
     def test_a_folder_of_the_topic_before_it_was_recreated_is_refused(self, tmp_path: Path) -> None:
         old, new = UUID(int=1), UUID(int=2)
         back_up(tmp_path, [], identity=TopicIdentity("orders", topic_id=old))
-        with pytest.raises(UsageError, match="created anew"):
+        with pytest.raises(UsageError, match="created again"):
             TopicWriter(tmp_path, TopicIdentity("orders", topic_id=new))
         with TopicWriter(tmp_path, ORDERS) as writer:
             assert writer.commit().identity.topic_id == old

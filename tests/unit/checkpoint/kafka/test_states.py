@@ -56,7 +56,7 @@ def test_an_owner_that_came_to_the_next_one_at_the_same_record_has_saved_it_for_
 
 
 def test_h10_a_state_that_another_checkpoint_has_taken_the_place_of_is_refused() -> None:
-    with pytest.raises(Refused, match=r"another checkpoint was taken meanwhile.*take the next one"):
+    with pytest.raises(Refused, match=r"another checkpoint was taken since.*take the next one"):
         with_states(TAKE, CUT, PLACES, TRUNCATED, noted(saved(6, 180, b"later")))
 
 

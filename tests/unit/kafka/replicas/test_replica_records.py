@@ -128,7 +128,7 @@ def test_a_log_that_no_longer_holds_the_offset_has_moved(
     broker: FakeBroker, sender: Sender, start: int, end: int
 ) -> None:
     HeldLog(ORDERS, tens(20, 50), start=20).serve(broker)
-    with pytest.raises(EvidenceChanged, match="changed meanwhile"):
+    with pytest.raises(EvidenceChanged, match="changed while it was read"):
         offsets(reader(sender), start, end)
 
 

@@ -44,7 +44,7 @@ def test_another_file_than_the_opened_one_is_kept(plan_file: Path) -> None:
 def test_a_file_that_somebody_wrote_meanwhile_is_kept(plan_file: Path) -> None:
     plan, opened = open_plan(plan_file)
     plan_file.write_text(render_plan(planned(LOSS)))
-    with pytest.raises(EvidenceChanged, match="changed by somebody else meanwhile"):
+    with pytest.raises(EvidenceChanged, match="changed by somebody else in between"):
         save_plan(plan, plan_file, opened)
     assert list(read_plan(plan_file).leaders) == [LOSS.partition]
 

@@ -239,7 +239,7 @@ class TestAPartitionThatFails:
         gone.start = 120
         bench.hold(2, gone, b2_holds())
         bills, orders = bench.rescue(forked(BILLS), forked(ORDERS))
-        assert "the log of bills-0 on b2 changed meanwhile" in bills.reason
+        assert "the log of bills-0 on b2 changed while it was read" in bills.reason
         assert (bills.saved, orders.whole) == ((), True)
         assert records_in(saved_of(orders)) == run(100, 150)
 
@@ -282,7 +282,7 @@ class TestAPartitionThatFails:
     ) -> None:
         bench.hold(2, HeldLog(ORDERS, batches(0, 100, 0) + batches(100, 150, 7)))
         result = bench.one(forked())
-        assert "written anew from offset 100 under leader epoch 7" in result.reason
+        assert "overwritten from offset 100 under leader epoch 7" in result.reason
         assert result.saved == ()
 
     def test_a_log_that_does_not_tell_its_start_is_held(self, bench: Bench) -> None:
