@@ -86,14 +86,15 @@ def taking(client: ReadClient, power: Power, store: BackupStore) -> Iterator[Tak
 class OfBank(Protocol):
     """The options that say what a checkpoint is of: the bank's topic and group."""
 
-    def __call__(self, *more: str, topic: str = "") -> tuple[str, ...]: ...
+    def __call__(self, *more: str, topic: str = "", serving: bool = False) -> tuple[str, ...]: ...
 
 
 @pytest.fixture
 def of_bank(bank: Branch) -> OfBank:
-    def options(*more: str, topic: str = "") -> tuple[str, ...]:
+    def options(*more: str, topic: str = "", serving: bool = False) -> tuple[str, ...]:
         group = f"{bank.group}={bank.guarantee}"
         scope = ("--topics", topic or bank.topic, "--group", group, "--control-topic", bank.control)
-        return (*scope, "--write", "--consent", f"write {bank.partitions} markers", *more)
+        consent = () if serving else ("--consent", f"write {bank.partitions} markers")
+        return (*scope, "--write", *consent, *more)
 
     return options

@@ -95,7 +95,7 @@ def test_h12_what_the_same_request_completed_of_deleted_topics_is_no_answer(
             lambda: not taking.client.partitions((bank.topic,), Deadline.after(10)), "it to go"
         )
         bank.open()
-        with pytest.raises(Refused, match="created anew"):
+        with pytest.raises(Refused, match="created again"):
             coordinator.take(1, "nightly")
     found = taking.store.read(1)
     assert found is not None
@@ -106,7 +106,7 @@ def test_h12_what_the_same_request_completed_of_deleted_topics_is_no_answer(
 def test_a_server_takes_what_is_asked_for_and_goes_on_after_it_was_killed(
     bank: Branch, program: Program, of_bank: OfBank, store: BackupStore
 ) -> None:
-    options = of_bank("--port", "0")
+    options = of_bank("--port", "0", serving=True)
     with bank.working(1):
         bank.order(200)
         with program.running("serve", *options, token=TOKEN) as server:
@@ -125,7 +125,7 @@ def test_a_server_takes_what_is_asked_for_and_goes_on_after_it_was_killed(
 def test_a_server_that_may_not_write_only_shows(
     bank: Branch, program: Program, of_bank: OfBank
 ) -> None:
-    options = [one for one in of_bank("--port", "0") if one != "--write"]
+    options = [one for one in of_bank("--port", "0", serving=True) if one != "--write"]
     program.store.mkdir()
     with program.running("serve", *options, token=TOKEN) as server:
         address = server.wait_for(BEGINS).split()[1]

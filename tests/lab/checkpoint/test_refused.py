@@ -169,7 +169,8 @@ def test_h10_the_command_says_how_to_name_a_group_that_was_left_out(
 ) -> None:
     bank.settle()
     of_topic = ("--topics", bank.topic, "--control-topic", bank.control)
-    taken = program("take", *of_topic, "--write")
+    phrase = f"write {bank.partitions} markers"
+    taken = program("take", *of_topic, "--write", "--consent", phrase)
     assert taken.code == 3
     assert f"add --group {bank.group}=exactly-once, or =at-least-once" in taken.err
 
@@ -239,9 +240,9 @@ def test_h12_topics_that_were_created_anew_are_of_another_timeline(
             future.result(SECONDS)
         wait_until(lambda: not taking.client.partitions((bank.topic,), _soon()), "it to go")
         bank.open()
-        with pytest.raises(BreakglassError, match="created anew"):
+        with pytest.raises(BreakglassError, match="created again"):
             finisher.finish(1)
-    assert "created anew" in why_failed(taking)
+    assert "created again" in why_failed(taking)
 
 
 def test_h10_an_open_transaction_is_waited_for_and_then_refused(

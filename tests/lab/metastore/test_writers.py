@@ -327,7 +327,7 @@ def test_m4_a_topic_created_anew_ends_the_log(topic: CommandTopic) -> None:
         writer.submit(CREATE.format("S1"))
         topic.delete()
         topic.create()
-        with pytest.raises(LogDegraded, match="created anew"):
+        with pytest.raises(LogDegraded, match="created again"):
             writer.submit(CREATE.format("S2"))
         assert log.degraded is not None
         assert log.degraded.why is Degradation.CORRUPTED

@@ -22,7 +22,7 @@ from services.model import PartitionState, TopicPartition
 from services.recovery.execution.routes import route_for
 from services.recovery.execution.run import Recovery
 from services.recovery.execution.target import PartitionOutcome, RecoveryResult
-from services.recovery.resume import Resume, survey
+from services.recovery.resume import Resume, ended_as, survey
 from services.recovery.unfinished import consented
 from tests.lab.product.session import (
     ALTER_PARTITION_REASSIGNMENTS,
@@ -190,8 +190,24 @@ def resumed(lab: Damaged, view: JournalView) -> Iterator[Resume]:
             yield Resume(Recovery(armed, journal, route_for(found.native)), found)
 
 
-def ended(batches: Iterator[tuple[PartitionOutcome, ...]]) -> list[PartitionOutcome]:
-    return [one for batch in batches for one in batch]
+def finished(resume: Resume) -> list[PartitionOutcome]:
+    """What is left, finished, with the end in the journal as the act writes it."""
+    done = [outcome for batch in resume.finish() for outcome in batch]
+    return _ended(resume, ended_as(resume.survey.to_finish, done), done)
+
+
+def undone(resume: Resume) -> list[PartitionOutcome]:
+    """The orders put back, with the end in the journal as the act writes it."""
+    done = [outcome for batch in resume.undo() for outcome in batch]
+    return _ended(resume, ended_as(resume.survey.remains, done, undone=True), done)
+
+
+def _ended(
+    resume: Resume, result: str | None, done: list[PartitionOutcome]
+) -> list[PartitionOutcome]:
+    if result is not None:
+        resume.recovery.journal.finish(result)
+    return done
 
 
 def is_as_it_was(now: PartitionState, was: PartitionState) -> bool:
@@ -235,7 +251,7 @@ def test_killed_before_a_step_was_sent_resume_finishes_the_plan(
     assert view.result is None
     assert consented(view)
     with resumed(lab, view) as resume:
-        outcomes = ended(resume.finish())
+        outcomes = finished(resume)
     assert len(outcomes) == TOGETHER
     assert all(one.succeeded for one in outcomes)
     assert_as_planned(lab, before, killed.journal)
@@ -264,7 +280,7 @@ def test_killed_before_a_step_was_answered_resume_finds_out_and_finishes(
         view = killed.killed_without_answer(session, step, api_key, after=after)
     assert [one.name for one in view.unsettled] == [step]
     with resumed(lab, view) as resume:
-        assert all(one.succeeded for one in ended(resume.finish()))
+        assert all(one.succeeded for one in finished(resume))
     assert_as_planned(lab, before, killed.journal)
 
 
@@ -274,7 +290,7 @@ def test_killed_between_reorder_and_election_it_can_be_undone(
     with watched(lab.cluster) as session:
         view = killed.killed_at(session, "request", "elect", 1)
     with resumed(lab, view) as resume:
-        outcomes = ended(resume.undo())
+        outcomes = undone(resume)
     assert {one.result for one in outcomes} == {RecoveryResult.UNDONE}
     lab.cluster.wait_until(
         lambda: all(is_as_it_was(lab.state(was.partition), was) for was in before),
@@ -289,7 +305,7 @@ def test_an_election_that_was_held_is_not_undone_and_is_named(
     with watched(lab.cluster) as session:
         view = killed.killed_at(session, "request", "restore order", 1)
     with resumed(lab, view) as resume:
-        outcomes = {one.partition: one for one in ended(resume.undo())}
+        outcomes = {one.partition: one for one in undone(resume)}
     held = outcomes.pop(partitions[0])
     assert (held.result, held.reason) == (
         RecoveryResult.REFUSED,
