@@ -166,7 +166,7 @@ def test_records_written_before_the_restored_ones_are_refused_until_the_topic_is
     assert checkpoints.told().restored == {}
     with pytest.raises(Refused, match=r"has failed: .* holds 3 records of somebody else"):
         checkpoints.plan(id, renamed)
-    with pytest.raises(Refused, match="delete the topic, then restore it anew"):
+    with pytest.raises(Refused, match="delete the topic, then restore it again"):
         checkpoints.plan(id, renamed, resume=True)
     delete(broker, checkpoints, target)
     (again,) = checkpoints.restore(checkpoints.plan(id, renamed, resume=True))

@@ -104,7 +104,7 @@ def test_b2_a_topic_created_anew_while_it_is_copied_is_not_committed(
     assert [one.offset for one in back_up.records(topic)] == [0, 1, 2, 3, 4]
     again = back_up.topic(topic)
     assert again.generation == 2
-    assert "deleted and created anew" in again.new_generation
+    assert "deleted and created again" in again.new_generation
     assert again.passed_over
     assert back_up.bytes(f"{topic}~2") == committed_bytes(broker, topic)
     assert back_up.manifest(topic) == before
