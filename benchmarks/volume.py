@@ -31,7 +31,7 @@ def main(options: Options) -> bool:
     """Print costs and memory at each size; returns whether both stay about the same."""
     share = (options.records or SIZES[-1]) / SIZES[-1]
     sizes = [int(size * share) for size in SIZES]
-    with broker(needed=sizes[-1] * RECORD_BYTES * 5 // 4) as (cluster, folder):
+    with broker(needed=sizes[-1] * RECORD_BYTES * 5 // 2) as (cluster, folder):
         make_topic(cluster, TOPIC)
         print(f"backup and check of {sizes[0]:,} to {sizes[-1]:,} records of 1,000 bytes")
         print_load()
