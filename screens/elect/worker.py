@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from screens.elect.messages import AftermathFound, LadderMoved, SubjectFrozen, UnknownsAnswered
 from screens.elect.rows import rows_of
 from screens.guard.worker import GuardedWorker
-from services.guard.act import ActEvent, Armed, Change, Ending, Frozen
+from services.guard.act import ActEvent, Change, Ending, Frozen
 from services.guard.run import GuardedRun
 from services.recovery.acts.elect import frozen_elections
 from services.recovery.acts.events import OutcomesReported
@@ -26,7 +26,6 @@ from services.recovery.guarded.subject import ElectionSubject
 
 if TYPE_CHECKING:
     from services.model import TopicPartition
-    from services.session import Power
 
 LEFT_OUT = "left out by you"
 
@@ -37,7 +36,6 @@ class ElectionWorker(GuardedWorker[Any]):
 
     left_out: Collection[TopicPartition] = ()
     """By the operator, from the beginning."""
-    _agreed: ElectionSubject | None = field(default=None, init=False)
     _outcomes: list[PartitionOutcome] = field(default_factory=list, init=False)
     """Reported so far."""
 
@@ -52,15 +50,14 @@ class ElectionWorker(GuardedWorker[Any]):
         """Report *frozen* without the elections that are left out."""
         self.guarded(lambda: self.show(frozen))
 
-    def carry_out(self, power: Power, agreed: Frozen[Any], phrases: Sequence[str]) -> None:
-        self._agreed = subject_in(agreed)
-        super().carry_out(power, agreed, phrases)
+    def began(self, fresh: Frozen[Any]) -> None:
+        """The watch need not alarm at the leaders that were agreed to."""
+        targets = [election.target for election in subject_in(fresh).wanted]
+        self.context.watch.agreed({one.partition: one.designee for one in targets})
+        super().began(fresh)
 
     def hear(self, event: ActEvent) -> None:
-        if isinstance(event, Armed) and self._agreed is not None:
-            targets = [election.target for election in self._agreed.wanted]
-            self.context.watch.agreed({one.partition: one.designee for one in targets})
-        elif isinstance(event, OutcomesReported):
+        if isinstance(event, OutcomesReported):
             self._outcomes += event.outcomes
         super().hear(event)
 

@@ -64,7 +64,13 @@ class GuardedWorker(Generic[T]):
         ending: Ending | None = None
         run = GuardedRun(self.act, self.front)
         try:
-            ending = self._carried_out(run, power, agreed, phrases)
+            ending = run.carry_out(power, agreed, phrases, begin=self.began)
+        except ConsentOutdated as outdated:
+            self.show(outdated.fresh, outdated.changed)
+        except Exception as error:  # noqa: BLE001 -- a thread ends here, the page shows it
+            self.fail(error)
+        else:
+            self.report(ActEnded(self.number, ending))
         finally:
             self._post(self.post_app, MutationEnded())
         if ending is not None:
@@ -96,8 +102,8 @@ class GuardedWorker(Generic[T]):
         """Report *event*."""
         self.report(ActReported(self.number, event))
 
-    def began(self) -> None:
-        """The second look found nothing changed; the act begins."""
+    def began(self, fresh: Frozen[T]) -> None:  # noqa: ARG002
+        """The second look found nothing changed, and the act on *fresh* begins."""
         self._begun = True
 
     def stopping(self) -> bool:
@@ -117,25 +123,13 @@ class GuardedWorker(Generic[T]):
         try:
             step()
         except Exception as error:  # noqa: BLE001 -- a thread ends here, the page shows it
-            given_up = self.stopping() and not self._begun
-            found = None if given_up else of_step(error, self.changes)
-            self.report(ActFailed(self.number, found, self._begun))
+            self.fail(error)
 
-    def _carried_out(
-        self, run: GuardedRun[T], power: Power, agreed: Frozen[T], phrases: Sequence[str]
-    ) -> Ending | None:
-        endings: list[Ending] = []
-
-        def step() -> None:
-            try:
-                endings.append(run.carry_out(power, agreed, phrases, begin=self.began))
-            except ConsentOutdated as outdated:
-                self.show(outdated.fresh, outdated.changed)
-            else:
-                self.report(ActEnded(self.number, endings[0]))
-
-        self.guarded(step)
-        return endings[0] if endings else None
+    def fail(self, error: Exception) -> None:
+        """Report *error*; after a give-up it says nothing more."""
+        given_up = self.stopping() and not self._begun
+        found = None if given_up else of_step(error, self.changes)
+        self.report(ActFailed(self.number, found, self._begun))
 
     @contextmanager
     def _reading(self) -> Iterator[ReadClient]:

@@ -70,7 +70,7 @@ class GuardedRun(Generic[T]):
         phrases: Sequence[str],
         *,
         implied: bool = False,
-        begin: Callable[[], None] = lambda: None,
+        begin: Callable[[Frozen[T]], None] = lambda _: None,
     ) -> Ending:
         """Do what *agreed* says, once the operator gave *phrases*.
 
@@ -92,7 +92,7 @@ class GuardedRun(Generic[T]):
             with _recorded(journal, lambda _: NOTHING_DONE):
                 fresh = self._look_again(agreed)
                 act.announce(journal, fresh, phrases, implied=implied)
-                begin()
+                begin(fresh)
             with _recorded(journal, result_of):
                 front.tell(JournalOpened(journal.path))
                 ending = act.carry_out(front, Means(journal, power), fresh)
