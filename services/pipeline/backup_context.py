@@ -1,12 +1,15 @@
-"""What every step of one backup works with: the cluster, Spark, settings, and how far it is."""
+"""Calling something again and again while other work blocks."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from services.errors import StorageError
 from services.kafka.read_client import ReadClient
 from services.pipeline.generations import NewGeneration
 from services.pipeline.pace import Budget
@@ -20,6 +23,31 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from services.session import ReadAccess
+
+
+@contextmanager
+def repeating(call: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Call *call* every so many *seconds* in a thread of its own, until the block ends.
+
+    A StorageError of one call only leaves that one out: files come and go meanwhile.
+    """
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(seconds):
+            try:
+                call()
+            except StorageError:
+                continue
+
+    thread = threading.Thread(target=run, name="watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
 
 OFFSETS_A_JOB = 2_000_000
 """Of each partition: a run that is killed repeats at most so much."""

@@ -20,13 +20,18 @@ from services.kafka.wire.deadline import Deadline
 from services.lag import LagAlarm
 from services.model import TopicPartition
 from services.pipeline.backup import back_up
-from services.pipeline.backup_context import BackupRun, Meter, Tell
+from services.pipeline.backup_context import BackupRun, Meter, Tell, repeating
 from services.pipeline.generations import Generation
-from services.pipeline.micro_batch import BatchRanges, back_up_batch
-from services.pipeline.repeating import repeating
 from services.pipeline.report import BackupReport, TopicReport
 from services.pipeline.source import WantedTopics
-from services.pipeline.stream import TRIGGER_SECONDS, Ends, Stream, require_spark
+from services.pipeline.stream import (
+    TRIGGER_SECONDS,
+    BatchRanges,
+    Ends,
+    Stream,
+    back_up_batch,
+    require_spark,
+)
 from services.topic_backup.store.form import has_manifest
 from services.topic_backup.store.store import LocalStore
 

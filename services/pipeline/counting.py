@@ -19,8 +19,7 @@ from services.divergence.pairing import compare
 from services.divergence.runs import Run, runs
 from services.divergence.source import Extent, Reading
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.batches.carried import packed, unpacked
-from services.pipeline.spark_job import answers
+from services.pipeline.spark_job import answers, packed, unpacked
 from services.session import ReadAccess
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ WANTED = (
     "pyspark.worker",
     "pyarrow",
     "services.pipeline.batches.tasks",
-    "services.pipeline.comparing",
+    "services.pipeline.comparison",
     "services.pipeline.part_writer",
     "services.pipeline.restore.jobs",
 )

@@ -12,8 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from services.errors import PipelineError
-from services.pipeline.driver_log import log_file
-from services.pipeline.gateway import Gateway
+from services.pipeline.gateway import Gateway, log_file
 from services.pipeline.starting import WantedSpark, forget_jvm, start
 
 if TYPE_CHECKING:

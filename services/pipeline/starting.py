@@ -18,10 +18,8 @@ from platformdirs import user_cache_path
 
 from services.errors import PipelineError
 from services.extras import missing
-from services.pipeline.class_archive import ClassArchive, class_archive
-from services.pipeline.driver_log import errors_file, logging_option
-from services.pipeline.gateway import Gateway, Launch, scripted
-from services.pipeline.java import NICENESS, find_java, java_home
+from services.pipeline.gateway import Gateway, Launch, errors_file, logging_option, scripted
+from services.pipeline.java import NICENESS, ClassArchive, class_archive, find_java, java_home
 from services.rights import open_new
 
 if TYPE_CHECKING:

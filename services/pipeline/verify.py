@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from services.errors import UsageError
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup_context import BackupRun
-from services.pipeline.comparing import LISTED, Differences
+from services.pipeline.comparison import LISTED, Differences, TopicSides, compare_topic
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
-from services.pipeline.topic_comparison import TopicSides, compare_topic
 from services.topic_backup.folder import Folder
 from services.topic_backup.manifest import TopicManifest
 from services.topic_backup.summary import PartitionSummary

@@ -15,14 +15,14 @@ from services.lab.cluster import Cluster
 from services.model import TopicPartition
 from services.pipeline.report import CopyProgress
 from services.pipeline.restore import jobs
-from services.pipeline.restore.foreign import Foreign, foreign_records
+from services.pipeline.restore.jobs import RecordClient
 from services.pipeline.restore.offset_log import LoggedOffsets, read_log
 from services.pipeline.restore.offset_map import CommittedRun
 from services.pipeline.restore.planned import stored_of
 from services.pipeline.restore.producing import cut
-from services.pipeline.restore.record_client import RecordClient
+from services.pipeline.restore.proof import Foreign, foreign_records
 from services.pipeline.restore.task import PartitionRestored, PartitionTask
-from services.pipeline.segment_files import Longs, RecordRun
+from services.pipeline.stored_segments import Longs, RecordRun
 from services.session import Power
 from tests.pipeline.backups import BackUp
 from tests.pipeline.checkpoint_restores import Checkpoints

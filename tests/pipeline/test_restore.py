@@ -19,7 +19,7 @@ from services.lab.produce import produce as produce_many
 from services.pipeline.report import CopyProgress
 from services.pipeline.restore import jobs
 from services.pipeline.restore.planned import stored_of
-from services.pipeline.restore.progress import ClusterProgress
+from services.pipeline.restore.producing import ClusterProgress
 from services.pipeline.restore.task import PartitionTask
 from services.session import Power
 from services.topic_backup.manifest import TopicIdentity

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from services.pipeline.batches.contents import BatchContents
-from services.pipeline.batches.places import record_places
+from services.pipeline.batches.contents import BatchContents, record_places
 from services.pipeline.batches.table import BatchTable
 from services.pipeline.batches.varints import Longs, NotByColumns, Numbers
 from services.topic_backup.record import TimestampType

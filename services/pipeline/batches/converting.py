@@ -13,13 +13,11 @@ from functools import cached_property
 from services.errors import MalformedMessage
 from services.pipeline.batches.columns import RecordColumns, columns_of
 from services.pipeline.batches.contents import contents_of
-from services.pipeline.batches.fates import Aborted, delivered
 from services.pipeline.batches.joined import joined
-from services.pipeline.batches.table import BatchTable, read_table
+from services.pipeline.batches.table import Aborted, BatchTable, delivered, read_table
 from services.pipeline.batches.varints import NotByColumns
 from services.pipeline.committed_log import judged
-from services.pipeline.exact import encoded_chunks
-from services.pipeline.part_writer import RecordChunk
+from services.pipeline.part_writer import RecordChunk, encoded_chunks
 from services.topic_backup.batch_header import BatchHeader, read_headers
 from services.topic_backup.older_messages import message_header
 from services.topic_backup.record import Record

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,9 @@ from services.topic_backup.batch_header import (
     LOG_APPEND_MASK,
     MAGIC,
     TRANSACTIONAL_MASK,
+    read_headers,
 )
+from services.topic_backup.batches import ControlType, decode_batch
 
 HEADER = np.dtype(
     [
@@ -127,3 +131,46 @@ def _sound(table: BatchTable) -> bool:
     possible = (counts >= 0) & (counts <= deltas + 1) & (deltas >= 0)
     placed = (table.column("base_offset") >= 0) & (table.next_offsets >= 0)
     return bool(((table.headers["magic"] == MAGIC) & possible & placed).all())
+
+
+Aborted = Sequence[tuple[int, int]]
+"""First offset and producer id of each transaction that the answer to a Fetch calls aborted."""
+
+
+def delivered(data: bytes, table: BatchTable, aborted: Aborted, where: str) -> NDArray[np.bool_]:
+    """Which batches of *table*, all those of *data*, hold records for a committed read.
+
+    Raises:
+        MalformedMessage: the marker of an aborted transaction is damaged.
+    """
+    kept = ~table.control
+    if aborted:
+        kept[_of_aborted(data, table, aborted, where)] = False
+    return kept
+
+
+def _of_aborted(data: bytes, table: BatchTable, aborted: Aborted, where: str) -> list[int]:
+    """The numbers of the batches that belong to aborted transactions (CompletedFetch.java)."""
+    waiting = list(aborted)
+    heapq.heapify(waiting)
+    producers: set[int] = set()
+    found = []
+    lasts, owners = table.next_offsets - 1, table.column("producer_id")
+    for number in np.flatnonzero(table.transactional | table.control).tolist():
+        while waiting and waiting[0][0] <= lasts[number]:
+            producers.add(heapq.heappop(waiting)[1])
+        if (owner := int(owners[number])) not in producers:
+            continue
+        if not table.control[number]:
+            found.append(number)
+        elif _aborts(data, table, number, where):
+            producers.discard(owner)
+    return found
+
+
+def _aborts(data: bytes, table: BatchTable, number: int, where: str) -> bool:
+    """Whether a control batch ends a transaction by aborting it."""
+    batch = data[table.positions[number] : table.ends[number]]
+    (header,) = read_headers(batch, where).headers
+    marker = decode_batch(batch, header, where).marker
+    return marker is not None and marker.type is ControlType.ABORT

@@ -1,10 +1,18 @@
-"""Partitions of a restore as Spark's tasks: each is produced by one, and tried again by Spark."""
+"""The producer of one partition's restore: stored records as batches, sent in transactions.
+
+While a batch is sent, the next one is made.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from services.errors import (
     AuthenticationFailed,
@@ -12,24 +20,135 @@ from services.errors import (
     CannotProduce,
     NotAuthorized,
     TopicRecreated,
+    Unreachable,
     UsageError,
 )
+from services.kafka.producing.partition_writer import PartitionProducer
+from services.kafka.producing.transaction import TransactionClient, idempotent_producer
 from services.kafka.read_client import ReadClient
-from services.pipeline.batches.carried import packed, unpacked
-from services.pipeline.restore.producing import Producing
-from services.pipeline.restore.progress import ClusterProgress
-from services.pipeline.restore.record_client import RecordClient
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.model import TopicPartition
+from services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
+from services.pipeline.batches.stored_columns import stored_columns
+from services.pipeline.batches.varints import Longs
+from services.pipeline.restore.producing import ClusterProgress, Producing
 from services.pipeline.restore.task import (
     ForeignRecords,
     Hopeless,
     PartitionRestored,
     PartitionTask,
 )
-from services.pipeline.spark_job import answers
+from services.pipeline.spark_job import answers, packed, unpacked
+from services.pipeline.stored_segments import RecordRun
 from services.session import Power, ReadAccess
 
 if TYPE_CHECKING:
     from services.pipeline.backup_context import BackupRun
+
+TRANSACTION_SECONDS = 120.0
+"""A transaction, and each step of it, takes no longer."""
+PATIENCE_SECONDS = 10.0
+"""A coordinator that does not know the partition after so long may have forgotten it."""
+BATCH_BYTES = 1_000_000
+"""Just under the max.message.bytes that topics have by default; a restore raises it meanwhile."""
+WAITING = 2
+"""Batches that are made ahead, at most."""
+SEQUENCES = 2**31
+
+
+class RecordClient:
+    """Writes stored records under the task's transactional id, or without transactions."""
+
+    def __init__(self, client: ReadClient, task: PartitionTask) -> None:
+        """Fence whoever was at the partition before, and decide their transaction."""
+        self._task = task
+        self._partition = TopicPartition(task.topic, task.partition)
+        sender = client.sender
+        self._transactions: TransactionClient | None = None
+        if task.transactional:
+            transactions = TransactionClient(
+                sender, task.transactional_id, task.where, int(TRANSACTION_SECONDS * 1000)
+            )
+            self._transactions = transactions
+            known = transactions.fence(Deadline.after(TRANSACTION_SECONDS))
+        else:
+            known = idempotent_producer(sender, task.where, Deadline.after(TRANSACTION_SECONDS))
+        self._producer = Producer(known.id, known.epoch, task.transactional)
+        id = task.transactional_id if task.transactional else None
+        self._writer = PartitionProducer(client, self._partition, id)
+        self._sequence = 0
+        self._thread = ThreadPoolExecutor(1, "records")
+        self._under_way: deque[Future[Longs]] = deque()
+        self._placed: list[Longs] = []
+        self._deadline = Deadline.after(TRANSACTION_SECONDS)
+
+    def __enter__(self) -> RecordClient:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+    def begin(self) -> None:
+        """Begin a transaction.
+
+        Raises:
+            Unreachable: its coordinator, or the partition's leader, is not to be had.
+            TopicRecreated: the topic is gone.
+        """
+        self._deadline = Deadline.after(TRANSACTION_SECONDS)
+        if (transactions := self._transactions) is not None:
+            until(self._deadline, lambda: self._add_to(transactions))
+
+    def send(self, run: RecordRun) -> Longs:
+        """Send the records of *run*; returns the timestamp types that they were stored with.
+
+        Raises:
+            MalformedInput: bytes that are no records.
+            BreakglassError: as `PartitionProducer.write`, of batches before.
+        """
+        columns = stored_columns(run)
+        for start, end in batch_rows(columns, BATCH_BYTES):
+            batch = record_batch(columns.rows(start, end), self._producer, self._sequence)
+            self._sequence = (self._sequence + end - start) % SEQUENCES
+            self._under_way.append(self._thread.submit(self._sent, batch, end - start))
+            while len(self._under_way) > WAITING:
+                self._placed.append(self._under_way.popleft().result())
+        return columns.types
+
+    def flush(self) -> Longs:
+        """Wait for all records of the transaction; their new offsets. Raises as `send`."""
+        while self._under_way:
+            self._placed.append(self._under_way.popleft().result())
+        placed, self._placed = self._placed, []
+        return np.concatenate(placed) if placed else np.zeros(0, np.int64)
+
+    def commit(self, next_offset: int) -> None:
+        """Commit, with how far the restore is; without transactions, nothing."""
+        if self._transactions is not None:
+            self._transactions.commit_offset(
+                self._task.group, self._partition, next_offset, self._deadline
+            )
+            self._transactions.end(Deadline.after(TRANSACTION_SECONDS), commit=True)
+
+    def _add_to(self, transactions: TransactionClient) -> None:
+        """Begin a transaction of the partition; a coordinator never says that its topic is gone."""
+        try:
+            transactions.add(self._partition, self._deadline.sooner(PATIENCE_SECONDS))
+        except Unreachable:
+            self._writer.find_leader(self._deadline)
+            raise
+
+    def _sent(self, batch: bytes, count: int) -> Longs:
+        """The offsets of so many records, which are sent as *batch*."""
+        first = self._writer.write(batch, self._deadline)
+        return np.arange(first, first + count)
+
 
 IN_VAIN = (
     AuthenticationFailed,

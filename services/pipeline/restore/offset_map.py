@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from services.pipeline.restore.task import Spans, runs_within
-from services.pipeline.segment_files import Longs, RecordRun
-from services.pipeline.stored_segments import StoredSegment, runs_between
+from services.pipeline.stored_segments import Longs, RecordRun, StoredSegment, runs_between
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,25 @@
-"""What a restore will do, worked out before anything is changed."""
+"""Which partitions of a backup are restored, and which of their stored offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from services.clock import now_ms
-from services.errors import Refused
+from services.errors import Refused, UsageError
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.restore.gap_choice import accepted_gaps, require_manifest
-from services.pipeline.restore.group_choice import groups_of, require_no_members
-from services.pipeline.restore.options import RestoreOptions
+from services.pipeline.restore.groups import groups_of, require_no_members
+from services.pipeline.restore.options import RestoreOptions, expired_at_once
 from services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
 )
-from services.pipeline.restore.resuming import as_begun, begun_restore, source_of
-from services.pipeline.restore.settings import expired_at_once
-from services.pipeline.restore.span_choice import chosen_partitions, chosen_spans
-from services.pipeline.restore.state import RestoreState
+from services.pipeline.restore.state import RestoreState, as_begun, begun_restore, source_of
 from services.pipeline.restore.target_choice import (
     existing,
     partition_count,
@@ -29,11 +27,100 @@ from services.pipeline.restore.target_choice import (
     require_room,
     target_names,
 )
+from services.pipeline.restore.task import Spans
 from services.pipeline.source import TopicSource
-from services.pipeline.stored_segments import stored_segments
+from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
 from services.topic_backup.catalog import HeldTopic
 from services.topic_backup.held import RestorableTopic, read_held, read_sound
 from services.topic_backup.summary import PartitionSummary
+from services.topic_backup.verification import has_lost_manifest
+
+
+def chosen_partitions(held: RestorableTopic, options: RestoreOptions) -> list[PartitionSummary]:
+    """Those that are restored. Raises UsageError where one is named that is not there."""
+    there = {one.partition for one in held.partitions}
+    absent = sorted(set(options.partitions) - there)
+    if absent:
+        raise UsageError(
+            f"{held.folder.where()} holds nothing of partition {absent[0]}: it holds "
+            f"{', '.join(map(str, sorted(there)))}."
+        )
+    wanted = options.partitions or there
+    return [part for part in held.partitions if part.partition in wanted]
+
+
+def chosen_spans(
+    stored: Sequence[StoredSegment], part: PartitionSummary, options: RestoreOptions
+) -> Spans:
+    """The stored offsets of one partition that are restored; none where it holds no records."""
+    end = part.next_offset or 0
+    if options.until_offset is not None:
+        end = min(end, options.until_offset)
+    if options.until_ms is not None:
+        end = min(end, _first_later(stored, part, options.until_ms))
+    start = min((one.first_offset for one in stored), default=0)
+    return ((start, end),) if start < end else ()
+
+
+def _first_later(stored: Sequence[StoredSegment], part: PartitionSummary, until_ms: int) -> int:
+    """The offset of the first record with a timestamp after *until_ms*; the end without one."""
+    newest = {one.prefix: one.max_timestamp for one in part.segments}
+    for segment in stored:
+        latest = newest.get(segment.prefix)
+        if latest is None or latest <= until_ms:
+            continue
+        for run in runs_between([segment], segment.first_offset, segment.last_offset + 1):
+            places = run.bounds[:-1, None] + np.arange(20)
+            heads = run.data[places]
+            kinds = heads[:, 8:12].copy().view(">i4")[:, 0]
+            stamps = heads[:, 12:20].copy().view(">i8")[:, 0]
+            late = np.flatnonzero((kinds >= 0) & (stamps > until_ms))
+            if len(late):
+                return int(run.offsets[late[0]])
+    return part.next_offset or 0
+
+
+MOST_NAMED = 20
+
+
+def require_manifest(held: RestorableTopic) -> None:
+    """Return unless the manifest of *held* is gone.
+
+    Raises:
+        Refused: side files tell that there was one.
+    """
+    if held.manifest is None and has_lost_manifest(held.folder.names()):
+        where = held.folder.where()
+        raise Refused(
+            f"the manifest of {where} is gone, so what it should hold is not known: take it from "
+            f"another copy, or write what can be proved with `breakglass backup reindex {where} "
+            "--to DIR` and restore that"
+        )
+
+
+def accepted_gaps(
+    held: RestorableTopic, topic: str, chosen: Sequence[PartitionSummary], options: RestoreOptions
+) -> tuple[str, ...]:
+    """The offsets that the restore of *chosen* leaves out, all of them accepted.
+
+    Raises:
+        Refused: one was not named; the message names them all.
+    """
+    numbers = {part.partition for part in chosen}
+    lost = [one for one in held.lost if one.partition in numbers and one.what.offsets]
+    phrases = tuple(dict.fromkeys(one.phrase(topic) for one in lost))
+    agreed = {" ".join(one.split()) for one in options.accepted_gaps}
+    missing = [one for one in phrases if one not in agreed]
+    if not missing:
+        return phrases
+    why = {one.phrase(topic): f"{one.what.file}: {one.what.reason}" for one in lost}
+    told = "; ".join(f"{one} ({why[one]})" for one in missing[:MOST_NAMED])
+    options_to_add = " ".join(f'--accept-gaps "{one}"' for one in missing)
+    raise Refused(
+        f"the backup of {topic} is damaged and cannot give back {told}: bring the files back from "
+        f"another copy, or restore the rest with {options_to_add}"
+    )
+
 
 ASK_SECONDS = 60.0
 INSTEAD_OF_FILLED = (

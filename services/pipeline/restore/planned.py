@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from services.pipeline.restore.group_choice import GroupsByPartition
+from services.pipeline.restore.groups import GroupsByPartition
 from services.pipeline.restore.task import Spans, runs_within
 from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.topic_backup.catalog import HeldTopic

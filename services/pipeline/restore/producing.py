@@ -1,11 +1,4 @@
-"""Stored records of one partition, produced exactly once and in their order.
-
-A transaction holds some thousands of records and, with them, how far the restore has come: the
-offset of the next stored record, committed for a group of this restore's own. Beginning anew
-fences whoever was at it before, and only then asks how far that one came (B6). What each
-transaction is about to commit is announced in the offset log first: so the way from old to new
-offsets is known whatever is killed.
-"""
+"""How far earlier attempts of a restore came, as the cluster knows it."""
 
 from __future__ import annotations
 
@@ -16,11 +9,97 @@ from typing import Protocol
 
 import numpy as np
 
+from services.errors import NotAuthorized, PipelineError
+from services.kafka.cluster.group_offset import committed_offset
+from services.kafka.producing.refusals import refusal
+from services.kafka.read_client import ReadClient
+from services.kafka.replicas.list_offsets import (
+    LATEST,
+    LEADER_ONLY,
+    READ_COMMITTED,
+    ListedOffset,
+    list_offsets,
+)
+from services.kafka.wire.broker_errors import GROUP_AUTHORIZATION_FAILED
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.model import PartitionState, TopicPartition
+from services.pipeline.committed_log import CommittedLog
 from services.pipeline.restore.offset_log import Announced, OffsetLog, runs_of
 from services.pipeline.restore.offset_map import CommittedRun
-from services.pipeline.restore.task import ForeignRecords, PartitionRestored, PartitionTask
-from services.pipeline.restore.values import declared_of
-from services.pipeline.segment_files import Longs, RecordRun
+from services.pipeline.restore.task import (
+    ForeignRecords,
+    PartitionRestored,
+    PartitionTask,
+    declared_of,
+)
+from services.pipeline.stored_segments import Longs, RecordRun
+
+ASK_SECONDS = 60.0
+
+
+class ClusterProgress:
+    """What a group's committed offset and the topic itself tell."""
+
+    def __init__(self, client: ReadClient, task: PartitionTask) -> None:
+        self._client = client
+        self._task = task
+        self._partition = TopicPartition(task.topic, task.partition)
+
+    def reached(self) -> int | None:
+        """The next stored offset; None where the group is not there, or no more.
+
+        Whoever was at it before is fenced, and its transaction decided. An offset that is pending
+        all the same stays so: to wait for it, as a reader of committed records does, is in vain.
+        """
+        sender, group, deadline = self._client.sender, self._task.group, Deadline.after(ASK_SECONDS)
+        try:
+            return committed_offset(sender, group, self._partition, deadline)
+        except NotAuthorized:
+            # What committing for the group needs lets it be read, too.
+            raise refusal(GROUP_AUTHORIZATION_FAILED, self._task.where) from None
+
+    def readable(self, one: Announced) -> bool:
+        """Whether the first record of *one* can be read as committed.
+
+        Raises:
+            PipelineError: a transaction of somebody else is open before it.
+        """
+        wanted = one.runs[0].new_offset
+        deadline = Deadline.after(ASK_SECONDS)
+        state = until(deadline, lambda: self._state(deadline))
+        assert state.leader is not None
+        if self._stable_end(state, deadline) <= wanted:
+            raise PipelineError(
+                f"{self._task.where} has an open transaction before offset {wanted}, so how far "
+                "the restore came cannot be read: end that transaction, then try again."
+            )
+        log = CommittedLog(self._client.sender, state.leader, self._partition)
+        return next(log.records(wanted, wanted + 1), None) is not None
+
+    def _state(self, deadline: Deadline) -> PartitionState:
+        self._client.describe(deadline)
+        for state in self._client.partitions([self._task.topic], deadline):
+            if state.partition == self._partition and state.leader is not None:
+                return state
+        raise PipelineError(f"{self._task.where} has no leader: try again.")
+
+    def _stable_end(self, state: PartitionState, deadline: Deadline) -> int:
+        assert state.leader is not None
+        told = list_offsets(
+            self._client.sender,
+            state.leader,
+            [self._partition],
+            LATEST,
+            deadline,
+            replica_id=LEADER_ONLY,
+            leader_epochs={self._partition: state.leader_epoch},
+            isolation_level=READ_COMMITTED,
+        ).get(self._partition)
+        if not isinstance(told, ListedOffset):
+            raise PipelineError(f"the end of {self._task.where} cannot be read: try again.")
+        return told.offset
+
 
 FIRST_BYTES = 1024 * 1024
 MOST_BYTES = 32 * 1024 * 1024

@@ -12,18 +12,15 @@ from services.kafka.cluster.coordinators import find_coordinator
 from services.kafka.topic_client import TopicClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.repeating import repeating
-from services.pipeline.restore.foreign import Foreign, foreign_records, told
-from services.pipeline.restore.group_choice import require_no_members
-from services.pipeline.restore.groups import GroupRestore
+from services.pipeline.backup_context import BackupRun, repeating
+from services.pipeline.restore.groups import GroupRestore, require_no_members
 from services.pipeline.restore.jobs import failures, produce_by_tasks
 from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import OffsetMap
+from services.pipeline.restore.options import RECORDS
 from services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
-from services.pipeline.restore.proof import declared_in, prove
+from services.pipeline.restore.proof import Foreign, declared_in, foreign_records, prove, told
 from services.pipeline.restore.state import RestoreState, read_state
-from services.pipeline.restore.steps import RECORDS
 from services.pipeline.restore.target import RestoreTarget
 from services.pipeline.restore.task import ForeignRecords, PartitionTask
 from services.pipeline.session import jvm_errors

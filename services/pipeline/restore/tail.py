@@ -18,10 +18,8 @@ from hashlib import blake2b
 import numpy as np
 
 from services.model import EpochHistory, Unknown
-from services.pipeline.restore.task import Spans
-from services.pipeline.restore.values import as_restored
-from services.pipeline.segment_files import Longs, RecordRun
-from services.pipeline.stored_segments import StoredSegment, runs_between
+from services.pipeline.restore.task import Spans, as_restored
+from services.pipeline.stored_segments import Longs, RecordRun, StoredSegment, runs_between
 from services.topic_backup.batch_log import BatchState
 from services.topic_backup.record import HEAD, Record, decode, encode
 from services.topic_backup.summary import PartitionSummary

@@ -14,16 +14,15 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.restore.gap_choice import require_manifest
+from services.pipeline.restore.options import expired_at_once
+from services.pipeline.restore.plan import require_manifest
 from services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
 )
-from services.pipeline.restore.resuming import source_of
-from services.pipeline.restore.settings import expired_at_once
-from services.pipeline.restore.state import RestoreState, read_state
+from services.pipeline.restore.state import RestoreState, read_state, source_of
 from services.pipeline.restore.tail import (
     Digest,
     ElectedLog,

@@ -11,8 +11,8 @@ from services.errors import ClusterError, EvidenceChanged, OutcomeUnknown
 from services.kafka.read_client import ReadClient
 from services.kafka.topic_client import TopicClient
 from services.kafka.wire.deadline import Deadline
+from services.pipeline.restore.options import OPEN, REMOVED_IN_4, afterwards, during
 from services.pipeline.restore.planned import TopicPlan, stored_of
-from services.pipeline.restore.settings import OPEN, REMOVED_IN_4, afterwards, during
 from services.pipeline.restore.state import RestoreState, new_restore_id, read_state
 from services.pipeline.restore.target_choice import read_targets
 from services.pipeline.restore.task import runs_within

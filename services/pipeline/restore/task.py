@@ -8,9 +8,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from services.errors import PipelineError
-from services.pipeline.segment_files import RecordRun
-from services.pipeline.stored_segments import StoredSegment, runs_between
+from services.pipeline.batches.varints import Longs
+from services.pipeline.stored_segments import RecordRun, StoredSegment, runs_between
+from services.topic_backup.record import Record, TimestampType, decode, encode
 
 
 class Hopeless(PipelineError):
@@ -96,3 +99,29 @@ class PartitionRestored:
     def from_json(cls, text: str) -> Self:
         """What `to_json` made."""
         return cls(**json.loads(text))
+
+
+NO_TIMESTAMP = -1
+LOG_APPEND_TIME = "log append time"
+"""Stamped by the broker then; restored as create time."""
+WITHOUT_TIMESTAMP = "no timestamp"
+
+
+def declared_of(types: Longs) -> dict[str, int]:
+    """How many records of these timestamp *types* cannot be kept, by what is different of them."""
+    stamped = int(np.count_nonzero(types == TimestampType.LOG_APPEND))
+    without = int(np.count_nonzero(types < TimestampType.CREATE))
+    found = {LOG_APPEND_TIME: stamped, WITHOUT_TIMESTAMP: without}
+    return {what: count for what, count in found.items() if count}
+
+
+def as_restored(record: Record) -> Record:
+    """*record* as it is in a topic after its restore: with what cannot be kept."""
+    timestamp = NO_TIMESTAMP if record.timestamp is None else record.timestamp
+    return record._replace(timestamp_type=TimestampType.CREATE, timestamp=timestamp)
+
+
+def restored_bytes(data: bytes) -> bytes:
+    """The same of one encoded record."""
+    record, _ = decode(data, 0, len(data), len(data))
+    return encode(as_restored(record))

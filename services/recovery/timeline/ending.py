@@ -11,7 +11,7 @@ from services.checkpoint.guarded.steps import DELETE, TAKE
 from services.guard.journal_view import UNKNOWN, Details, JournalStep, JournalView, StepOutcome
 from services.metastore.restore.steps import COMMAND_TOPIC
 from services.model import TopicPartition
-from services.pipeline.restore.steps import RECORDS
+from services.pipeline.restore.options import RECORDS
 from services.recovery.execution.preferred import STEP as PREFERRED
 from services.recovery.execution.restore_order import RESTORE
 from services.recovery.execution.routes import DESIGNATE, ELECT, REORDER

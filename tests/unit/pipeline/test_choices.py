@@ -8,7 +8,7 @@ import pytest
 
 from services.errors import DiskFull, PipelineError, StorageError, UsageError
 from services.pipeline.generations import Generation, following, latest
-from services.pipeline.restore.settings import OPEN, afterwards, during, expired_at_once
+from services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
 from services.pipeline.source import WantedTopics
 from services.pipeline.spark_job import job_error
 from services.topic_backup.store.store import LocalStore

@@ -11,7 +11,7 @@ from services.guard.journal import Journal, UnreadableJournal
 from services.guard.lock import operator
 from services.metastore.restore.steps import COMMAND_TOPIC
 from services.model import TopicPartition
-from services.pipeline.restore.steps import RECORDS
+from services.pipeline.restore.options import RECORDS
 from services.recovery.execution.routes import ELECT, REORDER
 from services.recovery.execution.undo_order import UNDO
 from services.recovery.group_reset import RESTORE_STEP

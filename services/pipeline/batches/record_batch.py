@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.pipeline.batches.joined import taken
-from services.pipeline.batches.varints import Longs
-from services.pipeline.sending.numbers import sizes_of, written
-from services.pipeline.sending.stored_columns import StoredColumns
+from services.pipeline.batches.stored_columns import StoredColumns
+from services.pipeline.batches.varints import Longs, sizes_of, written
 from services.topic_backup.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER,

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from services.errors import AlreadyRunning, DamagedBackup, UsageError
-from services.pipeline import ranged_segment
 from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
 from services.topic_backup.addition import Addition, Missing, NewSegment
@@ -124,8 +123,8 @@ def test_records_are_read_by_range(
     store: Store, form: StoredForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back_up(store, form, 0, 40)
-    monkeypatch.setattr(ranged_segment, "RUN_BYTES", 90)
-    monkeypatch.setattr(ranged_segment, "RUN_RECORDS", 5)
+    monkeypatch.setattr("services.pipeline.stored_segments.RUN_BYTES", 90)
+    monkeypatch.setattr("services.pipeline.stored_segments.RUN_RECORDS", 5)
     runs = list(runs_between(stored(store), 3, 38))
     assert max(len(one.offsets) for one in runs) == 2
     assert [int(offset) for one in runs for offset in one.offsets] == list(range(3, 38))

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from services.model import EpochHistory, EpochRange
-from services.pipeline.gaps import together
-from services.pipeline.segments import epoch_starts, holes, new_segments
+from services.pipeline.gaps import epoch_starts, holes, new_segments, together
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.part import SegmentPart
 from services.topic_backup.summary import EpochStart, Gap, GapReason

@@ -7,16 +7,23 @@ where they differ is it looked at record by record.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from services.kafka.read_client import ReadClient
+from services.pipeline.backup_context import BackupRun
+from services.pipeline.batches.log_range import LogRange, Ranges, chunks_in, divided, range_of
+from services.pipeline.batches.tasks import run_tasks
 from services.pipeline.part_writer import RecordChunk
-from services.pipeline.restore.values import restored_bytes
-from services.pipeline.segment_files import Bytes, Longs, RecordRun
-from services.pipeline.stored_segments import StoredSegment, runs_between
+from services.pipeline.restore.offset_map import OffsetMap
+from services.pipeline.restore.task import restored_bytes
+from services.pipeline.source import PartitionSource
+from services.pipeline.stored_segments import Bytes, Longs, RecordRun, StoredSegment, runs_between
+from services.topic_backup.manifest import TopicIdentity
 
 if TYPE_CHECKING:
     from services.pipeline.restore.offset_map import OffsetMap
@@ -181,3 +188,61 @@ def as_create_time(run: RecordRun) -> RecordRun:
     data = run.data.copy()
     data[places[stamped]] = 0
     return RecordRun(run.offsets, run.bounds, data)
+
+
+@dataclass(frozen=True, slots=True)
+class CompareWork:
+    """Compares ranges in tasks: `tasks.RangeWork`."""
+
+    stored: Mapping[int, Sequence[StoredSegment]]
+    """By partition."""
+    maps: Mapping[int, OffsetMap] | None = None
+    """Of a restored topic, whose offsets are others."""
+    alone: bool = True
+    """Nobody else should have written into a restored topic."""
+
+    def __call__(
+        self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
+    ) -> Iterator[str]:
+        """`Differences` of one range, as JSON, which every attempt finds alike."""
+        del attempt
+        number = wanted.partition.partition
+        offsets = self.maps.get(number) if self.maps else None
+        comparison = StretchComparison(
+            number, self.stored.get(number, ()), offsets, alone=self.alone
+        )
+        with closing(chunks_in(client, wanted, patience)) as chunks:
+            for chunk in chunks:
+                comparison.take(chunk)
+        yield comparison.found.to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSides:
+    """What is compared: a topic, and what is stored."""
+
+    topic: TopicIdentity
+    sources: Mapping[int, PartitionSource]
+    stored: Mapping[int, Sequence[StoredSegment]]
+    maps: Mapping[int, OffsetMap] | None = None
+    """Of a restored topic, whose offsets are others."""
+    alone: bool = True
+    """Nobody else should have written into a restored topic."""
+
+
+def compare_topic(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[Differences]:
+    """How the topic's *ranges* differ from what is stored, a finding for each range or task.
+
+    Raises:
+        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
+    """
+    if not ranges:
+        return []
+    whole = [
+        range_of(sides.topic, sides.sources[number], start, end)
+        for number, (start, end) in ranges.items()
+    ]
+    stored = {number: sides.stored[number] for number in ranges}
+    work = CompareWork(stored, sides.maps, alone=sides.alone)
+    answers = run_tasks(run, divided(whole, run.cores()), sides.topic.cluster_id, work)
+    return [Differences.from_json(text) for _, text in answers]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from services.pipeline.comparing import Differences, StretchComparison
+from services.pipeline.comparison import Differences, StretchComparison
 from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.topic_backup.addition import Addition, Missing, NewSegment

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.errors import MalformedInput
-from services.pipeline.batches.varints import PADDING, Numbers
-from services.pipeline.segment_files import RecordRun
-from services.pipeline.sending.numbers import sizes_of, written
-from services.pipeline.sending.record_batch import Producer, batch_rows, record_batch
-from services.pipeline.sending.stored_columns import stored_columns
+from services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
+from services.pipeline.batches.stored_columns import stored_columns
+from services.pipeline.batches.varints import PADDING, Numbers, sizes_of, written
+from services.pipeline.stored_segments import RecordRun
 from services.topic_backup.batch_header import BATCH_HEADER
 from services.topic_backup.batches import RecordBatch, decode_batches
 from services.topic_backup.record import Record, TimestampType, encode

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from services.errors import MalformedInput
 from services.pipeline.batches.columns import NULL, HeaderColumns, Spans
 from services.pipeline.batches.varints import Bytes, Longs
-from services.pipeline.segment_files import RecordRun
+from services.pipeline.stored_segments import RecordRun
 from services.topic_backup.record import HEAD, LENGTH, SMALLEST_HEADER, TIMESTAMP, TimestampType
 
 NO_TIMESTAMP = -1
