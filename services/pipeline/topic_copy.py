@@ -20,7 +20,6 @@ from services.pipeline.session import jvm_errors
 from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.assembling import Assembler
-from services.topic_backup.manifest import TopicIdentity
 from services.topic_backup.part import SegmentPart, part_index_of, run_place_of
 from services.topic_backup.segment_index import ENTRY
 from services.topic_backup.summary import EpochStart, Gap, GapReason
@@ -31,113 +30,6 @@ WATCH_STORE_SECONDS = 5.0
 """In an object store each look is one request or several."""
 ATTEMPTS = 5
 """How often a range is restarted because retention overtook the reader."""
-
-
-@dataclass(slots=True)
-class RangeCopy:
-    """Writes the parts of a backup of one topic."""
-
-    run: BackupRun
-    identity: TopicIdentity
-    assembler: Assembler
-
-    @property
-    def topic(self) -> str:
-        return self.identity.topic
-
-    def copy(self, job: Sequence[CopyStretch]) -> tuple[list[CopyStretch], list[SegmentPart]]:
-        """Copy *job*; return it with its parts. Where retention is faster, it starts later.
-
-        Raises:
-            StorageError: the folder cannot be written.
-            PipelineError, ClusterError, Unreachable: the topic cannot be read.
-        """
-        stretches = list(job)
-        for _ in range(ATTEMPTS):
-            try:
-                return stretches, self._parts(stretches)
-            except LogBeginsLater:
-                stretches = self._overtaken(stretches)
-        return stretches, self._parts(stretches)
-
-    def now(self, stretches: Iterable[CopyStretch]) -> TopicSource | None:
-        """The topic and the partitions of *stretches* now; None if the topic is gone."""
-        deadline, numbers = Deadline.after(ASK_SECONDS), {stretch.number for stretch in stretches}
-        try:
-            return read_sources(self.run.client, WantedTopics((self.topic,)), deadline, numbers)[0]
-        except UsageError:
-            return None
-
-    def log(self, stretch: CopyStretch) -> CommittedLog:
-        """The log of *stretch*, to be read without Spark."""
-        return CommittedLog(self.run.client.sender, stretch.source.leader, stretch.source.partition)
-
-    def _parts(self, job: Sequence[CopyStretch]) -> list[SegmentPart]:
-        some = [stretch for stretch in job if stretch.offsets]
-        if not some:
-            return []
-        with jvm_errors(f"reading topic {self.topic}"):
-            cores = self.run.cores()
-            whole = [
-                range_of(self.identity, stretch.source, stretch.start, stretch.end)
-                for stretch in some
-            ]
-            ranges = divided(whole, cores)
-            target = self.target(min(cores, len(ranges)))
-            with self._watching(
-                target, {stretch.number: (stretch.start, stretch.end) for stretch in some}
-            ):
-                cluster_id = self.identity.cluster_id
-                found = copy_by_tasks(self.run, ranges, cluster_id, {self.topic: target})
-        return found.get(self.topic, [])
-
-    @contextmanager
-    def _watching(self, target: PartTarget, ranges: Ranges) -> Iterator[None]:
-        """Report the progress of the job in the block, by the files that it has written."""
-        original = target.folder.original
-        written = _indexed if original else _finished
-        seconds = WATCH_SECONDS if original else WATCH_STORE_SECONDS
-        with repeating(lambda: self.run.meter.say(self.topic, written(target, ranges)), seconds):
-            yield
-
-    def target(self, tasks: int = 1) -> PartTarget:
-        """The target of one more job, which runs *tasks* tasks at a time."""
-        how = self.run.settings
-        share = None if how.bytes_per_second is None else how.bytes_per_second / tasks
-        credit = 0.0 if self.run.budget is None else self.run.budget.credit() / tasks
-        folder, run = self.assembler.folder, self.assembler.run
-        return PartTarget(folder, run, how.max_segment_bytes, share, credit, how.records_crc)
-
-    def _overtaken(self, job: Sequence[CopyStretch]) -> list[CopyStretch]:
-        """The *job* from the current log starts on (B3)."""
-        topic = self.now(job)
-        now = {partition.partition: partition for partition in topic.partitions} if topic else {}
-        return [_begun_later(stretch, now.get(stretch.source.partition)) for stretch in job]
-
-
-def _indexed(target: PartTarget, _: Ranges) -> int:
-    """Records written so far, by the size of the growing indexes."""
-    folder = target.folder
-    indexes = [name for name in folder.names() if part_index_of(name, target.run) is not None]
-    return sum(folder.size(name) or 0 for name in indexes) // ENTRY.size
-
-
-def _finished(target: PartTarget, ranges: Ranges) -> int:
-    """About how many offsets are copied: a file appears once it is complete."""
-    reached = {number: start for number, (start, _) in ranges.items()}
-    for name in target.folder.names():
-        place = run_place_of(name, target.run)
-        if place is not None and place[0] in reached:
-            reached[place[0]] = max(place[1], reached[place[0]])
-    return sum(at - ranges[number][0] for number, at in reached.items())
-
-
-def _begun_later(stretch: CopyStretch, now: PartitionSource | None) -> CopyStretch:
-    if now is None or now.log_start <= stretch.start:
-        return stretch
-    start = min(now.log_start, stretch.end)
-    lost = Gap(stretch.lost.start if stretch.lost else stretch.start, start, GapReason.LOST)
-    return replace(stretch, start=start, lost=lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +68,6 @@ class TopicCopy:
         self._run = run
         self._source = source
         self._assembler = assembler
-        self._ranges = RangeCopy(run, source.identity, assembler)
         self._reports = {partition.partition: partition for partition in report.partitions}
 
     def copy(self, job: Sequence[CopyStretch]) -> list[SegmentPart]:
@@ -184,9 +75,10 @@ class TopicCopy:
 
         Raises:
             ClusterError: the topic has changed; nothing of *job* was committed.
-            StorageError, PipelineError, Unreachable: as `RangeCopy.copy`.
+            StorageError: the folder cannot be written.
+            PipelineError, Unreachable: the topic cannot be read.
         """
-        stretches, parts = self._ranges.copy(job)
+        stretches, parts = self._copied(job)
         self.take(stretches, parts)
         return parts
 
@@ -209,13 +101,74 @@ class TopicCopy:
             self._source.name, sum(stretch.offsets for stretch in stretches), size
         )
 
-    def target(self) -> PartTarget:
-        """Where parts for `take` are to be written."""
-        return self._ranges.target()
+    def target(self, tasks: int = 1) -> PartTarget:
+        """Where `take` expects the parts of one more job, which runs *tasks* tasks at a time."""
+        how = self._run.settings
+        share = None if how.bytes_per_second is None else how.bytes_per_second / tasks
+        credit = 0.0 if self._run.budget is None else self._run.budget.credit() / tasks
+        folder, run = self._assembler.folder, self._assembler.run
+        return PartTarget(folder, run, how.max_segment_bytes, share, credit, how.records_crc)
+
+    def _copied(self, job: Sequence[CopyStretch]) -> tuple[list[CopyStretch], list[SegmentPart]]:
+        """Copy *job*; return it with its parts. Where retention is faster, it starts later."""
+        stretches = list(job)
+        for _ in range(ATTEMPTS):
+            try:
+                return stretches, self._parts(stretches)
+            except LogBeginsLater:
+                stretches = self._overtaken(stretches)
+        return stretches, self._parts(stretches)
+
+    def _now(self, stretches: Iterable[CopyStretch]) -> TopicSource | None:
+        """The topic and the partitions of *stretches* now; None if the topic is gone."""
+        deadline, numbers = Deadline.after(ASK_SECONDS), {stretch.number for stretch in stretches}
+        try:
+            return read_sources(
+                self._run.client, WantedTopics((self._source.name,)), deadline, numbers
+            )[0]
+        except UsageError:
+            return None
+
+    def _parts(self, job: Sequence[CopyStretch]) -> list[SegmentPart]:
+        some = [stretch for stretch in job if stretch.offsets]
+        if not some:
+            return []
+        with jvm_errors(f"reading topic {self._source.name}"):
+            cores = self._run.cores()
+            whole = [
+                range_of(self._source.identity, stretch.source, stretch.start, stretch.end)
+                for stretch in some
+            ]
+            ranges = divided(whole, cores)
+            target = self.target(min(cores, len(ranges)))
+            with self._watching(
+                target, {stretch.number: (stretch.start, stretch.end) for stretch in some}
+            ):
+                cluster_id = self._source.identity.cluster_id
+                found = copy_by_tasks(self._run, ranges, cluster_id, {self._source.name: target})
+        return found.get(self._source.name, [])
+
+    @contextmanager
+    def _watching(self, target: PartTarget, ranges: Ranges) -> Iterator[None]:
+        """Report the progress of the job in the block, by the files that it has written."""
+        original = target.folder.original
+        written = _indexed if original else _finished
+        seconds = WATCH_SECONDS if original else WATCH_STORE_SECONDS
+        with repeating(
+            lambda: self._run.meter.say(self._source.name, written(target, ranges)), seconds
+        ):
+            yield
+
+    def _overtaken(self, job: Sequence[CopyStretch]) -> list[CopyStretch]:
+        """The *job* from the current log starts on (B3)."""
+        topic = self._now(job)
+        now = {partition.partition: partition for partition in topic.partitions} if topic else {}
+        return [_begun_later(stretch, now.get(stretch.source.partition)) for stretch in job]
 
     def _explained(self, stretch: CopyStretch, parts: Sequence[SegmentPart]) -> CopiedStretch:
         """The parts of one partition, with the reasons of missing offsets."""
-        folder, log = self._assembler.folder, self._ranges.log(stretch)
+        folder, source = self._assembler.folder, stretch.source
+        log = CommittedLog(self._run.client.sender, source.leader, source.partition)
         compacted = self._source.compacted
         gaps = found_gaps(folder, parts, stretch.start, stretch.end, log, compacted=compacted)
         segments, behind = new_segments(
@@ -229,13 +182,13 @@ class TopicCopy:
         Raises:
             ClusterError: the topic was deleted or recreated, or its log was cut.
         """
-        now = self._ranges.now(copied_stretch.stretch for copied_stretch in copied)
+        now = self._now(copied_stretch.stretch for copied_stretch in copied)
         if now is None or now.identity.topic_id != self._source.identity.topic_id:
             raise ClusterError(
                 f"topic {self._source.name} was deleted or recreated during the copy, so "
                 "this copy was not committed: run the backup again"
             )
-        logs = {partition.partition: partition for partition in now.partitions}
+        logs = {source.partition: source for source in now.partitions}
         for copied_stretch in copied:
             partition = copied_stretch.stretch.source.partition
             log = logs.get(partition)
@@ -253,3 +206,28 @@ class TopicCopy:
         for missing in (*(segment.before for segment in copied.segments), copied.behind):
             for reason, count in missing.counts.items():
                 report.missing[reason] = report.missing.get(reason, 0) + count
+
+
+def _indexed(target: PartTarget, _: Ranges) -> int:
+    """Records written so far, by the size of the growing indexes."""
+    folder = target.folder
+    indexes = [name for name in folder.names() if part_index_of(name, target.run) is not None]
+    return sum(folder.size(name) or 0 for name in indexes) // ENTRY.size
+
+
+def _finished(target: PartTarget, ranges: Ranges) -> int:
+    """About how many offsets are copied: a file appears once it is complete."""
+    reached = {number: start for number, (start, _) in ranges.items()}
+    for name in target.folder.names():
+        place = run_place_of(name, target.run)
+        if place is not None and place[0] in reached:
+            reached[place[0]] = max(place[1], reached[place[0]])
+    return sum(at - ranges[number][0] for number, at in reached.items())
+
+
+def _begun_later(stretch: CopyStretch, now: PartitionSource | None) -> CopyStretch:
+    if now is None or now.log_start <= stretch.start:
+        return stretch
+    start = min(now.log_start, stretch.end)
+    lost = Gap(stretch.lost.start if stretch.lost else stretch.start, start, GapReason.LOST)
+    return replace(stretch, start=start, lost=lost)

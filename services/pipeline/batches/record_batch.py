@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.pipeline.batches.joined import taken
+from services.pipeline.batches.joined import HEADER_PIECES, PIECES, taken
 from services.pipeline.batches.stored_columns import StoredColumns
 from services.pipeline.batches.varints import Longs, sizes_of, written
 from services.topic_backup.batch_header import (
@@ -138,11 +138,6 @@ def _plain(columns: StoredColumns, places: Longs, first: int) -> tuple[Longs, Lo
         np.append(at[0, LENGTH], np.stack([*begins, at[:, HEADERS]], axis=1).ravel()),
         np.append(at[0, VALUE], np.stack(ends, axis=1).ravel()),
     )
-
-
-PIECES = 5
-"""Of a record: numbers, key, number, value, number."""
-HEADER_PIECES = 4
 
 
 def _with_headers(columns: StoredColumns, places: Longs, first: int) -> tuple[Longs, Longs]:

@@ -101,7 +101,7 @@ class _Fields:
 
     def ints(self, ahead: int) -> Longs:
         """The numbers of 32 bits, *ahead* bytes after the position."""
-        self._require(self._at + ahead + LENGTH.size <= self._ends)
+        self.require(self._at + ahead + LENGTH.size <= self._ends)
         return self._ints[self._at + ahead].astype(np.int64)
 
     def left(self) -> Longs:
@@ -115,7 +115,7 @@ class _Fields:
         """The timestamps of the *stamped* records."""
         found = np.full(len(stamped), NO_TIMESTAMP, np.int64)
         at = self._at[stamped]
-        self._require(at + TIMESTAMP.size <= self._ends[stamped], stamped)
+        self.require(at + TIMESTAMP.size <= self._ends[stamped], stamped)
         found[stamped] = self._longs[at].astype(np.int64)
         self._at[stamped] += TIMESTAMP.size
         return found
@@ -124,22 +124,19 @@ class _Fields:
         """Fields that have their length before them, of all records or of *records*."""
         rows: Rows = slice(None) if records is None else records
         begins = self._at[rows] + LENGTH.size
-        self._require(begins <= self._ends[rows], rows)
+        self.require(begins <= self._ends[rows], rows)
         lengths = self._ints[self._at[rows]].astype(np.int64)
         found = Spans(begins, lengths)
-        self._require((lengths >= NULL) & (found.ends <= self._ends[rows]), rows)
+        self.require((lengths >= NULL) & (found.ends <= self._ends[rows]), rows)
         self._at[rows] = found.ends
         return found
 
     def require_end(self) -> None:
         """Check that every record has been read to its end."""
-        self._require(self._at == self._ends)
+        self.require(self._at == self._ends)
 
-    def require(self, right: NDArray[np.bool_]) -> None:
-        """Check that all records are *right*."""
-        self._require(right)
-
-    def _require(self, right: NDArray[np.bool_], rows: Rows = slice(None)) -> None:
+    def require(self, right: NDArray[np.bool_], rows: Rows = slice(None)) -> None:
+        """Check that the records *rows* are *right*."""
         if not bool(right.all()):
             offsets = self._offsets[rows]
             wrong = int(offsets[int(np.flatnonzero(~right)[0])])

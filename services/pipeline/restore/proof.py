@@ -104,7 +104,7 @@ def _decided(now: TopicSource, runs: Runs) -> list[PartitionSource]:
                 f"{now.name}-{number} cannot be read ({now.unread[number]}): run again with "
                 "--resume later"
             )
-    found = [partition for partition in now.partitions if partition.partition.partition in runs]
+    found = [source for source in now.partitions if source.partition.partition in runs]
     for source in found:
         if source.held_back:
             raise TimedOut(
@@ -148,7 +148,7 @@ def prove(
     """
     for number, reason in now.unread.items():
         raise ClusterError(f"{now.name}-{number} cannot be read ({reason}): try again later")
-    sources = {partition.partition.partition: partition for partition in now.partitions}
+    sources = {source.partition.partition: source for source in now.partitions}
     begun = {number: max(maps[number].start, sources[number].log_start) for number in spans}
     ranges = {
         number: (start, maps[number].end)

@@ -243,9 +243,7 @@ class _Topic:
 
     def _maps(self, tasks: Sequence[PartitionTask], now: TopicSource) -> dict[int, OffsetMap]:
         """The offset map of each partition, also of partitions without records."""
-        ends = {
-            partition.partition.partition: partition.high_watermark for partition in now.partitions
-        }
+        ends = {source.partition.partition: source.high_watermark for source in now.partitions}
         maps = {
             partition.partition: OffsetMap((), (), (), ends.get(partition.partition, 0))
             for partition in self._plan.partitions

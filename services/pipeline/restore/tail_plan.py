@@ -196,7 +196,7 @@ class _TopicTail:
         begun = {source.name: self._begun(source, now) for source in same}
         left_out: dict[str, Counter[str]] = {source.name: Counter() for source in same}
         chosen: dict[str, list[PartitionPlan]] = {source.name: [] for source in same}
-        live = {partition.partition: partition for partition in now.partitions}
+        live = {source.partition: source for source in now.partitions}
         for partition in wanted:
             if partition in live:
                 self._choose(live[partition], same, begun, chosen, left_out)
