@@ -85,7 +85,7 @@ def follow(
 ) -> Followed:
     """Back up the *wanted* topics continuously, with a run *every* so often, until *stop*.
 
-    *begin* makes each run and each batch with its meter. *told* receives the report of each, one at a
+    *begin* makes each run and each batch with its meter. *told* gets the report of each, one at a
     time, from different threads. Transient errors do not end the backup: the next run asks the
     cluster again and retries failed topics. *lag* is notified when a lag starts and ends.
 
