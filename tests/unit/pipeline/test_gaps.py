@@ -37,7 +37,10 @@ def test_a_gap_belongs_to_the_segment_before_whose_last_record_it_begins(tmp_pat
     parts = [part(tmp_path, 2, 3, 7), part(tmp_path, 9, 10)]
     gaps = [Gap(0, 2, CONTROL), Gap(4, 7, ABORTED), Gap(8, 9, CONTROL), Gap(11, 13, CONTROL)]
     segments, behind = new_segments(parts, gaps, EpochHistory((), 0))
-    assert [one.before.counts for one in segments] == [{"control": 2, "aborted": 3}, {"control": 1}]
+    assert [segment.before.counts for segment in segments] == [
+        {"control": 2, "aborted": 3},
+        {"control": 1},
+    ]
     assert behind.counts == {"control": 2}
 
 

@@ -99,7 +99,7 @@ def left(folder: Path) -> Path:
 def test_the_second_session_uses_what_the_first_has_left(folder: Path, left: Path) -> None:
     second = chosen(folder)
     assert second.written is None
-    (option,) = [one for one in second.options if one.startswith("-XX:SharedArchiveFile=")]
+    (option,) = [option for option in second.options if option.startswith("-XX:SharedArchiveFile=")]
     archive = Path(option.partition("=")[2])
     assert [*folder.iterdir()] == [archive]
     assert run_with(second).stdout == ""

@@ -97,7 +97,7 @@ def test_the_stable_end_is_asked_for_of_the_leader_alone(
     (asked, *_) = [one for one in cluster.brokers[1].received if one.api_key == 2]
     (topic,) = asked.message.topics
     assert (asked.message.isolation_level, asked.message.replica_id) == (1, -1)
-    assert [one.current_leader_epoch for one in topic.partitions] == [5]
+    assert [partition.current_leader_epoch for partition in topic.partitions] == [5]
 
 
 def test_a_partition_whose_leader_changes_is_asked_of_the_next_one(

@@ -45,13 +45,13 @@ def fetched(data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> FetchedBatc
 def flat(chunks: Sequence[RecordChunk]) -> tuple[bytes, list[int], list[int], list[int]]:
     """Bytes, offsets, timestamps and lengths of all chunks together."""
     return (
-        b"".join(bytes(one.data) for one in chunks),
-        [int(offset) for one in chunks for offset in one.offsets],
-        [int(stamp) for one in chunks for stamp in one.timestamps],
+        b"".join(bytes(chunk.data) for chunk in chunks),
+        [int(offset) for chunk in chunks for offset in chunk.offsets],
+        [int(stamp) for chunk in chunks for stamp in chunk.timestamps],
         [
             int(after - before)
-            for one in chunks
-            for before, after in zip(one.bounds[:-1], one.bounds[1:], strict=True)
+            for chunk in chunks
+            for before, after in zip(chunk.bounds[:-1], chunk.bounds[1:], strict=True)
         ],
     )
 

@@ -143,14 +143,14 @@ def range_between(start: int, end: int) -> LogRange:
 def copied(
     client: ReadClient,
     folder: Path,
-    one: LogRange,
+    whole: LogRange,
     limit: int = 2**30,
     rate: float | None = None,
     patience: float = SECONDS,
 ) -> list[SegmentPart]:
     target = PartTarget(LocalFolder(folder), RUN, limit, rate)
     client.describe(Deadline.after(SECONDS))
-    return list(copy_range(client, one, target, 4, patience))
+    return list(copy_range(client, whole, target, 4, patience))
 
 
 def test_the_records_of_a_range_become_a_part(
@@ -166,8 +166,8 @@ def test_a_part_that_is_full_is_followed_by_another(
     client: ReadClient, log: FakeLog, tmp_path: Path
 ) -> None:
     parts = copied(client, tmp_path, range_between(0, 50), limit=400)
-    assert [one.first_offset for one in parts] == [0, 10, 20, 30, 40]
-    whole = b"".join((tmp_path / one.records).read_bytes()[1:] for one in parts)
+    assert [part.first_offset for part in parts] == [0, 10, 20, 30, 40]
+    whole = b"".join((tmp_path / part.records).read_bytes()[1:] for part in parts)
     assert whole == b"".join(map(encode, run(0, 50)))
 
 
