@@ -103,7 +103,7 @@ def back_up(run: BackupRun, wanted: WantedTopics) -> BackupReport:
         UsageError: there is no such topic.
         Unreachable, NotAuthorized: the cluster cannot be asked.
     """
-    sources = read_sources(run.client, wanted, Deadline.after(ASK_SECONDS))
+    sources = read_sources(run.client, wanted, Deadline.after(ASK_SECONDS), partial=True)
     standing = _groups(run, sources)
     report = BackupReport(unread_groups=_unread(standing))
     run.meter.total = sum(
