@@ -1,4 +1,8 @@
-"""One committed segment by what its manifest says, and records of it that lie side by side."""
+"""Committed records of one partition as arrays, segment by segment.
+
+Files in a local folder are mapped (`MappedSegment`); all others are read by range
+(`FetchedSegment`).
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,11 @@ FIELDS = len(IndexedRecord._fields)
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """Records that lie one behind the other in one segment."""
+    """Adjacent records of one segment."""
 
     offsets: Longs
     bounds: Longs
-    """Where each begins in *data*, and where the last one ends; begins with 0."""
+    """The start of each record in *data*, and the end of the last; starts with 0."""
     data: Bytes
 
 
@@ -48,15 +52,17 @@ class SegmentFiles:
     first_offset: int
     last_offset: int
     salvaged: bool = False
-    """There is no manifest that says what it holds: its records are those that can be proved."""
+    """The segment has no manifest entry: only records that can be proved are read."""
 
     def walked(self) -> Longs:
-        """Offset, position and length of each record, a row each.
+        """Offset, position and length of each record, a row each, found without the index.
 
-        Of a salvaged segment by the salvaging reader, of others by the records alone.
+        The salvaging reader finds the records of a salvaged segment.
         """
         found = self._salvaged() if self.salvaged else self._read()
-        return np.array([IndexedRecord.of(one) for one in found], np.int64).reshape(-1, FIELDS)
+        return np.array([IndexedRecord.of(record) for record in found], np.int64).reshape(
+            -1, FIELDS
+        )
 
     def _read(self) -> Iterator[Placed]:
         return read_segment(self.folder, records_name(self.prefix), end=self.records_bytes)
@@ -68,37 +74,37 @@ class SegmentFiles:
             start_offset=self.first_offset,
             next_offset=self.last_offset + 1,
         )
-        return (one.placed for one in pieces if isinstance(one, FoundRecord))
+        return (piece.placed for piece in pieces if isinstance(piece, FoundRecord))
 
 
 def together(entries: Longs) -> Iterator[Longs]:
-    """*entries* divided where records do not lie one behind the other."""
+    """*entries* divided where records are not adjacent."""
     apart = np.flatnonzero(entries[:-1, 1] + entries[:-1, 2] != entries[1:, 1]) + 1
     yield from np.split(entries, apart)
 
 
 class MappedSegment:
-    """One segment, with its files mapped."""
+    """One segment whose files are mapped into memory."""
 
     def __init__(self, segment: SegmentFiles, folder: Path) -> None:
-        """Map the files of *segment*, which lie in *folder*, when they are first asked for."""
+        """Map the files of *segment* in *folder* on first use."""
         self._segment = segment
         self._folder = folder
 
     def runs(self, start: int, end: int) -> Iterator[RecordRun]:
-        """The records with offsets in ``[start, end)``: one run, or none.
+        """The records with offsets in ``[start, end)``: at most one run.
 
-        Of a salvaged segment there are more where bytes between records are left out.
+        A salvaged segment may yield several runs: bytes between its records are left out.
 
         Raises:
-            DamagedBackup, StorageError: they cannot be read.
+            DamagedBackup, StorageError: the records cannot be read.
         """
         if self._segment.salvaged:
             yield from self._salvaged(start, end)
             return
         found = self._cut(start, end)
         if isinstance(found, _Unfit):
-            # Only an index can be unfit, so the second time there is none.
+            # Only an index can be unfit, and walked entries do not come from an index.
             self._entries = self._segment.walked()
             found = self._cut(start, end)
         assert not isinstance(found, _Unfit)
@@ -126,9 +132,9 @@ class MappedSegment:
 
     @cached_property
     def _entries(self) -> Longs:
-        """Offset, position and length of each record, a row each; big-endian where mapped."""
-        held = self._indexed()
-        return held if held is not None else self._segment.walked()
+        """Offset, position and length of each record, a row each; big-endian if mapped."""
+        indexed = self._indexed()
+        return indexed if indexed is not None else self._segment.walked()
 
     @cached_property
     def _data(self) -> Bytes:
@@ -155,7 +161,7 @@ class MappedSegment:
 
 
 class _Unfit:
-    """An index that does not name records one behind the other."""
+    """An index whose records are not adjacent."""
 
 
 def _offset_of(entry: Longs) -> int:
@@ -167,18 +173,21 @@ RUN_RECORDS = 100_000
 
 
 class FetchedSegment:
-    """One segment, with its files open."""
+    """One segment that is read by range, some megabytes at a time.
+
+    Readers go forward, so the next read usually starts at the index entry after the last read.
+    """
 
     def __init__(self, segment: SegmentFiles) -> None:
         self._segment = segment
         self._next = 0
-        """Number of the entry behind those that were read last."""
+        """The number of the entry after the last one read."""
 
     def runs(self, start: int, end: int) -> Iterator[RecordRun]:
-        """The records with offsets in ``[start, end)``, in runs that fit into memory.
+        """The records with offsets in ``[start, end)``, in runs that fit in memory.
 
         Raises:
-            DamagedBackup, StorageError: they cannot be read.
+            DamagedBackup, StorageError: the records cannot be read.
         """
         low, high = self._place(start, end)
         for at in range(low, high, RUN_RECORDS):
@@ -198,7 +207,7 @@ class FetchedSegment:
         ahead = low < count and index[low].offset >= start
         if not (ahead and (low == 0 or index[low - 1].offset < start)):
             low = index.first_from(start, 0, count)
-        # Offsets rise by one at least.
+        # Offsets rise by at least one.
         return low, index.first_from(end, low, min(count, low + max(0, end - start)))
 
     def _entries(self, start: int, end: int) -> Longs:
@@ -223,7 +232,7 @@ class FetchedSegment:
             at = upto
 
     def _check(self, entries: Longs, ends: Longs) -> None:
-        """Return if the entries name records one behind the other, within the segment."""
+        """Check that the entries are of adjacent records within the segment."""
         together = (ends[:-1] == entries[1:, 1]).all() and (entries[:, 2] > 0).all()
         last = int(ends[-1])
         if (
@@ -253,7 +262,7 @@ class FetchedSegment:
 
     @cached_property
     def _index(self) -> SegmentIndex | None:
-        """The index, if it is there and fits as far as its ends tell."""
+        """The index, if it exists and its first and last entry fit the segment."""
         segment = self._segment
         index = None if segment.salvaged else open_index(segment.folder, segment.prefix)
         if index is None or len(index) < segment.count:
@@ -267,48 +276,48 @@ class FetchedSegment:
 
 @dataclass(frozen=True)
 class StoredSegment(SegmentFiles):
-    """A segment that can be read, and sent to a worker, which opens its files anew."""
+    """A segment that can be read, and sent to a worker, which opens its files again."""
 
     @cached_property
     def reader(self) -> MappedSegment | FetchedSegment:
-        """What reads it, with its files open."""
+        """The reader of the segment, with open files."""
         if isinstance(self.folder, LocalFolder):
             return MappedSegment(self, self.folder.path)
         return FetchedSegment(self)
 
     def passed(self) -> None:
-        """Give up what is open of it: readers go forward. Maps hold nothing, and stay."""
+        """Close the files after the last read. Maps occupy no memory, and stay."""
         if not isinstance(self.folder, LocalFolder):
             self.__dict__.pop("reader", None)
 
     def __getstate__(self) -> dict[str, object]:
-        """What it was made of."""
-        names = {one.name for one in fields(self)}
+        """The fields, without open files."""
+        names = {field.name for field in fields(self)}
         return {name: value for name, value in self.__dict__.items() if name in names}
 
 
 def stored_segments(folder: Folder, segments: Sequence[SegmentSummary]) -> list[StoredSegment]:
-    """Those of *segments* that hold records and are still there, by offset."""
+    """The *segments* that have records and still exist, by offset."""
     names = set(folder.names())
     return [
         StoredSegment(
             folder,
-            one.prefix,
-            one.records_bytes,
-            one.count,
-            one.first_offset,
-            one.last_offset,
-            not one.sha256,
+            segment.prefix,
+            segment.records_bytes,
+            segment.count,
+            segment.first_offset,
+            segment.last_offset,
+            not segment.sha256,
         )
-        for one in segments
-        if one.first_offset is not None
-        and one.last_offset is not None
-        and records_name(one.prefix) in names
+        for segment in segments
+        if segment.first_offset is not None
+        and segment.last_offset is not None
+        and records_name(segment.prefix) in names
     ]
 
 
 def runs_between(segments: Sequence[StoredSegment], start: int, end: int) -> Iterator[RecordRun]:
-    """The stored records with offsets in ``[start, end)``, a run or some for each segment."""
+    """The stored records with offsets in ``[start, end)``, one or more runs for each segment."""
     for segment in segments:
         if segment.last_offset < start:
             segment.passed()

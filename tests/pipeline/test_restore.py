@@ -293,7 +293,7 @@ def test_a_topic_that_holds_records_is_refused(
     make(broker, topic)
     produce(broker, topic, numbered(3))
     back_up.topic(topic)
-    with pytest.raises(Refused, match="holds records"):
+    with pytest.raises(Refused, match="has records"):
         restore.plan(topic, topic)
 
 

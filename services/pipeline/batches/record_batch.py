@@ -23,16 +23,16 @@ from services.topic_backup.batch_header import (
 
 NO_EPOCH = -1
 LONGER = 8
-"""By so many bytes a record may be longer in a batch than as it is stored, at most: a timestamp,
-which is told by how far it is from the first one, takes up to ten bytes, and no record without a
-timestamp has one. All other numbers take no more than they do at rest, but for the length."""
+"""A record is at most this many bytes longer in a batch than in storage. A timestamp is written
+as its distance from the first timestamp, in up to ten bytes, also for a record stored without
+a timestamp. All other numbers but the length take no more bytes than in storage."""
 LENGTH, ATTRIBUTES, TIMESTAMP, OFFSET, KEY, VALUE, HEADERS = range(7)
 """The numbers of a record, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who sends batches."""
+    """The producer that sends batches."""
 
     id: int
     epoch: int
@@ -40,7 +40,7 @@ class Producer:
 
 
 def batch_rows(columns: StoredColumns, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """First and last row, exclusive, of each batch: as many as fit, or a single one."""
+    """The first row and the end row of each batch: as many records as fit, at least one."""
     longest = columns.bounds + LONGER * np.arange(len(columns.bounds))
     room = most_bytes - BATCH_HEADER.size
     start = 0
@@ -53,14 +53,14 @@ def batch_rows(columns: StoredColumns, most_bytes: int) -> Iterator[tuple[int, i
 
 
 def _within_reach(timestamps: Longs) -> int:
-    """How many of the first *timestamps* are told by how far they are from the first in 64 bits."""
+    """How many of the first *timestamps* have a 64-bit distance from the first timestamp."""
     apart = timestamps - timestamps[0]
     beyond = ((timestamps ^ timestamps[0]) & (timestamps ^ apart)) < 0
     return int(beyond.argmax()) if beyond.any() else len(timestamps)
 
 
 def record_batch(columns: StoredColumns, producer: Producer, sequence: int) -> bytes:
-    """The records of *columns* as a batch; *sequence* is the number of the first one."""
+    """The records of *columns* as a batch; *sequence* is that of its first record."""
     import google_crc32c
 
     records = _records(columns)

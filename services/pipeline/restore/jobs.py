@@ -1,6 +1,7 @@
-"""The producer of one partition's restore: stored records as batches, sent in transactions.
+"""Restores partitions in tasks of Spark: one task for each partition, which Spark retries.
 
-While a batch is sent, the next one is made.
+The client of a task sends stored records as batches in transactions, and builds the next batch
+while one is sent.
 """
 
 from __future__ import annotations
@@ -47,21 +48,21 @@ if TYPE_CHECKING:
     from services.pipeline.backup_context import BackupRun
 
 TRANSACTION_SECONDS = 120.0
-"""A transaction, and each step of it, takes no longer."""
+"""The limit of a transaction and of each of its steps."""
 PATIENCE_SECONDS = 10.0
-"""A coordinator that does not know the partition after so long may have forgotten it."""
+"""After this time, a coordinator that does not know the partition may mean that it is deleted."""
 BATCH_BYTES = 1_000_000
-"""Just under the max.message.bytes that topics have by default; a restore raises it meanwhile."""
+"""Just under the default max.message.bytes of topics, which a restore raises while it runs."""
 WAITING = 2
-"""Batches that are made ahead, at most."""
+"""The maximum number of batches that are built ahead."""
 SEQUENCES = 2**31
 
 
 class RecordClient:
-    """Writes stored records under the task's transactional id, or without transactions."""
+    """The producer of a task, with its transactional id or without transactions."""
 
     def __init__(self, client: ReadClient, task: PartitionTask) -> None:
-        """Fence whoever was at the partition before, and decide their transaction."""
+        """Fence earlier attempts at the partition, which ends their transaction."""
         self._task = task
         self._partition = TopicPartition(task.topic, task.partition)
         sender = client.sender
@@ -98,19 +99,19 @@ class RecordClient:
         """Begin a transaction.
 
         Raises:
-            Unreachable: its coordinator, or the partition's leader, is not to be had.
-            TopicRecreated: the topic is gone.
+            Unreachable: the coordinator or the partition's leader does not answer.
+            TopicRecreated: the topic was deleted.
         """
         self._deadline = Deadline.after(TRANSACTION_SECONDS)
         if (transactions := self._transactions) is not None:
             until(self._deadline, lambda: self._add_to(transactions))
 
     def send(self, run: RecordRun) -> Longs:
-        """Send the records of *run*; returns the timestamp types that they were stored with.
+        """Send the records of *run*; return their stored timestamp types.
 
         Raises:
-            MalformedInput: bytes that are no records.
-            BreakglassError: as `PartitionProducer.write`, of batches before.
+            MalformedInput: the bytes are not records.
+            BreakglassError: as `PartitionProducer.write`, also for earlier batches.
         """
         columns = stored_columns(run)
         for start, end in batch_rows(columns, BATCH_BYTES):
@@ -122,14 +123,14 @@ class RecordClient:
         return columns.types
 
     def flush(self) -> Longs:
-        """Wait for all records of the transaction; their new offsets. Raises as `send`."""
+        """Wait for all records of the transaction; return their new offsets. Raises as `send`."""
         while self._under_way:
             self._placed.append(self._under_way.popleft().result())
         placed, self._placed = self._placed, []
         return np.concatenate(placed) if placed else np.zeros(0, np.int64)
 
     def commit(self, next_offset: int) -> None:
-        """Commit, with how far the restore is; without transactions, nothing."""
+        """Commit the records and the restore progress; without transactions, do nothing."""
         if self._transactions is not None:
             self._transactions.commit_offset(
                 self._task.group, self._partition, next_offset, self._deadline
@@ -137,7 +138,7 @@ class RecordClient:
             self._transactions.end(Deadline.after(TRANSACTION_SECONDS), commit=True)
 
     def _add_to(self, transactions: TransactionClient) -> None:
-        """Begin a transaction of the partition; a coordinator never says that its topic is gone."""
+        """Add the partition to the transaction. A coordinator never reports a deleted topic."""
         try:
             transactions.add(self._partition, self._deadline.sooner(PATIENCE_SECONDS))
         except Unreachable:
@@ -145,7 +146,7 @@ class RecordClient:
             raise
 
     def _sent(self, batch: bytes, count: int) -> Longs:
-        """The offsets of so many records, which are sent as *batch*."""
+        """Send *batch*, which has *count* records; return their offsets."""
         first = self._writer.write(batch, self._deadline)
         return np.arange(first, first + count)
 
@@ -158,29 +159,29 @@ IN_VAIN = (
     TopicRecreated,
     UsageError,
 )
-"""What another attempt meets again."""
+"""Errors that a retry would meet again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreJob:
-    """What each task of a job knows beside its partitions."""
+    """The data that each task of a job has in addition to its partitions."""
 
     connection: bytes = field(repr=False)
-    """As `packed` makes it."""
+    """The bytes of `packed`."""
     cluster_id: str
 
     def __call__(self, tasks: Iterable[PartitionTask]) -> Iterator[str]:
-        """What one task does."""
+        """Run one task."""
         power = Power(ReadAccess(unpacked(self.connection)))
         for task in tasks:
             yield produced(power, self.cluster_id, task).to_json()
 
 
 def produced(power: Power, cluster_id: str, task: PartitionTask) -> PartitionRestored:
-    """Restore one partition, from where an earlier attempt came.
+    """Restore one partition, from the progress of earlier attempts on.
 
     Raises:
-        BreakglassError: another attempt may be luckier.
+        BreakglassError: a retry may succeed.
     """
     try:
         with (
@@ -196,19 +197,21 @@ def produced(power: Power, cluster_id: str, task: PartitionTask) -> PartitionRes
 def produce_by_tasks(
     run: BackupRun, cluster_id: str, tasks: Sequence[PartitionTask], doing: str
 ) -> list[PartitionRestored]:
-    """Restore *tasks*, one for each task of Spark.
+    """Restore *tasks*, each in one task of Spark.
 
     Raises:
-        PipelineError: a task has failed again and again, or Spark has.
+        PipelineError: a task failed in every attempt, or Spark failed.
     """
     job = RestoreJob(packed(run.access.settings), cluster_id)
-    told = answers(run.context(), tasks, len(tasks), job, doing)
-    return [PartitionRestored.from_json(text) for text in told]
+    texts = answers(run.context(), tasks, len(tasks), job, doing)
+    return [PartitionRestored.from_json(text) for text in texts]
 
 
 def failures(restored: Iterable[PartitionRestored]) -> BreakglassError | None:
-    """What kept partitions from being restored; that somebody else writes there comes first."""
-    failed = sorted((one for one in restored if one.error), key=lambda one: not one.foreign)
+    """The error of the failed partitions; foreign records come first."""
+    failed = sorted(
+        (result for result in restored if result.error), key=lambda result: not result.foreign
+    )
     if not failed:
         return None
     return (ForeignRecords if failed[0].foreign else Hopeless)(failed[0].error)

@@ -1,4 +1,4 @@
-"""Which partitions of a backup are restored, and which of their stored offsets."""
+"""Plans a restore before anything changes; refuses what cannot be restored."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from services.topic_backup.verification import has_lost_manifest
 
 
 def chosen_partitions(held: RestorableTopic, options: RestoreOptions) -> list[PartitionSummary]:
-    """Those that are restored. Raises UsageError where one is named that is not there."""
-    there = {one.partition for one in held.partitions}
+    """The partitions to restore. Raises UsageError if a named partition does not exist."""
+    there = {partition.partition for partition in held.partitions}
     absent = sorted(set(options.partitions) - there)
     if absent:
         raise UsageError(
-            f"{held.folder.where()} holds nothing of partition {absent[0]}: it holds "
+            f"{held.folder.where()} has no partition {absent[0]}: it has "
             f"{', '.join(map(str, sorted(there)))}."
         )
     wanted = options.partitions or there
@@ -52,19 +52,19 @@ def chosen_partitions(held: RestorableTopic, options: RestoreOptions) -> list[Pa
 def chosen_spans(
     stored: Sequence[StoredSegment], part: PartitionSummary, options: RestoreOptions
 ) -> Spans:
-    """The stored offsets of one partition that are restored; none where it holds no records."""
+    """The stored offsets of one partition to restore; empty if it has no records."""
     end = part.next_offset or 0
     if options.until_offset is not None:
         end = min(end, options.until_offset)
     if options.until_ms is not None:
         end = min(end, _first_later(stored, part, options.until_ms))
-    start = min((one.first_offset for one in stored), default=0)
+    start = min((segment.first_offset for segment in stored), default=0)
     return ((start, end),) if start < end else ()
 
 
 def _first_later(stored: Sequence[StoredSegment], part: PartitionSummary, until_ms: int) -> int:
-    """The offset of the first record with a timestamp after *until_ms*; the end without one."""
-    newest = {one.prefix: one.max_timestamp for one in part.segments}
+    """The offset of the first record with a timestamp after *until_ms*, or the end."""
+    newest = {segment.prefix: segment.max_timestamp for segment in part.segments}
     for segment in stored:
         latest = newest.get(segment.prefix)
         if latest is None or latest <= until_ms:
@@ -84,59 +84,59 @@ MOST_NAMED = 20
 
 
 def require_manifest(held: RestorableTopic) -> None:
-    """Return unless the manifest of *held* is gone.
+    """Check that the manifest of *held* is not lost.
 
     Raises:
-        Refused: side files tell that there was one.
+        Refused: side files show that there was a manifest.
     """
     if held.manifest is None and has_lost_manifest(held.folder.names()):
         where = held.folder.where()
         raise Refused(
-            f"the manifest of {where} is gone, so what it should hold is not known: take it from "
-            f"another copy, or write what can be proved with `breakglass backup reindex {where} "
-            "--to DIR` and restore that"
+            f"the manifest of {where} is lost, so the content of the backup is unknown: copy it "
+            f"from another copy, or write what can be proved with `breakglass backup reindex "
+            f"{where} --to DIR` and restore that"
         )
 
 
 def accepted_gaps(
     held: RestorableTopic, topic: str, chosen: Sequence[PartitionSummary], options: RestoreOptions
 ) -> tuple[str, ...]:
-    """The offsets that the restore of *chosen* leaves out, all of them accepted.
+    """The accepted gaps: offsets that the restore of *chosen* leaves out.
 
     Raises:
-        Refused: one was not named; the message names them all.
+        Refused: a gap is not accepted; the message names all such gaps.
     """
     numbers = {part.partition for part in chosen}
-    lost = [one for one in held.lost if one.partition in numbers and one.what.offsets]
-    phrases = tuple(dict.fromkeys(one.phrase(topic) for one in lost))
-    agreed = {" ".join(one.split()) for one in options.accepted_gaps}
-    missing = [one for one in phrases if one not in agreed]
+    lost = [loss for loss in held.lost if loss.partition in numbers and loss.what.offsets]
+    phrases = tuple(dict.fromkeys(loss.phrase(topic) for loss in lost))
+    agreed = {" ".join(phrase.split()) for phrase in options.accepted_gaps}
+    missing = [phrase for phrase in phrases if phrase not in agreed]
     if not missing:
         return phrases
-    why = {one.phrase(topic): f"{one.what.file}: {one.what.reason}" for one in lost}
-    told = "; ".join(f"{one} ({why[one]})" for one in missing[:MOST_NAMED])
-    options_to_add = " ".join(f'--accept-gaps "{one}"' for one in missing)
+    why = {loss.phrase(topic): f"{loss.what.file}: {loss.what.reason}" for loss in lost}
+    gaps = "; ".join(f"{phrase} ({why[phrase]})" for phrase in missing[:MOST_NAMED])
+    options_to_add = " ".join(f'--accept-gaps "{phrase}"' for phrase in missing)
     raise Refused(
-        f"the backup of {topic} is damaged and cannot give back {told}: bring the files back from "
+        f"the backup of {topic} is damaged and has lost {gaps}: copy the files from "
         f"another copy, or restore the rest with {options_to_add}"
     )
 
 
 ASK_SECONDS = 60.0
 INSTEAD_OF_FILLED = (
-    "restore into a topic of another name with --map, or add --into-existing, or --resume to go on "
-    "with a restore"
+    "restore into a topic of another name with --map, or add --into-existing, or resume "
+    "a restore with --resume"
 )
 
 
 def make_plan(
     client: ReadClient, held: Sequence[HeldTopic], options: RestoreOptions, state_root: Path
 ) -> RestorePlan:
-    """What restoring *held* will do; *state_root* has a folder for each target.
+    """Plan the restore of *held*; *state_root* has a folder for each target.
 
     Raises:
-        UsageError: two topics would have one name, or something is named that is not there.
-        Refused: a target holds records, lacks partitions, or is being restored already; a group
+        UsageError: two topics would have one name, or a named topic or partition does not exist.
+        Refused: a target has records, lacks partitions, or is already being restored; a group
             has members.
         MalformedInput, UnsupportedSchema, DamagedBackup: a backup cannot be read.
     """
@@ -144,30 +144,30 @@ def make_plan(
     deadline = Deadline.after(ASK_SECONDS)
     cluster_id = client.describe(deadline).cluster_id
     there = existing(client, targets, deadline)
-    now = {one.name: one for one in read_targets(client, there, deadline)}
+    now = {topic.name: topic for topic in read_targets(client, there, deadline)}
     plans = [
         _topic(one, target, now.get(target), options, state_root / target)
         for one, target in zip(held, targets, strict=True)
     ]
     require_no_members(
-        client, (one.groups for one in plans), or_else=", or restore without --groups"
+        client, (plan.groups for plan in plans), or_else=", or restore without --groups"
     )
     return RestorePlan(cluster_id, tuple(plans))
 
 
 def _topic(
-    one: HeldTopic,
+    topic: HeldTopic,
     target: str,
     now: TopicSource | None,
     options: RestoreOptions,
     state_folder: Path,
 ) -> TopicPlan:
-    held = read_held(one.folder, one.topic)
+    held = read_held(topic.folder, topic.topic)
     require_manifest(held)
     held = read_sound(held, {part.partition for part in chosen_partitions(held, options)})
     chosen = chosen_partitions(held, options)
-    gaps = accepted_gaps(held, one.topic, chosen, options)
-    begun = begun_restore(state_folder, one, target, now, options)
+    gaps = accepted_gaps(held, topic.topic, chosen, options)
+    begun = begun_restore(state_folder, topic, target, now, options)
     if now is not None:
         _require_partitions(now, max((part.partition + 1 for part in chosen), default=0))
         ours = begun is not None and begun.topic_id is not None
@@ -177,10 +177,10 @@ def _topic(
     if begun is not None and options.resume:
         partitions = as_begun(held, begun, partitions)
     return TopicPlan(
-        held=one,
-        source=source_of(one),
-        generation=one.generation,
-        topic=one.topic,
+        held=topic,
+        source=source_of(topic),
+        generation=topic.generation,
+        topic=topic.topic,
         target=target,
         exists=now is not None,
         topic_id=None if now is None else str(now.identity.topic_id),
@@ -212,7 +212,7 @@ def _settings(
     begun: RestoreState | None,
     options: RestoreOptions,
 ) -> dict[str, str]:
-    """What the topic has in the end."""
+    """The settings of the topic after the restore."""
     if begun is not None:
         own = begun.settings
     elif now is not None:

@@ -1,4 +1,10 @@
-"""How far earlier attempts of a restore came, as the cluster knows it."""
+"""Produces the stored records of one partition exactly once and in their order.
+
+Each transaction has some thousands of records and the restore progress: the next stored offset,
+committed for a group that belongs to this restore. A new attempt first fences the earlier attempt,
+and only then reads its progress (B6). The offset log announces each transaction before its commit,
+so the map from old to new offsets survives every kill.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +45,7 @@ ASK_SECONDS = 60.0
 
 
 class ClusterProgress:
-    """What a group's committed offset and the topic itself tell."""
+    """The progress of earlier attempts, by the committed offset of the group and the topic."""
 
     def __init__(self, client: ReadClient, task: PartitionTask) -> None:
         self._client = client
@@ -47,32 +53,32 @@ class ClusterProgress:
         self._partition = TopicPartition(task.topic, task.partition)
 
     def reached(self) -> int | None:
-        """The next stored offset; None where the group is not there, or no more.
+        """The next stored offset; None if the group does not exist, or has expired.
 
-        Whoever was at it before is fenced, and its transaction decided. An offset that is pending
-        all the same stays so: to wait for it, as a reader of committed records does, is in vain.
+        The earlier attempt is fenced, and its transaction has ended. An offset that is still
+        pending stays pending, so waiting for it, as a committed read does, would not help.
         """
         sender, group, deadline = self._client.sender, self._task.group, Deadline.after(ASK_SECONDS)
         try:
             return committed_offset(sender, group, self._partition, deadline)
         except NotAuthorized:
-            # What committing for the group needs lets it be read, too.
+            # The ACL that commits for the group also reads it.
             raise refusal(GROUP_AUTHORIZATION_FAILED, self._task.where) from None
 
-    def readable(self, one: Announced) -> bool:
-        """Whether the first record of *one* can be read as committed.
+    def readable(self, announced: Announced) -> bool:
+        """Whether the first record of *announced* is committed.
 
         Raises:
-            PipelineError: a transaction of somebody else is open before it.
+            PipelineError: a transaction of another producer is open before it.
         """
-        wanted = one.runs[0].new_offset
+        wanted = announced.runs[0].new_offset
         deadline = Deadline.after(ASK_SECONDS)
         state = until(deadline, lambda: self._state(deadline))
         assert state.leader is not None
         if self._stable_end(state, deadline) <= wanted:
             raise PipelineError(
-                f"{self._task.where} has an open transaction before offset {wanted}, so how far "
-                "the restore came cannot be read: end that transaction, then try again."
+                f"{self._task.where} has an open transaction before offset {wanted}, so the "
+                "progress of the restore cannot be read: end that transaction, then try again."
             )
         log = CommittedLog(self._client.sender, state.leader, self._partition)
         return next(log.records(wanted, wanted + 1), None) is not None
@@ -86,7 +92,7 @@ class ClusterProgress:
 
     def _stable_end(self, state: PartitionState, deadline: Deadline) -> int:
         assert state.leader is not None
-        told = list_offsets(
+        end = list_offsets(
             self._client.sender,
             state.leader,
             [self._partition],
@@ -96,14 +102,14 @@ class ClusterProgress:
             leader_epochs={self._partition: state.leader_epoch},
             isolation_level=READ_COMMITTED,
         ).get(self._partition)
-        if not isinstance(told, ListedOffset):
+        if not isinstance(end, ListedOffset):
             raise PipelineError(f"the end of {self._task.where} cannot be read: try again.")
-        return told.offset
+        return end.offset
 
 
 FIRST_BYTES = 1024 * 1024
 MOST_BYTES = 32 * 1024 * 1024
-"""Of one transaction; the first ones are small, and grow while the brokers are quick."""
+"""The limits of a transaction: transactions grow while the brokers are quick."""
 QUICK_SECONDS, SLOW_SECONDS = 2.0, 10.0
 FACTOR = 4
 
@@ -114,37 +120,37 @@ class Client(Protocol):
     def begin(self) -> None: ...
 
     def send(self, run: RecordRun) -> Longs:
-        """Send the records of *run*; returns the timestamp types that they were stored with."""
+        """Send the records of *run*; return their stored timestamp types."""
 
     def flush(self) -> Longs:
-        """Wait for all of them; the new offset of each.
+        """Wait for all records; return the new offset of each.
 
         Raises:
-            BreakglassError: not all of them were taken.
+            BreakglassError: a record was not acknowledged.
         """
 
     def commit(self, next_offset: int) -> None:
-        """Commit them and how far the restore is; without transactions, nothing."""
+        """Commit the records and the progress; without transactions, do nothing."""
 
 
 class RestoreProgress(Protocol):
-    """What the cluster knows of an earlier attempt."""
+    """The progress of earlier attempts as the cluster has it."""
 
     def reached(self) -> int | None:
-        """The next stored offset; None where nothing is known any more."""
+        """The next stored offset; None if unknown."""
 
-    def readable(self, one: Announced) -> bool:
-        """Whether the topic has the records of *one*, committed."""
+    def readable(self, announced: Announced) -> bool:
+        """Whether the records of *announced* are committed in the topic."""
 
 
 @dataclass(slots=True)
 class TransactionPace:
-    """How much goes into a transaction: as much as takes some seconds."""
+    """The size of a transaction, chosen so that each takes some seconds."""
 
     bytes: int = FIRST_BYTES
 
     def took(self, seconds: float) -> None:
-        """Note how long the last one took."""
+        """Adapt the size to the duration of the last transaction."""
         if seconds < QUICK_SECONDS:
             self.bytes = min(self.bytes * FACTOR, MOST_BYTES)
         elif seconds > SLOW_SECONDS:
@@ -152,7 +158,7 @@ class TransactionPace:
 
 
 class Producing:
-    """One attempt. The client has fenced earlier ones by now."""
+    """One attempt to restore a partition, whose client has fenced earlier attempts."""
 
     def __init__(self, task: PartitionTask, client: Client, progress: RestoreProgress) -> None:
         self._task = task
@@ -163,7 +169,7 @@ class Producing:
         self._restored = PartitionRestored(task.partition)
 
     def run(self) -> PartitionRestored:
-        """Restore from where an earlier attempt came, to the end."""
+        """Restore the records after the progress of earlier attempts."""
         for some in self._transactions(self._start()):
             began = time.monotonic()
             self._transaction(some)
@@ -171,12 +177,12 @@ class Producing:
         return self._restored
 
     def _start(self) -> int:
-        """The stored offset to go on with."""
+        """The stored offset to resume from."""
         reached = self._progress.reached() if self._task.transactional else None
         return self._log.settle(reached, self._progress.readable) or 0
 
     def _transactions(self, start: int) -> Iterator[RecordRun]:
-        """Stored records, as many at a time as go into one transaction."""
+        """Stored records, divided into transactions."""
         for run in self._task.runs(start):
             at = 0
             while at < len(run.offsets):
@@ -199,21 +205,21 @@ class Producing:
         self._restored.bytes += len(some.data)
 
     def _runs(self, some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
-        """What the transaction holds, by where it lies in the topic."""
+        """The runs of the transaction, with their offsets in the topic."""
         if not self._task.alone:
             return _scattered(some, placed, declared)
         count, first = len(placed), int(placed[0])
         if int(placed[-1]) - first != count - 1:
             raise ForeignRecords(
-                f"{self._task.where} is being written by somebody else: stop them and delete the "
-                "topic, then restore it anew."
+                f"{self._task.where} has another writer: stop it and delete the topic, then "
+                "restore it again."
             )
         start, end = int(some.offsets[0]), int(some.offsets[-1]) + 1
         return [CommittedRun(start, end, first, count, declared)]
 
 
 def _scattered(some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
-    """The same where others write in between."""
+    """The runs of the transaction where other producers write in between."""
     first, *others = runs_of(some.offsets.tolist(), placed.tolist())
     whole = CommittedRun(
         first.first_offset, first.next_offset, first.new_offset, first.count, declared

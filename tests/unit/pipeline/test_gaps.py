@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from services.model import EpochHistory, EpochRange
-from services.pipeline.gaps import epoch_starts, holes, new_segments, together
+from services.pipeline.gaps import epoch_starts, holes, merged_gaps, new_segments
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.part import SegmentPart
 from services.topic_backup.summary import EpochStart, Gap, GapReason
@@ -43,7 +43,7 @@ def test_a_gap_belongs_to_the_segment_before_whose_last_record_it_begins(tmp_pat
 
 def test_gaps_of_one_reason_that_touch_are_one() -> None:
     gaps = [Gap(0, 2, CONTROL), Gap(2, 3, CONTROL), Gap(3, 4, ABORTED), Gap(6, 7, ABORTED)]
-    assert list(together(gaps)) == [Gap(0, 3, CONTROL), Gap(3, 4, ABORTED), Gap(6, 7, ABORTED)]
+    assert list(merged_gaps(gaps)) == [Gap(0, 3, CONTROL), Gap(3, 4, ABORTED), Gap(6, 7, ABORTED)]
 
 
 def test_epochs_begin_with_the_first_record(tmp_path: Path) -> None:
