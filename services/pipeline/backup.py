@@ -103,7 +103,7 @@ def back_up(run: BackupRun, wanted: WantedTopics) -> BackupReport:
         UsageError: a named topic does not exist.
         Unreachable, NotAuthorized: the cluster does not answer, or an ACL is missing.
     """
-    sources = read_sources(run.client, wanted, Deadline.after(ASK_SECONDS))
+    sources = read_sources(run.client, wanted, Deadline.after(ASK_SECONDS), partial=True)
     standing = _groups(run, sources)
     report = BackupReport(unread_groups=_unread(standing))
     run.meter.total = sum(

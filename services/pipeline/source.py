@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from services.errors import UsageError
 from services.kafka.cluster.topic_config import read_topic_configs
 from services.kafka.read_client import ReadClient
+from services.kafka.replicas.leader_ends import Unanswered, ask_brokers, by_leader
 from services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
@@ -104,12 +104,17 @@ def read_sources(
     wanted: WantedTopics,
     deadline: Deadline,
     numbers: Container[int] | None = None,
+    *,
+    partial: bool = False,
 ) -> tuple[TopicSource, ...]:
     """Read the *wanted* topics; only the partitions *numbers*, by default all.
 
+    With *partial*, the partitions of a leader that does not answer are `TopicSource.unread`.
+
     Raises:
         UsageError: as `WantedTopics.choose`.
-        Unreachable, NotAuthorized: no broker returns the metadata, or an ACL is missing.
+        Unreachable, NotAuthorized: no broker returns the metadata, a leader does not answer, or
+            an ACL is missing.
     """
     cluster_id = client.describe(deadline).cluster_id
     # A pattern needs the names of all topics; a few names do not.
@@ -119,6 +124,8 @@ def read_sources(
     asked = [state for state in held if numbers is None or state.partition.partition in numbers]
     configs = read_topic_configs(client.sender, topics, deadline) if topics else {}
     read = _Reading(client, asked, deadline)
+    if not partial:
+        read.require_answers()
     return tuple(_topic(cluster_id, topic, held, configs[topic], read) for topic in topics)
 
 
@@ -146,19 +153,24 @@ def _topic(
 
 
 class _Reading:
-    """The answers of the leaders for all partitions, from a few requests to each leader."""
+    """The answers of all leaders for their partitions, from a few requests to each leader."""
 
     def __init__(
         self, client: ReadClient, states: Sequence[PartitionState], deadline: Deadline
     ) -> None:
-        self._asked = {state.partition for state in states}
-        led: dict[int, dict[TopicPartition, UUID]] = {}
-        for state in states:
-            if state.leader is not None:
-                led.setdefault(state.leader, {})[state.partition] = state.topic_id
-        self._answers: dict[TopicPartition, PartitionSource | str] = {}
-        for leader, partitions in led.items():
-            self._ask(client, leader, partitions, deadline)
+        self._client, self._deadline = client, deadline
+        self._asked = {state.partition: state.topic_id for state in states}
+        self._answers = ask_brokers(by_leader(states), self._ask)
+
+    def require_answers(self) -> None:
+        """Return if every leader answered.
+
+        Raises:
+            BreakglassError: the error of the first leader that did not answer.
+        """
+        for answer in self._answers.values():
+            if isinstance(answer, Unanswered):
+                raise answer.error
 
     def asked(self, state: PartitionState) -> bool:
         """Whether *state* is of a partition that is read."""
@@ -168,41 +180,41 @@ class _Reading:
         """The partition as its leader reports it, or why it cannot be read."""
         if state.leader is None:
             return "offline: no leader serves it"
-        return self._answers[state.partition]
+        answer = self._answers[state.partition]
+        return answer.reason if isinstance(answer, Unknown) else answer
 
     def _ask(
-        self,
-        client: ReadClient,
-        leader: int,
-        partitions: Mapping[TopicPartition, UUID],
-        deadline: Deadline,
-    ) -> None:
+        self, leader: int, asked: Collection[TopicPartition]
+    ) -> dict[TopicPartition, PartitionSource | Unknown]:
+        partitions = {partition: self._asked[partition] for partition in asked}
+
         def ends(timestamp: int, isolation: int = 0) -> dict[TopicPartition, _Answer]:
             return list_offsets(
-                client.sender,
+                self._client.sender,
                 leader,
                 partitions,
                 timestamp,
-                deadline,
+                self._deadline,
                 replica_id=LEADER_ONLY,
                 isolation_level=isolation,
             )
 
         # The stable end first: the high watermark, read later, is never before it.
         starts, stable, high = ends(EARLIEST), ends(LATEST, READ_COMMITTED), ends(LATEST)
-        replicas = client.replicas_on(leader)
-        logs = replicas.read(partitions, deadline)
-        replicas.deepen(partitions, EPOCHS, deadline)
+        replicas = self._client.replicas_on(leader)
+        logs = replicas.read(partitions, self._deadline)
+        replicas.deepen(partitions, EPOCHS, self._deadline)
+        answers: dict[TopicPartition, PartitionSource | Unknown] = {}
         for partition in partitions:
             start, end, mark = starts[partition], stable[partition], high[partition]
             if isinstance(start, OffsetError):
-                self._answers[partition] = start.reason
+                answers[partition] = start
             elif isinstance(end, OffsetError):
-                self._answers[partition] = end.reason
+                answers[partition] = end
             elif isinstance(mark, OffsetError):
-                self._answers[partition] = mark.reason
+                answers[partition] = mark
             else:
-                self._answers[partition] = PartitionSource(
+                answers[partition] = PartitionSource(
                     partition=partition,
                     leader=leader,
                     log_start=start.offset,
@@ -212,6 +224,7 @@ class _Reading:
                     newest_ms=logs[partition].newest_ms,
                     leader_epoch=end.leader_epoch if end.leader_epoch >= 0 else None,
                 )
+        return answers
 
 
 _Answer = ListedOffset | OffsetError
