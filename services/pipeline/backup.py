@@ -125,7 +125,11 @@ def _topic(run: BackupRun, source: TopicSource, standing: GroupStanding) -> Topi
             run.meter.count(source.name, skipped, 0)
             for job in jobs(topic.todo, run.settings.offsets_a_job):
                 topic.copy.copy(job)
-            group_history.update(topic.assembler.folder, _offsets_on(source, standing))
+            offsets: dict[int, Mapping[str, int]] = {
+                partition.partition.partition: standing.offsets.get(partition.partition, {})
+                for partition in source.partitions
+            }
+            group_history.update(topic.assembler.folder, offsets)
     except BreakglassError as error:
         report.error = str(error)
     return report
@@ -158,13 +162,6 @@ def _groups(run: BackupRun, sources: Sequence[TopicSource]) -> GroupStanding:
     wanted = {partition.partition for topic in sources for partition in topic.partitions}
     asked = [broker.id for broker in brokers if broker.fenced is not True]
     return read_standing(run.client, asked, wanted, deadline)
-
-
-def _offsets_on(source: TopicSource, standing: GroupStanding) -> dict[int, Mapping[str, int]]:
-    return {
-        partition.partition.partition: standing.offsets.get(partition.partition, {})
-        for partition in source.partitions
-    }
 
 
 def _unread(standing: GroupStanding) -> tuple[str, ...]:

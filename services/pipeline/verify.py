@@ -139,7 +139,7 @@ class _Work:
         start = max(begins, source.log_start)
         end = max(start, min(next_offset, source.stable_end))
         one = PartitionVerified(held.partition, start, end)
-        one.expired = _count(stored, 0, source.log_start)
+        one.expired = len(_offsets(stored, 0, source.log_start))
         return one
 
 
@@ -167,7 +167,3 @@ def unseen(
 def _offsets(stored: Sequence[StoredSegment], start: int, end: int) -> list[int]:
     runs = runs_between(stored, start, end) if start < end else ()
     return [int(offset) for run in runs for offset in run.offsets]
-
-
-def _count(stored: Sequence[StoredSegment], start: int, end: int) -> int:
-    return sum(len(run.offsets) for run in runs_between(stored, start, end)) if start < end else 0

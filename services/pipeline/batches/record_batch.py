@@ -128,7 +128,7 @@ def _joined(columns: StoredColumns, rows: Longs, headers: Longs, size: int) -> b
 def _plain(columns: StoredColumns, places: Longs, first: int) -> tuple[Longs, Longs]:
     """The pieces of records without headers, of which the data begins at *first*.
 
-    The last number of a record lies before the first ones of the next: they are one piece.
+    The last number of a record is adjacent to the first numbers of the next: they are one piece.
     """
     at = places[:-1].reshape(-1, HEADERS + 1)
     next_value = np.append(at[1:, VALUE], places[-1])

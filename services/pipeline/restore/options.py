@@ -78,7 +78,8 @@ def expired_at_once(
     """
     if "delete" not in saved.get("cleanup.policy", "delete"):
         return 0
-    oldest = now_ms - retention if (retention := _retention_ms(saved)) >= 0 else None
+    retention = int(saved.get("retention.ms", DEFAULT_RETENTION_MS))
+    oldest = now_ms - retention if retention >= 0 else None
     room = int(saved.get("retention.bytes", -1))
     left = sum(segment.records_bytes for segment in segments)
     gone = 0
@@ -93,7 +94,3 @@ def expired_at_once(
         gone += segment.count
         left -= segment.records_bytes
     return gone
-
-
-def _retention_ms(saved: Mapping[str, str]) -> int:
-    return int(saved.get("retention.ms", DEFAULT_RETENTION_MS))
