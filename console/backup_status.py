@@ -72,7 +72,7 @@ def _ends(connection: Connection, held: Sequence[TopicStatus]) -> Ends:
     with connection.reading() as client:
         existing = {one.partition.topic for one in client.partitions((), deadline)}
         names = tuple(existing.intersection(one.topic for one in held))
-        sources = read_sources(client, WantedTopics(names), deadline)
+        sources = read_sources(client, WantedTopics(names), deadline, partial=True)
     return {part.partition: part.stable_end for one in sources for part in one.partitions}
 
 

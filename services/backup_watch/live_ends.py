@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from services.errors import BreakglassError
 from services.kafka.read_client import ReadClient
-from services.kafka.replicas.list_offsets import (
-    LATEST,
-    LEADER_ONLY,
-    READ_COMMITTED,
-    OffsetError,
-    list_offsets,
-)
+from services.kafka.replicas.leader_ends import read_leader_ends
+from services.kafka.replicas.list_offsets import READ_COMMITTED
 from services.kafka.wire.deadline import Deadline
-from services.model import PartitionState, TopicPartition, Unknown
+from services.model import TopicPartition, Unknown
 from services.topic_backup.status import PartitionStatus, TopicStatus
 
-NO_LEADER = Unknown("it is offline: no leader serves it")
 ABSENT = Unknown("the cluster has no such partition")
 RECREATED = Unknown("the topic was created again since: this is a backup of the one before")
 OTHER_CLUSTER = Unknown("it is a backup of another cluster")
@@ -58,7 +51,7 @@ class LiveEnds:
 
 
 def read_ends(client: ReadClient, topics: Collection[str], deadline: Deadline) -> LiveEnds:
-    """Ask every leader where the partitions of *topics* end now.
+    """Ask all leaders at once where the partitions of *topics* end now.
 
     Raises:
         Unreachable, NotAuthorized: no broker serves the metadata, or an ACL is missing.
@@ -69,41 +62,6 @@ def read_ends(client: ReadClient, topics: Collection[str], deadline: Deadline) -
     states = [one for one in client.partitions((), deadline) if one.partition.topic in wanted]
     return LiveEnds(
         cluster_id,
-        dict(_ends(client, states, deadline)),
+        read_leader_ends(client.sender, states, deadline, isolation_level=READ_COMMITTED),
         {one.partition.topic: one.topic_id for one in states},
     )
-
-
-def _ends(
-    client: ReadClient, states: Iterable[PartitionState], deadline: Deadline
-) -> Iterable[tuple[TopicPartition, int | Unknown]]:
-    led: dict[int, list[TopicPartition]] = {}
-    for one in states:
-        if one.leader is None:
-            yield one.partition, NO_LEADER
-        else:
-            led.setdefault(one.leader, []).append(one.partition)
-    for leader, partitions in led.items():
-        yield from _of_leader(client, leader, partitions, deadline)
-
-
-def _of_leader(
-    client: ReadClient, leader: int, partitions: list[TopicPartition], deadline: Deadline
-) -> Iterable[tuple[TopicPartition, int | Unknown]]:
-    """The ends that *leader* tells; a broker that does not answer hides no other's."""
-    try:
-        told = list_offsets(
-            client.sender,
-            leader,
-            partitions,
-            LATEST,
-            deadline,
-            replica_id=LEADER_ONLY,
-            isolation_level=READ_COMMITTED,
-        )
-    except BreakglassError as error:
-        yield from ((one, Unknown(str(error))) for one in partitions)
-        return
-    for one in partitions:
-        answer = told[one]
-        yield one, answer if isinstance(answer, OffsetError) else answer.offset

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from services.pipeline.restore.settings import REMOVED_IN_4
+from services.pipeline.restore.options import REMOVED_IN_4
 
 if TYPE_CHECKING:
     from services.checkpoint.spark.restoring import CheckpointPlan

@@ -1,12 +1,15 @@
-"""What every step of one backup works with: the cluster, Spark, settings, and how far it is."""
+"""The cluster, Spark, settings and progress that every step of one backup shares."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from services.errors import StorageError
 from services.kafka.read_client import ReadClient
 from services.pipeline.generations import NewGeneration
 from services.pipeline.pace import Budget
@@ -21,32 +24,57 @@ if TYPE_CHECKING:
 
     from services.session import ReadAccess
 
+
+@contextmanager
+def repeating(call: Callable[[], None], seconds: float) -> Iterator[None]:
+    """Call *call* every *seconds* seconds in a thread of its own, until the block ends.
+
+    A call that raises StorageError is skipped: files appear and vanish while a job runs.
+    """
+    over = threading.Event()
+
+    def run() -> None:
+        while not over.wait(seconds):
+            try:
+                call()
+            except StorageError:
+                continue
+
+    thread = threading.Thread(target=run, name="watch", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 OFFSETS_A_JOB = 2_000_000
-"""Of each partition: a run that is killed repeats at most so much."""
+"""Of each partition: a killed run repeats at most this many offsets."""
 
 Tell = Callable[[CopyProgress], None]
 
 
 @dataclass(frozen=True, slots=True)
 class BackupSettings:
-    """How a backup is made."""
+    """The options of a backup."""
 
     store: Store
     max_segment_bytes: int = MAX_SEGMENT_BYTES
     offsets_a_job: int = OFFSETS_A_JOB
     form: StoredForm | None = None
-    """That of new topics; None leaves each in the form it has."""
+    """The form of new topics; None keeps the form that each topic has."""
     bytes_per_second: float | None = None
-    """At most, of all tasks of a job together; None: as fast as they can."""
+    """The maximum rate of all tasks of a job together; None: unlimited."""
     new_generation: NewGeneration | None = None
-    """Which folder a new generation of a topic gets; None: as the generations before it."""
+    """The folder that a new generation of a topic gets; None: like the earlier generations."""
     records_crc: bool = False
-    """Whether parts tell the CRC of their records, by which copies are compared."""
+    """Whether parts include the CRC of their records, which is used to compare copies."""
 
 
 @dataclass(slots=True)
 class Meter:
-    """How far the copying is. For one thread at a time."""
+    """Counts the progress of a copy. Not safe for several threads at once."""
 
     tell: Tell
     total: int = 0
@@ -57,47 +85,47 @@ class Meter:
 
     @property
     def seconds(self) -> float:
-        """Since it was made, without what was left out."""
+        """Seconds since the meter was made, without those taken off by `leave_out`."""
         return time.monotonic() - self._began
 
     def leave_out(self, seconds: float) -> None:
-        """Take time off that was not spent on copying."""
+        """Take off *seconds* that were not spent on copying."""
         self._began += seconds
 
     def count(self, topic: str, offsets: int, size: int) -> None:
-        """Note that so many offsets and bytes more are done."""
+        """Count more offsets and bytes as done."""
         self._done += offsets
         self._bytes += size
         self.say(topic, 0)
 
     def say(self, topic: str, under_way: int) -> None:
-        """Tell how far it is, with the offsets *under_way* that are not committed yet."""
+        """Report the progress, including the *under_way* offsets that are not committed yet."""
         done = min(self._done + under_way, self.total)
         self.tell(CopyProgress(topic, done, self.total, self._bytes, self.seconds))
 
 
 @dataclass(frozen=True, slots=True)
 class BackupRun:
-    """One backup under way."""
+    """One running backup."""
 
     client: ReadClient
     spark: Spark
     access: ReadAccess
-    """How tasks reach the brokers by themselves."""
+    """The connection with which tasks reach the brokers."""
     settings: BackupSettings
     meter: Meter
     budget: Budget | None = None
-    """Of jobs that keep to a rate together, one after the other."""
+    """Shared by jobs that keep to one rate, one after the other."""
     side_by_side: int | None = None
-    """Among so many runs its jobs share the cores. None: nothing runs beside it."""
+    """The number of runs that share the cores. None: no other run."""
 
     def cores(self) -> int:
-        """How many tasks of its jobs run at a time."""
+        """The number of tasks of a job that run at a time."""
         cores = int(self.context().defaultParallelism)
         return max(1, cores // (self.side_by_side or 1))
 
     def context(self) -> SparkContext:
-        """What jobs are run by; waiting for its start is no part of the copying."""
+        """The context that runs jobs; the meter leaves out the wait for its start."""
         before = self.spark.seconds_waited
         context = self.spark.context()
         self.meter.leave_out(self.spark.seconds_waited - before)

@@ -1,7 +1,7 @@
-"""A leader's log as it lies there, batch by batch, with what became of each transaction.
+"""A leader's log, batch by batch, with the outcome of each transaction.
 
-Read without Spark: to say why offsets are missing from a committed read, and to copy what is too
-little for a job. Of any message format.
+Read without Spark, to explain missing offsets and to copy what is too small for a job. Supports
+every message format.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONSUMER = -1
 READ_COMMITTED = 1
 NO_SESSION = -1
 FETCH_VERSION = 12
-"""The last version that names topics instead of their ids."""
+"""The last version that uses topic names instead of topic ids."""
 CHUNK_BYTES = 1024 * 1024
 REQUEST_SECONDS = 30.0
 WAIT_MS = 500
@@ -38,11 +38,11 @@ class CommittedBatch:
 
     header: BatchHeader
     data: bytes
-    """The answer that it came in, at `header.position`."""
+    """The answer that has the batch at `header.position`."""
     aborted: bool
 
     def records(self, where: str) -> tuple[Record, ...]:
-        """What a committed read delivers of it."""
+        """The records that a committed read delivers."""
         if self.aborted or self.header.control:
             return ()
         if self.header.magic < MAGIC:
@@ -59,29 +59,29 @@ class CommittedLog:
     partition: TopicPartition
     chunk_bytes: int = CHUNK_BYTES
     read_bytes: int = field(default=0, init=False)
-    """How much was fetched so far."""
+    """Bytes fetched so far."""
 
     @property
     def where(self) -> str:
-        """How messages name it."""
+        """The partition as messages name it."""
         return f"{self.partition} on b{self.leader}"
 
     def batches(self, start: int, end: int) -> Iterator[CommittedBatch]:
-        """The batches that hold offsets of ``[start, end)``; *end* is not past the stable end.
+        """The batches with offsets in ``[start, end)``; *end* is not past the last stable offset.
 
         Raises:
-            EvidenceChanged: the log begins after *start* by now.
-            TimedOut: its stable end is before *end* by now, and stays there.
-            ClusterError, Unreachable: the leader does not answer with records.
-            MalformedMessage: bytes that are no batches.
+            EvidenceChanged: the log now begins after *start*.
+            TimedOut: its last stable offset stays before *end*.
+            ClusterError, Unreachable: the leader does not return records.
+            MalformedMessage: the bytes are not batches.
         """
         position, size = start, self.chunk_bytes
         while position < end:
             data, aborted = self._fetch(position, size)
             fetched = read_headers(data, self.where, message_header)
-            told = judged(data, fetched.headers, aborted, self.where)
-            wanted = [one for one in told if one.header.next_offset > position]
-            yield from (one for one in wanted if one.header.base_offset < end)
+            batches = judged(data, fetched.headers, aborted, self.where)
+            wanted = [batch for batch in batches if batch.header.next_offset > position]
+            yield from (batch for batch in wanted if batch.header.base_offset < end)
             if wanted:
                 position, size = wanted[-1].header.next_offset, self.chunk_bytes
             elif fetched.cut_bytes:
@@ -102,7 +102,7 @@ class CommittedLog:
     def _ask(self, position: int, size: int) -> tuple[bytes, list[tuple[int, int]]]:
         from kafka.protocol.consumer import FetchResponse
 
-        # Each time anew: a request that the last moment cuts off would hide what was answered.
+        # A fresh deadline for each request: a request cut short would hide the last answer.
         deadline = Deadline.after(REQUEST_SECONDS)
         answer = self.sender.call(
             self.leader,
@@ -111,33 +111,35 @@ class CommittedLog:
             deadline,
             max_version=FETCH_VERSION,
         )
-        told = [one for topic in answer.responses for one in topic.partitions]
-        code = answer.error_code or (told[0].error_code if told else 0)
+        partitions = [partition for topic in answer.responses for partition in topic.partitions]
+        code = answer.error_code or (partitions[0].error_code if partitions else 0)
         if code == OFFSET_OUT_OF_RANGE:
-            raise EvidenceChanged(f"{self.where} no longer holds offset {position}: read it again")
+            raise EvidenceChanged(f"{self.where} no longer has offset {position}: read it again")
         if code and not retriable(code):
             raise cluster_error(
                 code, f"reading {self.where}", f"READ on topic {self.partition.topic}"
             )
-        if code or not told:
+        if code or not partitions:
             raise TimedOut(f"{self.where} does not answer with records: try again", "no records")
-        data = bytes(told[0].records or b"")
-        if not data and told[0].last_stable_offset <= position:
-            # As a new leader, which does not know yet how far its followers are.
+        data = bytes(partitions[0].records or b"")
+        if not data and partitions[0].last_stable_offset <= position:
+            # A new leader does not know the high watermark before its followers have fetched.
             raise TimedOut(
-                f"{self.where} is stable as far as {told[0].last_stable_offset}, and was further: "
-                "try again",
+                f"the last stable offset of {self.where} went back to "
+                f"{partitions[0].last_stable_offset}: try again",
                 "its stable end went back",
             )
         self.read_bytes += len(data)
-        aborted = told[0].aborted_transactions or ()
-        return data, [(one.first_offset, one.producer_id) for one in aborted]
+        aborted = partitions[0].aborted_transactions or ()
+        return data, [
+            (transaction.first_offset, transaction.producer_id) for transaction in aborted
+        ]
 
 
 def judged(
     data: bytes, headers: tuple[BatchHeader, ...], aborted: Sequence[tuple[int, int]], where: str
 ) -> Iterator[CommittedBatch]:
-    """Each batch with its fate, as CompletedFetch.java tells it; *aborted* are of this answer."""
+    """Each batch with its outcome, as CompletedFetch.java finds it; *aborted* is of this answer."""
     waiting = list(aborted)
     heapq.heapify(waiting)
     producers: set[int] = set()

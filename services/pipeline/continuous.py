@@ -1,10 +1,10 @@
-"""Backing up without an end: a stream of micro-batches, and now and then a run like any other.
+"""Continuous backup: a stream of micro-batches, and regular runs between them.
 
-The stream copies records as they come. A run looks at everything anew: topics and partitions that
-came or went, logs that were cut or created again, what retention took, groups' offsets. Both go
-on where the manifest ends, so neither takes what the other did; what the stream cannot do, the
-next run does. Faults of the cluster and a full disk pass: the backup is behind, says so, and goes
-on.
+The stream copies records as producers write them. A run reads everything again: new and deleted
+topics and partitions, logs that were cut or recreated, deletions by retention, offsets of groups.
+Both start where the manifest ends, so neither repeats the work of the other; the next run does what
+the stream cannot do. Faults of the cluster and a full disk pass: the backup reports that it lags,
+and continues.
 """
 
 from __future__ import annotations
@@ -20,31 +20,36 @@ from services.kafka.wire.deadline import Deadline
 from services.lag import LagAlarm
 from services.model import TopicPartition
 from services.pipeline.backup import back_up
-from services.pipeline.backup_context import BackupRun, Meter, Tell
+from services.pipeline.backup_context import BackupRun, Meter, Tell, repeating
 from services.pipeline.generations import Generation
-from services.pipeline.micro_batch import BatchRanges, back_up_batch
-from services.pipeline.repeating import repeating
 from services.pipeline.report import BackupReport, TopicReport
 from services.pipeline.source import WantedTopics
-from services.pipeline.stream import TRIGGER_SECONDS, Ends, Stream, require_spark
+from services.pipeline.stream import (
+    TRIGGER_SECONDS,
+    BatchRanges,
+    Ends,
+    Stream,
+    back_up_batch,
+    require_spark,
+)
 from services.topic_backup.store.form import has_manifest
 from services.topic_backup.store.store import LocalStore
 
 EVERY_SECONDS = 10.0
 LOOK_SECONDS = 0.2
 SHAPE_SECONDS = 1.0
-"""How often it is looked whether there are other topics or partitions."""
+"""How often the topics and partitions are compared with those of the last run."""
 ASK_SECONDS = 30.0
 OVERDUE_SECONDS = 10.0
-"""So much later than a run was due to end, the backup is behind."""
+"""A run that is this much overdue makes the backup lag."""
 
 Shape = frozenset[tuple[TopicPartition, UUID | None, bool]]
-"""The partitions there are, of which topic, and whether each has a leader."""
+"""Each partition, the id of its topic, and whether it has a leader."""
 
 
 @dataclass(slots=True)
 class Followed:
-    """Everything that was backed up."""
+    """The totals of a continuous backup."""
 
     runs: int = 0
     batches: int = 0
@@ -57,10 +62,10 @@ class Followed:
     partitions: int = 0
     """At the last run."""
     failures: list[str] = field(default_factory=list)
-    """The last run's: what could not be backed up."""
+    """Topics that the last run could not back up."""
 
     def add(self, report: BackupReport) -> None:
-        """Take in what one run or one batch copied."""
+        """Add the report of one run or one batch."""
         self.records += report.records
         self.bytes += report.bytes
         self.seconds += report.seconds
@@ -78,16 +83,16 @@ def follow(
     told: Callable[[BackupReport], None] = lambda _: None,
     lag: LagAlarm | None = None,
 ) -> Followed:
-    """Back up what is *wanted* as it comes, with a run every so many seconds, until *stop*.
+    """Back up the *wanted* topics continuously, with a run *every* so often, until *stop*.
 
-    *begin* gives each run and each batch its meter; *told* hears of each, one at a time, from
-    different threads. What passes is waited for: a cluster that does not answer is asked again, and
-    what goes wrong with a topic is tried again with the next run. *lag* is told since when.
+    *begin* makes each run and each batch with its meter. *told* gets the report of each, one at a
+    time, from different threads. Transient errors do not end the backup: the next run asks the
+    cluster again and retries failed topics. *lag* is notified when a lag starts and ends.
 
     Raises:
-        UsageError: a topic named does not exist.
+        UsageError: a named topic does not exist.
         NotAuthorized: an ACL is missing.
-        PipelineError: Spark does not start, or has ended.
+        PipelineError: Spark does not start, or has stopped.
     """
     following = _Following(begin, wanted, tell, stop, every, told, lag or LagAlarm(lambda _: None))
     with repeating(following.note_overdue, SHAPE_SECONDS):
@@ -106,12 +111,12 @@ class _Following:
     lag: LagAlarm
     followed: Followed = field(default_factory=Followed)
     _alone: threading.Lock = field(default_factory=threading.Lock)
-    """Held by whoever copies."""
+    """Serialises the stream and the runs."""
     _broken: bool = False
-    """Whether a batch could not be copied, or nobody is to copy one any more."""
+    """Whether a batch failed, or the batches have been ended."""
     _shape: Shape = frozenset()
     _folders: set[Generation] = field(default_factory=set)
-    """What was committed."""
+    """The folders with a commit."""
     _pause: threading.Event = field(default_factory=threading.Event)
     _whole_at: float = field(default_factory=time.monotonic)
     """When the last run that copied everything began."""
@@ -132,7 +137,7 @@ class _Following:
                 ends = ends if self.stop() else self._exact()
 
     def _beside(self, stream: Stream, streamed: Ends) -> Ends:
-        """Make runs while *stream* copies what they find there; returns what is to be streamed."""
+        """Make runs while *stream* copies; return the partitions to stream next."""
         while not self.stop():
             self._wait(lambda: not stream.running or self._other_shape())
             if self.stop():
@@ -143,7 +148,7 @@ class _Following:
         return streamed
 
     def _exact(self) -> Ends:
-        """One run; returns from where on which partitions can be streamed."""
+        """Make one run; return the next offset of each partition that can be streamed."""
         with self._alone:
             gone, began = self._gone(), time.monotonic()
             try:
@@ -163,20 +168,22 @@ class _Following:
             self.followed.runs += 1
             self.followed.add(report)
             self.followed.partitions = len(report.partitions)
-            failures = [f"{one.topic}: {one.error}" for one in report.topics if one.error]
+            failures = [f"{topic.topic}: {topic.error}" for topic in report.topics if topic.error]
             self.followed.failures = failures
             self.told(report)
             self._note_lag(report, began)
-        whole = [one for one in report.topics if not one.error]
-        return {one.partition: one.end for topic in whole for one in topic.partitions}
+        whole = [topic for topic in report.topics if not topic.error]
+        return {
+            partition.partition: partition.end for topic in whole for partition in topic.partitions
+        }
 
     def _note_lag(self, report: BackupReport, began: float) -> None:
-        """Everything that there was at *began* is copied, or something is not."""
-        lacking = [f"{one.topic}: {one.error}" for one in report.topics if one.error]
+        """Report whether everything that existed at *began* has been copied."""
+        lacking = [f"{topic.topic}: {topic.error}" for topic in report.topics if topic.error]
         lacking += [
-            f"{one.topic}-{number}: {reason}"
-            for one in report.topics
-            for number, reason in one.unread.items()
+            f"{topic.topic}-{number}: {reason}"
+            for topic in report.topics
+            for number, reason in topic.unread.items()
         ]
         if lacking:
             self.lag.behind(lacking[0])
@@ -185,24 +192,24 @@ class _Following:
             self.lag.up_to_date()
 
     def note_overdue(self) -> None:
-        """Say that it is behind where a run, or the wait for a broker, takes too long."""
+        """Report a lag where a run, or the wait for a broker, takes too long."""
         late = time.monotonic() - self._whole_at
         if late > self.every + OVERDUE_SECONDS:
-            self.lag.behind("a run has not come to its end yet")
+            self.lag.behind("a run is still not finished")
 
     def _gone(self) -> BackupReport | None:
-        """What to tell when a folder has lost its commit: a backup from the start would hide it."""
+        """A report of folders that lost their manifest: a new backup would hide the loss."""
         store = self._begun().settings.store
         lost = []
         for generation in sorted(self._folders):
             if not has_manifest(store.names(generation.name)):
                 where = store.where(generation.name)
-                reason = f"{where} no longer holds its manifest: is the disk mounted?"
+                reason = f"{where} no longer has its manifest: is the disk mounted?"
                 lost.append(TopicReport(generation.topic, where, generation.number, error=reason))
         return BackupReport(topics=lost) if lost else None
 
     def _batch(self, batch: BatchRanges) -> None:
-        """Copy one batch, in a thread of the stream's."""
+        """Copy one batch, in the thread of the stream."""
         with self._alone:
             if self._broken:
                 return
@@ -213,25 +220,25 @@ class _Following:
                 self._broken = True
                 self.lag.behind(error)
                 return
-            self._broken = any(one.error for one in report.topics)
+            self._broken = any(topic.error for topic in report.topics)
             self.followed.batches += 1
             self.followed.add(report)
             if report.records or self._broken:
                 self.told(report)
 
     def _end_batches(self) -> None:
-        """Let the batch under way come to its commit, and no other begin."""
+        """Wait for the running batch to commit, and let no other begin."""
         with self._alone:
             self._broken = True
 
     def _wait(self, over: Callable[[], bool]) -> None:
-        """Until the next run is due, or *over*, or it is to stop."""
+        """Wait until the next run is due, *over* is true, or the backup stops."""
         until = time.monotonic() + self.every
         while time.monotonic() < until and not self.stop() and not over():
             self._pause.wait(min(LOOK_SECONDS, self.every))
 
     def _other_shape(self) -> bool:
-        """Whether there are other topics or partitions than at the last run."""
+        """Whether topics or partitions have changed since the last run."""
         if not self._alone.acquire(blocking=False):
             return False
         try:
@@ -245,11 +252,11 @@ class _Following:
         client = self._begun().client
         names = () if self.wanted.pattern else self.wanted.names
         states = client.partitions(names, Deadline.after(ASK_SECONDS))
-        chosen = set(self.wanted.choose({one.partition.topic for one in states}))
+        chosen = set(self.wanted.choose({state.partition.topic for state in states}))
         return frozenset(
-            (one.partition, one.topic_id, one.leader is not None)
-            for one in states
-            if one.partition.topic in chosen
+            (state.partition, state.topic_id, state.leader is not None)
+            for state in states
+            if state.partition.topic in chosen
         )
 
     def _begun(self) -> BackupRun:
@@ -257,7 +264,7 @@ class _Following:
 
     @property
     def _trigger(self) -> float:
-        """Seconds between two batches: where nothing is appended each makes files of its own."""
+        """Seconds between two batches: a batch that cannot append to files makes new files."""
         how = self._begun().settings
         appended = isinstance(how.store, LocalStore) and (how.form is None or how.form.plain)
         return TRIGGER_SECONDS if appended else max(TRIGGER_SECONDS, self.every)

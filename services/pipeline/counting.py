@@ -1,4 +1,4 @@
-"""Differences of two large sources counted by Spark: the comparison of one core, cut by address."""
+"""Counts the differences of two large sources on Spark, each task in a part of the addresses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from services.divergence.pairing import compare
 from services.divergence.runs import Run, runs
 from services.divergence.source import Extent, Reading
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.batches.carried import packed, unpacked
-from services.pipeline.spark_job import answers
+from services.pipeline.spark_job import answers, packed, unpacked
 from services.session import ReadAccess
 
 if TYPE_CHECKING:
@@ -29,22 +28,22 @@ if TYPE_CHECKING:
     from services.topic_backup.store.key import Key
 
 LEAST_ADDRESSES = 1_000
-"""Of one part: opening both sources again has to be worth it."""
+"""The minimum size of a part: each part opens both sources again."""
 DESCRIBE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class CountedSides:
-    """What is compared, as it can be sent to a worker."""
+    """The two sides of a comparison, in a form that can be sent to a worker."""
 
     left: str
     right: str
     access: ReadAccess | None
-    """None where neither side asks brokers."""
+    """None if neither side reads from brokers."""
     key: Key | None = None
 
     def opened(self, stack: ExitStack) -> Comparison:
-        """Both sides, of which a client of its own reads what brokers have."""
+        """Open both sides, with a new client for topics."""
 
         def client() -> Any:
             assert self.access is not None
@@ -59,18 +58,19 @@ class CountedSides:
 
 @dataclass(frozen=True, slots=True)
 class CountedPart:
-    """What was counted of some addresses."""
+    """The totals of one part of the addresses."""
 
     totals: HunkTotals
     begins_unread: bool = False
-    """Its first addresses are the end of a stretch that could not be read."""
+    """The part starts within a stretch that could not be read."""
     ends_unread: bool = False
+    """The part ends within a stretch that could not be read."""
 
 
 def count_on_spark(
     context: SparkContext, sides: CountedSides, extent: Extent, parts: int
 ) -> HunkTotals:
-    """The totals of *extent*, the same as one core would count.
+    """The totals of *extent*, equal to those of a comparison without Spark.
 
     Raises:
         PipelineError, StorageError: a task failed.
@@ -79,30 +79,30 @@ def count_on_spark(
     access = sides.access
     job = CountJob(replace(sides, access=None), packed(access.settings) if access else None)
     texts = answers(context, cuts, len(cuts), job, "counting differences")
-    told = sorted(map(json.loads, texts), key=lambda one: one["number"])
-    return merged(map(_part, told), extent)
+    documents = sorted(map(json.loads, texts), key=lambda document: document["number"])
+    return merged(map(_part, documents), extent)
 
 
 @dataclass(frozen=True, slots=True)
 class CountJob:
-    """What each task of a job knows beside the addresses that it counts."""
+    """The data that each task of a job has in addition to its addresses."""
 
     sides: CountedSides
     connection: bytes | None = field(repr=False)
-    """As `packed` makes it; None where neither side asks brokers."""
+    """The bytes of `packed`; None if neither side reads from brokers."""
 
     def __call__(self, cuts: Iterable[tuple[int, Extent]]) -> Iterator[str]:
-        """What one task does."""
+        """Run one task."""
         asked = self.connection
         access = None if asked is None else ReadAccess(unpacked(asked))
         with ExitStack() as stack:
             comparison = replace(self.sides, access=access).opened(stack)
             for number, extent in cuts:
-                yield _told(number, count_part(comparison, extent))
+                yield _document(number, count_part(comparison, extent))
 
 
 def divided(extent: Extent, parts: int) -> list[Extent]:
-    """*extent* in so many parts at most, each of enough addresses."""
+    """*extent* in at most *parts* parts, each with at least `LEAST_ADDRESSES` addresses."""
     size = extent.end - extent.start
     count = max(1, min(parts, size // LEAST_ADDRESSES))
     cuts = [extent.start + size * number // count for number in range(count + 1)]
@@ -110,41 +110,41 @@ def divided(extent: Extent, parts: int) -> list[Extent]:
 
 
 def count_part(comparison: Comparison, extent: Extent) -> CountedPart:
-    """What both sides have in *extent*, counted."""
+    """Count the differences of both sides in *extent*."""
     totals = HunkTotals(counted_to=extent.start)
     begins = ends = False
-    for one in runs(comparison, extent.start, extent.end, Reading()):
-        totals.add(one)
-        begins = begins or (_is_stretch(one) and one.offset == extent.start)
-        ends = _is_stretch(one) and one.end == extent.end
+    for run in runs(comparison, extent.start, extent.end, Reading()):
+        totals.add(run)
+        begins = begins or (_is_stretch(run) and run.offset == extent.start)
+        ends = _is_stretch(run) and run.end == extent.end
     totals.counted_to = extent.end
     return CountedPart(totals, begins, ends)
 
 
 def merged(parts: Iterator[CountedPart], extent: Extent) -> HunkTotals:
-    """The totals of parts that follow each other; a stretch that was cut is one again."""
+    """The totals of adjacent parts; a stretch across a boundary counts once."""
     found = HunkTotals(counted_to=extent.start)
     before = False
-    for one in parts:
-        found.merge(one.totals)
-        if before and one.begins_unread:
+    for part in parts:
+        found.merge(part.totals)
+        if before and part.begins_unread:
             found.kinds[PairKind.UNREAD] -= 1
-        before = one.ends_unread
+        before = part.ends_unread
     found.kinds += type(found.kinds)()
     return found
 
 
-def _is_stretch(one: Run) -> TypeGuard[RecordPair]:
-    """Something that could not be read, and no entry beside it."""
+def _is_stretch(run: Run) -> TypeGuard[RecordPair]:
+    """Whether *run* is an unread stretch without an entry on either side."""
     return (
-        isinstance(one, RecordPair)
-        and one.kind is PairKind.UNREAD
-        and not isinstance(one.left, RecordEntry)
-        and not isinstance(one.right, RecordEntry)
+        isinstance(run, RecordPair)
+        and run.kind is PairKind.UNREAD
+        and not isinstance(run.left, RecordEntry)
+        and not isinstance(run.right, RecordEntry)
     )
 
 
-def _told(number: int, part: CountedPart) -> str:
+def _document(number: int, part: CountedPart) -> str:
     totals = part.totals
     return json.dumps({
         "number": number,
@@ -158,10 +158,10 @@ def _told(number: int, part: CountedPart) -> str:
     })  # fmt: skip
 
 
-def _part(told: Mapping[str, Any]) -> CountedPart:
+def _part(document: Mapping[str, Any]) -> CountedPart:
     totals = HunkTotals(
-        first=told["first"], counted_to=told["counted_to"], undecoded=told["undecoded"]
+        first=document["first"], counted_to=document["counted_to"], undecoded=document["undecoded"]
     )
-    totals.kinds.update({PairKind(kind): count for kind, count in told["kinds"].items()})
-    totals.fields.update({RecordField(field): count for field, count in told["fields"].items()})
-    return CountedPart(totals, told["begins"], told["ends"])
+    totals.kinds.update({PairKind(kind): count for kind, count in document["kinds"].items()})
+    totals.fields.update({RecordField(field): count for field, count in document["fields"].items()})
+    return CountedPart(totals, document["begins"], document["ends"])

@@ -1,8 +1,8 @@
-"""The process that Spark forks its Python workers from: what they need is imported here, once.
+"""The process from which Spark forks its Python workers; it imports their modules once.
 
-Spark's own daemon imports nothing, so each worker spends a second and more of processor time on
-the same modules before its first record. Arrow and NumPy bear being forked; NumPy's threads,
-which nothing here needs, are left out.
+Spark's own daemon imports nothing, so each worker spends more than a second of processor time on
+the same imports before its first record. Arrow and NumPy survive a fork; NumPy's threads, which we
+do not need, are disabled.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ WANTED = (
     "pyspark.worker",
     "pyarrow",
     "services.pipeline.batches.tasks",
-    "services.pipeline.comparing",
+    "services.pipeline.comparison",
     "services.pipeline.part_writer",
     "services.pipeline.restore.jobs",
 )
 
 
 def main() -> None:
-    """Be Spark's daemon, with everything imported."""
+    """Import the modules, then run Spark's daemon."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in WANTED:
         import_module(name)

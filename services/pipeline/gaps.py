@@ -1,32 +1,36 @@
-"""Why offsets are missing from a copy: looked up in the log itself, never assumed."""
+"""The gaps and leader epochs of a copy: the log itself shows why an offset is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from services.errors import EvidenceChanged, PipelineError
+from services.model import EpochHistory, Unknown
 from services.pipeline.committed_log import CommittedBatch, CommittedLog
+from services.topic_backup.addition import Missing, NewSegment
 from services.topic_backup.folder import Folder, storage_errors
 from services.topic_backup.part import SegmentPart
 from services.topic_backup.segment_index import ENTRY
 from services.topic_backup.segment_reader import FIRST_POSITION
-from services.topic_backup.summary import Gap, GapReason
+from services.topic_backup.summary import MAX_GAPS, EpochStart, Gap, GapReason
 
 EXPLAINED_BYTES = 256 * 1024 * 1024
-"""So much of a log is read again to explain the gaps of one copy; the others stay unknown."""
+"""The bytes of a log that are read again to explain the gaps of one copy; further gaps stay
+unknown."""
 FAR_OFFSETS = 5_000
-"""Spans further apart than this are looked up each on its own."""
+"""Spans further apart than this are looked up separately."""
 ENTRIES_AT_ONCE = 64 * 1024
-"""Of an index, while it is looked through for gaps."""
+"""Index entries that are read at a time."""
 
 Span = tuple[int, int]
 """Offsets ``[start, end)``."""
 
 
 def missing_within(folder: Folder, part: SegmentPart) -> list[Span]:
-    """The offsets between the records of *part*, whose index lies in *folder*."""
+    """The offsets without a record in *part*, whose index is in *folder*."""
     if part.count == part.last_offset - part.first_offset + 1:
         return []
     spans: list[Span] = []
@@ -47,7 +51,7 @@ def explained(log: CommittedLog, spans: Sequence[Span], *, compacted: bool) -> I
     """The *spans*, in order, as gaps with their reasons; one span may become several gaps.
 
     Raises:
-        PipelineError: the log holds a committed record at an offset that was not copied.
+        PipelineError: the log has a committed record at an offset that was not copied.
         ClusterError, Unreachable: the leader cannot be read.
     """
     nothing = GapReason.COMPACTION if compacted else GapReason.UNKNOWN
@@ -58,12 +62,12 @@ def explained(log: CommittedLog, spans: Sequence[Span], *, compacted: bool) -> I
         try:
             yield from list(_explain(log, near, nothing))
         except EvidenceChanged:
-            # Retention passed over it since it was copied: what lay there cannot be told now.
+            # Retention has deleted the offsets since they were copied: the reason is lost.
             yield from (Gap(*span, GapReason.UNKNOWN) for span in near)
 
 
 def _neighbours(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
-    """The *spans* in groups that are worth one reading."""
+    """The *spans* in groups that are close enough for one read."""
     first = 0
     for index in range(1, len(spans) + 1):
         if index == len(spans) or spans[index][0] - spans[index - 1][1] > FAR_OFFSETS:
@@ -72,7 +76,7 @@ def _neighbours(spans: Sequence[Span]) -> Iterator[Sequence[Span]]:
 
 
 def _explain(log: CommittedLog, spans: Sequence[Span], nothing: GapReason) -> Iterator[Gap]:
-    """The gaps of *spans*, from one reading of the log from the first of them to the last."""
+    """The gaps of *spans*, from one read of the log from the first span to the last."""
     holes = _Holes(spans)
     at, end = spans[0][0], spans[-1][1]
     for batch in log.batches(at, end):
@@ -87,14 +91,14 @@ def _explain(log: CommittedLog, spans: Sequence[Span], nothing: GapReason) -> It
 
 
 class _Holes:
-    """Spans, asked for from the lowest offset to the highest."""
+    """Spans that are consumed from the lowest offset to the highest."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
         self._spans = spans
         self._next = 0
 
     def within(self, start: int, end: int) -> Iterator[Span]:
-        """What of the spans lies in ``[start, end)``."""
+        """The parts of the spans within ``[start, end)``."""
         while self._next < len(self._spans) and self._spans[self._next][0] < end:
             span = self._spans[self._next]
             low, high = max(span[0], start), min(span[1], end)
@@ -113,22 +117,98 @@ def _reason(batch: CommittedBatch, log: CommittedLog, offset: int) -> GapReason:
         return GapReason.ABORTED
     if header.count == header.next_offset - header.base_offset:
         raise PipelineError(
-            f"{log.where} holds a committed record at offset {offset} that was not delivered, so "
-            "nothing of this run was committed: run the backup again"
+            f"{log.where} has a committed record at offset {offset} that was not delivered, so "
+            "this run committed nothing: run the backup again"
         )
-    # Only compaction takes records out of a batch.
+    # Only compaction removes records from a batch.
     return GapReason.COMPACTION
 
 
-def together(gaps: Iterable[Gap]) -> Iterator[Gap]:
-    """The *gaps* with neighbours of one reason as one."""
-    held: Gap | None = None
+def merged_gaps(gaps: Iterable[Gap]) -> Iterator[Gap]:
+    """The *gaps*; adjacent gaps with the same reason become one gap."""
+    last: Gap | None = None
     for gap in gaps:
-        if held and held.end == gap.start and held.reason is gap.reason:
-            held = Gap(held.start, gap.end, held.reason)
+        if last and last.end == gap.start and last.reason is gap.reason:
+            last = Gap(last.start, gap.end, last.reason)
             continue
-        if held:
-            yield held
-        held = gap
-    if held:
-        yield held
+        if last:
+            yield last
+        last = gap
+    if last:
+        yield last
+
+
+def holes(folder: Folder, parts: Sequence[SegmentPart], start: int, end: int) -> Iterator[Span]:
+    """The offsets of ``[start, end)`` without a record in *parts*, which are in order."""
+    if not parts:
+        yield from [(start, end)] if start < end else []
+        return
+    if start < parts[0].first_offset:
+        yield start, parts[0].first_offset
+    yield from missing_within(folder, parts[0])
+    for before, after in pairwise(parts):
+        if before.last_offset + 1 < after.first_offset:
+            yield before.last_offset + 1, after.first_offset
+        yield from missing_within(folder, after)
+    if parts[-1].last_offset + 1 < end:
+        yield parts[-1].last_offset + 1, end
+
+
+def new_segments(
+    parts: Sequence[SegmentPart], gaps: Iterable[Gap], epochs: EpochHistory | Unknown
+) -> tuple[list[NewSegment], Missing]:
+    """A segment for each of *parts* with its *gaps*, and the offsets missing after the last part.
+
+    *gaps* are in order; each belongs to the first part that ends after it.
+    """
+    by_part: list[list[Gap]] = [[] for _ in range(len(parts) + 1)]
+    at = 0
+    for gap in gaps:
+        while at < len(parts) and parts[at].last_offset < gap.start:
+            at += 1
+        by_part[at].append(gap)
+    segments = [
+        NewSegment(part, missing(some), epoch_starts(part, epochs))
+        for part, some in zip(parts, by_part[:-1], strict=True)
+    ]
+    return segments, missing(by_part[-1])
+
+
+def missing(gaps: Iterable[Gap]) -> Missing:
+    """The *gaps*, the first of them listed and all of them counted."""
+    listed: list[Gap] = []
+    counts: dict[str, int] = {}
+    for gap in merged_gaps(gaps):
+        if len(listed) < MAX_GAPS:
+            listed.append(gap)
+        counts[gap.reason.value] = counts.get(gap.reason.value, 0) + gap.end - gap.start
+    return Missing(tuple(listed), counts)
+
+
+def epoch_starts(part: SegmentPart, epochs: EpochHistory | Unknown) -> tuple[EpochStart, ...]:
+    """The leader epochs that wrote *part*, as far as the history reaches."""
+    if isinstance(epochs, Unknown):
+        return ()
+    within = [
+        epoch_range
+        for epoch_range in epochs.ranges
+        if epoch_range.end > part.first_offset and epoch_range.start <= part.last_offset
+    ]
+    return tuple(
+        EpochStart(epoch_range.epoch, max(epoch_range.start, part.first_offset))
+        for epoch_range in within
+    )
+
+
+def found_gaps(
+    folder: Folder,
+    parts: Sequence[SegmentPart],
+    start: int,
+    end: int,
+    log: CommittedLog,
+    *,
+    compacted: bool,
+) -> list[Gap]:
+    """The offsets of ``[start, end)`` that *parts* lack, with reasons. Raises as `explained`."""
+    spans = list(holes(folder, parts, start, end))
+    return list(explained(log, spans, compacted=compacted)) if spans else []

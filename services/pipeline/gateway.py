@@ -1,8 +1,7 @@
-"""Spark's JVM on this machine, which Python talks to: started directly.
+"""Spark's JVM on this machine, started directly, and the files where it logs.
 
-Spark's own scripts first run a second JVM that puts this one's command together, and PySpark looks
-for the answer ten times a second. Where the environment sets how Spark is to be started, the
-scripts are used.
+Spark's own scripts first run a second JVM to build this JVM's command, and PySpark looks for the
+answer ten times a second. The scripts are used where the environment configures how Spark starts.
 """
 
 from __future__ import annotations
@@ -12,14 +11,67 @@ import struct
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from services.errors import PipelineError
 from services.pipeline.java import NICENESS
-from services.rights import open_new
+from services.rights import make_folders, open_new
+from services.state_folder import state_folder
+from services.topic_backup.folder import storage_errors
+
+KEPT_LOGS = 20
+"""The number of runs whose logs are kept."""
+LOGGING = """\
+status = off
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.append = false
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c: %m%n%ex
+"""
+
+
+def log_file() -> Path:
+    """The log of this run's Spark driver, for warnings and errors: no two runs share a file."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    return state_folder() / "spark" / f"{stamp}-{os.getpid()}.log"
+
+
+def logging_option(log: Path) -> str:
+    """Prepare *log*; return the option that makes a JVM log there instead of to stderr.
+
+    Raises:
+        StorageError: its folder cannot be written.
+    """
+    configuration = log.with_suffix(".properties")
+    with storage_errors(str(log.parent)):
+        make_folders(log.parent)
+        _make_room(log.parent)
+        for path, content in ((configuration, LOGGING.format(log=log)), (log, "")):
+            with open(path, "w", encoding="utf-8", opener=open_new) as file:
+                file.write(content)
+    return f"-Dlog4j2.configurationFile=file:{configuration}"
+
+
+def errors_file(log: Path) -> Path:
+    """The file next to *log* for stderr of the JVM and of Python workers, with their tracebacks."""
+    return log.with_suffix(".err")
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the logs of old runs."""
+    with suppress(OSError):
+        old = sorted(folder.glob("*.log"))[: -KEPT_LOGS + 1]
+        for log in old:
+            for suffix in (".log", ".err", ".properties"):
+                log.with_suffix(suffix).unlink(missing_ok=True)
+
 
 MAIN = "org.apache.spark.api.python.PythonGatewayServer"
 OPENED = (
@@ -48,7 +100,7 @@ OPTIONS = (
     "--sun-misc-unsafe-memory-access=allow",
     "--enable-native-access=ALL-UNNAMED",
 )
-"""What Spark's launcher gives each JVM of Spark (JavaModuleOptions.java, Spark 4.2)."""
+"""The options that Spark's launcher gives each JVM (JavaModuleOptions.java, Spark 4.2)."""
 SCRIPTED = (
     "SPARK_HOME",
     "SPARK_CONF_DIR",
@@ -57,7 +109,7 @@ SCRIPTED = (
     "PYSPARK_SUBMIT_ARGS",
     "PYSPARK_GATEWAY_PORT",
 )
-"""Variables that only Spark's scripts, or a JVM that is there already, follow."""
+"""Variables that only Spark's scripts, or a running JVM, obey."""
 ANNOUNCED_IN = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 LONGEST_SECONDS = 120.0
 LOOK_SECONDS = 0.01
@@ -70,11 +122,11 @@ class Launch:
     java: Path
     class_path: str
     memory: str
-    """As of spark.driver.memory."""
+    """The value of spark.driver.memory."""
     options: Sequence[str]
     environment: Mapping[str, str]
     errors: Path
-    """File that the JVM and Python workers write to what they have to say beside the log."""
+    """The file for stdout and stderr of the JVM and of Python workers."""
 
     def command(self) -> list[str]:
         """The command line of the JVM."""
@@ -83,15 +135,15 @@ class Launch:
 
 
 def scripted(environ: Mapping[str, str]) -> bool:
-    """Whether *environ* says how Spark is to be started."""
+    """Whether *environ* configures how Spark starts."""
     return any(environ.get(name) for name in SCRIPTED)
 
 
 class Gateway:
-    """The JVM. It ends when this process does: its stdin ends then."""
+    """The JVM. It ends with this process, because its stdin is then closed."""
 
     def __init__(self, launch: Launch) -> None:
-        """Start it; what else there is to do can be done meanwhile."""
+        """Start the JVM, without waiting until it listens."""
         self._folder = TemporaryDirectory(prefix="breakglass-spark-", ignore_cleanup_errors=True)
         self._announced = Path(self._folder.name) / "announced"
         environment = {**os.environ, **launch.environment, ANNOUNCED_IN: str(self._announced)}
@@ -103,16 +155,16 @@ class Gateway:
                 stdout=errors,
                 stderr=errors,
                 env=environment,
-                # Ctrl-C is for the command to act on, not for the JVM. Behind others it makes a
-                # session of its own, which the leader of a group cannot.
+                # Ctrl-C is for the command, not for the JVM. A JVM with a niceness starts a new
+                # session (see SHIM), which the leader of a process group cannot do.
                 process_group=0 if launch.environment.get(NICENESS, "0") == "0" else None,
             )
 
     def environment(self) -> dict[str, str]:
-        """What lets PySpark use it, as soon as it listens; holds a secret.
+        """Wait until the JVM listens; return the variables for PySpark, a secret included.
 
         Raises:
-            PipelineError: it ended, or does not begin to listen.
+            PipelineError: the JVM ended, or does not listen in time.
         """
         try:
             port, secret = self._heard()
@@ -121,7 +173,7 @@ class Gateway:
         return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the JVM."""
         self.process.kill()
         self.process.wait()
         if self.process.stdin is not None:
@@ -136,12 +188,12 @@ class Gateway:
             if code is not None:
                 self.kill()
                 raise PipelineError(
-                    f"Spark's JVM ended with {code} as it started: see Spark's log, and check that "
-                    "`java -version` works."
+                    f"Spark's JVM exited with status {code} during its start: see Spark's log, and "
+                    "check that `java -version` works."
                 )
             if time.monotonic() > give_up:
                 self.kill()
-                raise PipelineError("Spark's JVM does not start in time: run it again.")
+                raise PipelineError("Spark's JVM did not start in time: run the command again.")
             time.sleep(LOOK_SECONDS)
         data = self._announced.read_bytes()
         port, length = struct.unpack_from(">ii", data)

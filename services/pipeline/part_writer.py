@@ -1,23 +1,26 @@
-"""What runs in a task of a copy: encoded records become segments as they are.
+"""Writes encoded records as segments, in tasks of Spark or without Spark.
 
-The bytes of many records are a piece of a records file, and the places where they begin a piece of
-an index: neither is taken apart for each record.
+A chunk has the bytes of many records for the records file, and their positions for the index:
+neither is split by record.
 """
 
 from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from services.pipeline.committed_log import CommittedLog
 from services.pipeline.pace import Pace
-from services.topic_backup.folder import Folder
+from services.topic_backup.folder import Folder, storage_errors
 from services.topic_backup.part import SegmentPart, part_names, run_part_names
+from services.topic_backup.record import Record, encode
 from services.topic_backup.segment_reader import MAGIC
 
 if TYPE_CHECKING:
@@ -30,13 +33,13 @@ ENTRY_FIELDS = 3
 
 @dataclass(frozen=True, slots=True)
 class RecordChunk:
-    """Encoded records of one partition, one behind the other."""
+    """Adjacent encoded records of one partition."""
 
     partition: int
     offsets: Longs
     timestamps: Longs
     bounds: Longs
-    """Where each record begins in *data*, and where the last one ends; begins with 0."""
+    """The start of each record in *data*, and the end of the last; starts with 0."""
     data: memoryview
 
     def __len__(self) -> int:
@@ -56,22 +59,22 @@ class RecordChunk:
 
 @dataclass(frozen=True, slots=True)
 class PartTarget:
-    """Where the parts of one job go."""
+    """Where and how one job writes its parts."""
 
     folder: Folder
-    """Of the topic."""
+    """The folder of the topic."""
     run: str
-    """Tells this job's files from those of every other."""
+    """Distinguishes this job's files from those of all other jobs."""
     max_segment_bytes: int
     bytes_per_second: float | None = None
-    """At most, of each task; None: as fast as it can."""
+    """The maximum rate of each task; None: unlimited."""
     credit: float = 0.0
-    """Bytes that each task makes up for, before the rate counts."""
+    """Bytes that each task may write in addition to its rate."""
     records_crc: bool = False
-    """Whether parts tell the CRC of their records, too."""
+    """Whether parts also include the CRC of their records."""
 
     def names(self, attempt: int, chunk: RecordChunk, number: int) -> tuple[str, str]:
-        """Names for records file and index of the part that begins with *chunk*."""
+        """The names of the records file and the index of the part that starts with *chunk*."""
         if self.folder.original:
             return part_names(self.run, attempt, chunk.partition, number)
         return run_part_names(self.run, attempt, chunk.partition, int(chunk.offsets[0]))
@@ -100,14 +103,14 @@ class PartTask:
             self._open.abandon()
 
     def take(self, chunk: RecordChunk) -> Iterator[SegmentPart]:
-        """Write *chunk*, in as many parts as the size of segments asks for."""
+        """Write *chunk*, in as many parts as the maximum segment size requires."""
         while len(chunk):
             part = self._open
             if part is None or part.size > self._target.max_segment_bytes:
                 yield from self.finish()
                 part = self._begin(chunk)
             room = self._target.max_segment_bytes - part.size
-            # The record that crosses the limit is the last one of its segment.
+            # The record that crosses the limit is the last of its segment.
             fits = int(np.searchsorted(chunk.bounds[:-1], room, side="right"))
             some = chunk.cut(0, fits)
             part.write(some)
@@ -115,7 +118,7 @@ class PartTask:
             chunk = chunk.cut(fits, len(chunk))
 
     def finish(self) -> Iterator[SegmentPart]:
-        """The open part, made durable, if there is one."""
+        """Close the open part, if any, and make it durable."""
         part, self._open = self._open, None
         if part is not None:
             yield part.close()
@@ -143,7 +146,7 @@ class _OpenPart:
         self._index.write(memoryview(MAGIC))
 
     def write(self, chunk: RecordChunk) -> None:
-        """Append the records of *chunk*, which are one or more."""
+        """Append the records of *chunk*, which is not empty."""
         entries = np.empty((len(chunk), ENTRY_FIELDS), ">i8")
         entries[:, 0] = chunk.offsets
         entries[:, 1] = chunk.bounds[:-1] + self.size
@@ -161,7 +164,7 @@ class _OpenPart:
         self._count += len(chunk)
 
     def close(self) -> SegmentPart:
-        """Make both files durable; returns what was written."""
+        """Make both files durable; return the part."""
         self._records.close()
         self._index.close()
         first = self._first or (0, 0)
@@ -181,7 +184,7 @@ class _OpenPart:
         )
 
     def abandon(self) -> None:
-        """Remove what was written."""
+        """Remove both files."""
         self._records.abandon()
         self._index.abandon()
 
@@ -189,3 +192,55 @@ class _OpenPart:
         self._records.write(data)
         self._digest.update(data)
         self.size += len(data)
+
+
+RECORDS_A_CHUNK = 2_000
+UNSTAMPED = -1
+"""The timestamp, in a chunk, of a record without one."""
+
+
+def copy_exactly(log: CommittedLog, start: int, end: int, target: PartTarget) -> list[SegmentPart]:
+    """Copy the committed records in ``[start, end)`` without Spark; return their parts.
+
+    Decodes the records one by one, which is slow: for ranges that are too small for a job.
+
+    Raises:
+        StorageError: the folder cannot be written.
+        ClusterError, Unreachable: the leader cannot be read.
+    """
+    with storage_errors(target.folder.where()), PartTask(target, attempt=0) as task:
+        chunks = exact_chunks(log, start, end)
+        parts = [part for chunk in chunks for part in task.take(chunk)]
+        return [*parts, *task.finish()]
+
+
+def copy_chosen(
+    log: CommittedLog, offsets: Collection[int], target: PartTarget
+) -> list[SegmentPart]:
+    """Copy the committed records at *offsets*; return their parts. Raises as `copy_exactly`."""
+    wanted = frozenset(offsets)
+    records = log.records(min(wanted), max(wanted) + 1)
+    chosen = (record for record in records if record.offset in wanted)
+    with storage_errors(target.folder.where()), PartTask(target, attempt=0) as task:
+        chunks = encoded_chunks(log.partition.partition, chosen)
+        parts = [part for chunk in chunks for part in task.take(chunk)]
+        return [*parts, *task.finish()]
+
+
+def exact_chunks(log: CommittedLog, start: int, end: int) -> Iterator[RecordChunk]:
+    """The committed records with offsets in ``[start, end)``, encoded."""
+    return encoded_chunks(log.partition.partition, log.records(start, end))
+
+
+def encoded_chunks(partition: int, records: Iterator[Record]) -> Iterator[RecordChunk]:
+    """The *records* of a partition, encoded."""
+    while some := list(islice(records, RECORDS_A_CHUNK)):
+        encoded = [encode(record) for record in some]
+        stamps = [UNSTAMPED if record.timestamp is None else record.timestamp for record in some]
+        yield RecordChunk(
+            partition=partition,
+            offsets=np.array([record.offset for record in some], np.int64),
+            timestamps=np.array(stamps, np.int64),
+            bounds=np.cumsum([0, *map(len, encoded)], dtype=np.int64),
+            data=memoryview(b"".join(encoded)),
+        )

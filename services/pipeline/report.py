@@ -1,4 +1,4 @@
-"""What a backup did, partition by partition, and how far one under way has come."""
+"""The report of a backup, by partition, and the progress of a running backup."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from services.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """How far the copying is."""
+    """The progress of a copy."""
 
     topic: str
-    """What is being copied now."""
+    """The topic that is being copied."""
     done: int
     """Offsets copied or accounted for, of all topics."""
     total: int
     bytes: int
-    """Of records, as written."""
+    """The size of the records as written."""
     seconds: float
     """Since the first copy began."""
 
@@ -29,15 +29,15 @@ class PartitionReport:
 
     partition: TopicPartition
     start: int
-    """Where this run began."""
+    """The offset where this run started."""
     end: int
-    """Everything before it is backed up or accounted for."""
+    """Every offset before it is backed up or a known gap."""
     records: int = 0
     bytes: int = 0
     missing: dict[str, int] = field(default_factory=dict)
     """Offsets without a record, by reason."""
     held_back: int = 0
-    """Offsets left out because a transaction before them is open."""
+    """Offsets left out because they follow the start of an open transaction."""
 
 
 @dataclass(slots=True)
@@ -48,18 +48,18 @@ class TopicReport:
     folder: str
     generation: int = 1
     others_aside: bool = False
-    """Its folder has the topic's own name, whatever its generation."""
+    """Its folder has the name of the topic, although it is not the first generation."""
     new_generation: str = ""
-    """Why a new generation was begun in this run; empty when none was."""
+    """Why this run started a new generation; empty if it did not."""
     partitions: list[PartitionReport] = field(default_factory=list)
     unread: Mapping[int, str] = field(default_factory=dict)
     """Partitions that could not be copied, with the reason."""
     error: str = ""
-    """Why the topic was not backed up, or only in part."""
+    """Why the topic was not backed up, or only partly."""
 
     @property
     def passed_over(self) -> bool:
-        """Kafka Backup does not find it: it reads the folder of the topic's own name alone."""
+        """Whether Kafka Backup ignores the folder: it reads only the one named as the topic."""
         return self.generation > 1 and not self.others_aside
 
 
@@ -69,33 +69,33 @@ class BackupReport:
 
     topics: list[TopicReport] = field(default_factory=list)
     seconds: float = 0.0
-    """From the first copy to the last manifest; the start of Spark is not in it."""
+    """From the first copy to the last manifest, without the start of Spark."""
     unread_groups: tuple[str, ...] = ()
     """Why offsets of some groups were not backed up."""
 
     @property
     def partitions(self) -> list[PartitionReport]:
         """Of all topics."""
-        return [one for topic in self.topics for one in topic.partitions]
+        return [partition for topic in self.topics for partition in topic.partitions]
 
     @property
     def records(self) -> int:
-        return sum(one.records for one in self.partitions)
+        return sum(partition.records for partition in self.partitions)
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.partitions)
+        return sum(partition.bytes for partition in self.partitions)
 
     @property
     def missing(self) -> dict[str, int]:
         """Offsets without a record, by reason."""
         counts: dict[str, int] = {}
-        for one in self.partitions:
-            for reason, count in one.missing.items():
+        for partition in self.partitions:
+            for reason, count in partition.missing.items():
                 counts[reason] = counts.get(reason, 0) + count
         return counts
 
     @property
     def whole(self) -> bool:
-        """Whether everything that was asked for, and could be read as committed, is there."""
-        return not any(one.error or one.unread for one in self.topics)
+        """Whether every requested partition was backed up to its stable end."""
+        return not any(topic.error or topic.unread for topic in self.topics)

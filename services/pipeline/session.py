@@ -1,4 +1,4 @@
-"""Spark for everything a command does: begun early, started once, ended with it."""
+"""Spark for one command: prepared early, started once, stopped with the command."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from services.errors import PipelineError
-from services.pipeline.driver_log import log_file
-from services.pipeline.gateway import Gateway
+from services.pipeline.gateway import Gateway, log_file
 from services.pipeline.starting import WantedSpark, forget_jvm, start
 
 if TYPE_CHECKING:
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 MASTER = "local[*,4]"
 """Every core of this machine, and four attempts of a task: `local[*]` would have one."""
 BEHIND_OTHERS = 10
-"""The niceness of what is to leave the machine to brokers and clients that run on it, too."""
+"""The niceness of jobs that share the machine with brokers and clients."""
 
 PARTING_SECONDS = 10.0
 
 
 class Spark:
-    """Spark, started when it is first asked for or begun, and ended with the block."""
+    """Spark, started on `begin` or on first use, and stopped when the block ends."""
 
     def __init__(
         self,
@@ -37,9 +36,9 @@ class Spark:
         log: Path | None = None,
         niceness: int = 0,
     ) -> None:
-        """Choose where it runs; *settings* are Spark's own, and win. *log* is its driver's.
+        """Choose where Spark runs, its own *settings*, which override ours, and its driver's *log*.
 
-        *niceness* is that of its JVM and Python workers on this machine.
+        *niceness* applies to its JVM and Python workers on this machine.
         """
         self._wanted = WantedSpark(master, settings or {}, log or log_file(), niceness)
         self._starting = threading.Lock()
@@ -49,9 +48,9 @@ class Spark:
         self._error: Exception | None = None
         self._over = False
         self._shared = False
-        """Whether it was there before, and is somebody else's to end."""
+        """Whether Spark was already running, so that its owner stops it."""
         self.seconds_waited = 0.0
-        """How long callers have waited for it to start."""
+        """Seconds that callers have waited for the start."""
 
     def __enter__(self) -> Spark:
         return self
@@ -67,20 +66,20 @@ class Spark:
             _stop(self._context)
 
     def begin(self) -> None:
-        """Start it in a thread, with its workers, because it will be asked for soon.
+        """Start Spark and its workers in a thread, because a job will need them soon.
 
-        What goes wrong is said to whoever asks. Spark's scripts need the whole process for
-        themselves, so elsewhere than on this machine it waits for that.
+        An error is raised by `context`. Spark's scripts change the environment and stderr of the
+        whole process, so where they start Spark, it starts on first use.
         """
         if self._wanted.one_jvm and self._beginning is None and _running() is None:
             self._beginning = threading.Thread(target=self._begin, name="spark", daemon=True)
             self._beginning.start()
 
     def context(self) -> SparkContext:
-        """What jobs are run by, the same for every thread.
+        """The context that runs jobs, the same for every thread.
 
         Raises:
-            PipelineError: Spark or Java is missing, or it does not start.
+            PipelineError: Spark or Java is missing, or Spark does not start.
         """
         began = time.monotonic()
         context = self._started()
@@ -108,13 +107,13 @@ class Spark:
         except Exception as error:  # noqa: BLE001 - it is raised where Spark is asked for
             self._error = error
             return
-        # A worker imports for half a second before its first record.
+        # A worker spends half a second on imports before its first record.
         with suppress(Exception):
             cores = int(context.defaultParallelism)
             context.parallelize(range(cores), cores).foreachPartition(_nothing)
 
     def _give_up(self) -> None:
-        """End what has begun and is not even started; let workers that start come to their end."""
+        """Kill a JVM that has not started yet; wait for workers that are starting."""
         self._over = True
         if self._beginning is None or not self._beginning.is_alive():
             return
@@ -127,24 +126,24 @@ class Spark:
 
 @contextmanager
 def jvm_errors(doing: str) -> Iterator[None]:
-    """Let what fails within for want of the JVM fail with a PipelineError that says so."""
+    """Turn errors of a lost JVM within the block into a PipelineError."""
     from py4j.protocol import Py4JError
 
     try:
         yield
     except (Py4JError, ConnectionError) as error:
         raise PipelineError(
-            f"{doing}: Spark's JVM does not answer, perhaps it was killed for want of memory; see "
-            "the system's log, then run it again."
+            f"{doing}: Spark's JVM does not answer, perhaps it was killed for lack of memory; see "
+            "the system's log, then run the command again."
         ) from error
 
 
 def _nothing(_: object) -> None:
-    """What workers do to be there."""
+    """A task that only starts a worker."""
 
 
 def _running() -> SparkContext | None:
-    """What this process has running, which is what it would be given again."""
+    """The context that this process already runs, which PySpark would return again."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark import SparkContext
@@ -153,7 +152,7 @@ def _running() -> SparkContext | None:
 
 
 def _stop(context: SparkContext) -> None:
-    """End *context*, also when its JVM is gone already."""
+    """Stop *context*, also if its JVM is already gone."""
     from py4j.protocol import Py4JError
 
     _end_accumulators(context)
@@ -162,9 +161,9 @@ def _stop(context: SparkContext) -> None:
 
 
 def _end_accumulators(context: SparkContext) -> None:
-    """Let the server of accumulators, which nothing here uses, end by itself: it takes a second."""
+    """Stop the server of accumulators, which we do not use, in a thread: it takes a second."""
     server, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
     threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
-    # This process may have ended by then.
+    # This process may exit before the server does.
     if isinstance(server.server_address, str):
         Path(server.server_address).unlink(missing_ok=True)

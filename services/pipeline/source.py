@@ -1,15 +1,15 @@
-"""What there is to copy, asked once before the copy: topics, their ids and settings, log ends."""
+"""The topics to copy, read once before the copy: ids, settings and log ends."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 from services.errors import UsageError
 from services.kafka.cluster.topic_config import read_topic_configs
 from services.kafka.read_client import ReadClient
+from services.kafka.replicas.leader_ends import Unanswered, ask_brokers, by_leader
 from services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
@@ -24,14 +24,14 @@ from services.model import EpochHistory, PartitionState, TopicPartition, Unknown
 from services.topic_backup.manifest import TopicIdentity
 
 EPOCHS = 64
-"""Leader epochs of a partition that are read back from the newest."""
+"""The number of leader epochs of a partition that are read, from the newest back."""
 INTERNAL = "__"
-"""How the names of topics begin that a pattern does not choose."""
+"""The prefix of topics that a pattern does not choose."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedTopics:
-    """Which topics are to be copied: by name, or all whose whole name fits a pattern."""
+    """The topics to copy: by name, or all topics whose whole name matches a pattern."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -40,7 +40,7 @@ class WantedTopics:
         """The topics, in order.
 
         Raises:
-            UsageError: a name that does not exist, a pattern that cannot be read.
+            UsageError: a name does not exist, or the pattern is invalid.
         """
         there = set(existing)
         absent = sorted(set(self.names) - there)
@@ -55,12 +55,12 @@ class WantedTopics:
             pattern = re.compile(self.pattern)
         except re.error as error:
             raise UsageError(f"--topics-regex {self.pattern!r}: {error}.") from None
-        return [one for one in there if pattern.fullmatch(one) and not one.startswith(INTERNAL)]
+        return [name for name in there if pattern.fullmatch(name) and not name.startswith(INTERNAL)]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSource:
-    """One partition as its leader has it now."""
+    """One partition as its leader reports it."""
 
     partition: TopicPartition
     leader: int
@@ -72,22 +72,22 @@ class PartitionSource:
     newest_ms: int | None | Unknown
     """The latest timestamp of its records."""
     leader_epoch: int | None = None
-    """In which its leader leads; None where the broker does not say."""
+    """The current leader epoch; None if the broker does not report it."""
 
     @property
     def held_back(self) -> int:
-        """Offsets that an open transaction keeps from being read as committed."""
+        """Offsets that open transactions hide from a committed read."""
         return self.high_watermark - self.stable_end
 
 
 @dataclass(frozen=True, slots=True)
 class TopicSource:
-    """One topic as it is now."""
+    """One topic at the time of the query."""
 
     identity: TopicIdentity
     partitions: tuple[PartitionSource, ...]
     unread: Mapping[int, str]
-    """Partitions that cannot be copied now, with the reason."""
+    """Why partitions cannot be copied now, by number."""
 
     @property
     def name(self) -> str:
@@ -95,7 +95,7 @@ class TopicSource:
 
     @property
     def compacted(self) -> bool:
-        """Whether offsets may be missing because later records replaced theirs."""
+        """Whether compaction may have removed offsets."""
         return "compact" in self.identity.config.get("cleanup.policy", "")
 
 
@@ -104,21 +104,28 @@ def read_sources(
     wanted: WantedTopics,
     deadline: Deadline,
     numbers: Container[int] | None = None,
+    *,
+    partial: bool = False,
 ) -> tuple[TopicSource, ...]:
-    """The topics that are *wanted*, as they are now; only partitions of *numbers*, or all.
+    """Read the *wanted* topics; only the partitions *numbers*, by default all.
+
+    With *partial*, the partitions of a leader that does not answer are `TopicSource.unread`.
 
     Raises:
         UsageError: as `WantedTopics.choose`.
-        Unreachable, NotAuthorized: no broker serves its metadata, or an ACL is missing.
+        Unreachable, NotAuthorized: no broker returns the metadata, a leader does not answer, or
+            an ACL is missing.
     """
     cluster_id = client.describe(deadline).cluster_id
     # A pattern needs the names of all topics; a few names do not.
     states = client.partitions(() if wanted.pattern else wanted.names, deadline)
-    topics = wanted.choose({one.partition.topic for one in states})
-    held = [one for one in states if one.partition.topic in set(topics)]
-    asked = [one for one in held if numbers is None or one.partition.partition in numbers]
+    topics = wanted.choose({state.partition.topic for state in states})
+    held = [state for state in states if state.partition.topic in set(topics)]
+    asked = [state for state in held if numbers is None or state.partition.partition in numbers]
     configs = read_topic_configs(client.sender, topics, deadline) if topics else {}
     read = _Reading(client, asked, deadline)
+    if not partial:
+        read.require_answers()
     return tuple(_topic(cluster_id, topic, held, configs[topic], read) for topic in topics)
 
 
@@ -129,8 +136,8 @@ def _topic(
     config: Mapping[str, str] | Unknown,
     read: _Reading,
 ) -> TopicSource:
-    own = [one for one in states if one.partition.topic == topic]
-    found = {one.partition.partition: read.of(one) for one in own if read.asked(one)}
+    own = [state for state in states if state.partition.topic == topic]
+    found = {state.partition.partition: read.of(state) for state in own if read.asked(state)}
     identity = TopicIdentity(
         topic=topic,
         cluster_id=cluster_id,
@@ -140,78 +147,84 @@ def _topic(
     )
     return TopicSource(
         identity,
-        tuple(one for _, one in sorted(found.items()) if isinstance(one, PartitionSource)),
-        {number: one for number, one in sorted(found.items()) if isinstance(one, str)},
+        tuple(source for _, source in sorted(found.items()) if isinstance(source, PartitionSource)),
+        {number: reason for number, reason in sorted(found.items()) if isinstance(reason, str)},
     )
 
 
 class _Reading:
-    """What the leaders tell of all partitions, a few requests for each leader."""
+    """The answers of all leaders for their partitions, from a few requests to each leader."""
 
     def __init__(
         self, client: ReadClient, states: Sequence[PartitionState], deadline: Deadline
     ) -> None:
-        self._asked = {one.partition for one in states}
-        led: dict[int, dict[TopicPartition, UUID]] = {}
-        for one in states:
-            if one.leader is not None:
-                led.setdefault(one.leader, {})[one.partition] = one.topic_id
-        self._answers: dict[TopicPartition, PartitionSource | str] = {}
-        for leader, partitions in led.items():
-            self._ask(client, leader, partitions, deadline)
+        self._client, self._deadline = client, deadline
+        self._asked = {state.partition: state.topic_id for state in states}
+        self._answers = ask_brokers(by_leader(states), self._ask)
+
+    def require_answers(self) -> None:
+        """Return if every leader answered.
+
+        Raises:
+            BreakglassError: the error of the first leader that did not answer.
+        """
+        for answer in self._answers.values():
+            if isinstance(answer, Unanswered):
+                raise answer.error
 
     def asked(self, state: PartitionState) -> bool:
-        """Whether it is among the partitions that are read."""
+        """Whether *state* is of a partition that is read."""
         return state.partition in self._asked
 
     def of(self, state: PartitionState) -> PartitionSource | str:
-        """What is known of a partition, or why nothing is."""
+        """The partition as its leader reports it, or why it cannot be read."""
         if state.leader is None:
             return "offline: no leader serves it"
-        return self._answers[state.partition]
+        answer = self._answers[state.partition]
+        return answer.reason if isinstance(answer, Unknown) else answer
 
     def _ask(
-        self,
-        client: ReadClient,
-        leader: int,
-        partitions: Mapping[TopicPartition, UUID],
-        deadline: Deadline,
-    ) -> None:
-        def ends(timestamp: int, isolation: int = 0) -> dict[TopicPartition, _Told]:
+        self, leader: int, asked: Collection[TopicPartition]
+    ) -> dict[TopicPartition, PartitionSource | Unknown]:
+        partitions = {partition: self._asked[partition] for partition in asked}
+
+        def ends(timestamp: int, isolation: int = 0) -> dict[TopicPartition, _Answer]:
             return list_offsets(
-                client.sender,
+                self._client.sender,
                 leader,
                 partitions,
                 timestamp,
-                deadline,
+                self._deadline,
                 replica_id=LEADER_ONLY,
                 isolation_level=isolation,
             )
 
-        # The stable end first: the high watermark, asked later, is never before it.
+        # The stable end first: the high watermark, read later, is never before it.
         starts, stable, high = ends(EARLIEST), ends(LATEST, READ_COMMITTED), ends(LATEST)
-        replicas = client.replicas_on(leader)
-        logs = replicas.read(partitions, deadline)
-        replicas.deepen(partitions, EPOCHS, deadline)
-        for one in partitions:
-            start, end, mark = starts[one], stable[one], high[one]
+        replicas = self._client.replicas_on(leader)
+        logs = replicas.read(partitions, self._deadline)
+        replicas.deepen(partitions, EPOCHS, self._deadline)
+        answers: dict[TopicPartition, PartitionSource | Unknown] = {}
+        for partition in partitions:
+            start, end, mark = starts[partition], stable[partition], high[partition]
             if isinstance(start, OffsetError):
-                self._answers[one] = start.reason
+                answers[partition] = start
             elif isinstance(end, OffsetError):
-                self._answers[one] = end.reason
+                answers[partition] = end
             elif isinstance(mark, OffsetError):
-                self._answers[one] = mark.reason
+                answers[partition] = mark
             else:
-                self._answers[one] = PartitionSource(
-                    partition=one,
+                answers[partition] = PartitionSource(
+                    partition=partition,
                     leader=leader,
                     log_start=start.offset,
                     stable_end=end.offset,
                     high_watermark=mark.offset,
-                    epochs=replicas.history(one),
-                    newest_ms=logs[one].newest_ms,
+                    epochs=replicas.history(partition),
+                    newest_ms=logs[partition].newest_ms,
                     leader_epoch=end.leader_epoch if end.leader_epoch >= 0 else None,
                 )
+        return answers
 
 
-_Told = ListedOffset | OffsetError
+_Answer = ListedOffset | OffsetError

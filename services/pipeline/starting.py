@@ -1,4 +1,4 @@
-"""How Spark is started: its JVM directly where all of Spark is on this machine, else by scripts."""
+"""Starts Spark: its JVM directly if all of Spark is on this machine, else by Spark's scripts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from platformdirs import user_cache_path
 
 from services.errors import PipelineError
 from services.extras import missing
-from services.pipeline.class_archive import ClassArchive, class_archive
-from services.pipeline.driver_log import errors_file, logging_option
-from services.pipeline.gateway import Gateway, Launch, scripted
-from services.pipeline.java import NICENESS, find_java, java_home
+from services.pipeline.gateway import Gateway, Launch, errors_file, logging_option, scripted
+from services.pipeline.java import NICENESS, ClassArchive, class_archive, find_java, java_home
 from services.rights import open_new
 
 if TYPE_CHECKING:
@@ -29,43 +27,43 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 STDERR = 2
-"""The file descriptor, which every process started here inherits."""
+"""The file descriptor that every child process inherits."""
 
 MEBIBYTE = 2**20
 SETTINGS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.python.unix.domain.socket.enabled": "true",
-    # What tasks are given has secrets in it: as a broadcast it would be written to a file.
+    # Functions of tasks contain secrets: a broadcast would write them to a file.
     "spark.broadcast.UDFCompressionThreshold": "1g",
     "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
-    # Workers keep the memory of a fetch for the next one: a fresh page of the system
-    # costs as much as the copying of its bytes.
+    # Workers keep the memory of a fetch for the next fetch: a fresh page costs as much as
+    # copying its bytes.
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 * MEBIBYTE),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 * MEBIBYTE),
-    # Nobody looks at what is over: a thousand plans would stay in memory, of a run without an end.
+    # A continuous run would otherwise keep a thousand finished plans in memory.
     "spark.ui.retainedJobs": "10",
     "spark.ui.retainedStages": "10",
     "spark.ui.retainedTasks": "100",
 }
 LEAN = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""No record passes the driver's JVM: compiling once, and one thread for garbage, are enough."""
+"""No record passes the driver's JVM, so one compiler tier and one collector thread are enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedSpark:
-    """Where Spark is to run, and how."""
+    """Where and how Spark runs."""
 
     master: str
     settings: Mapping[str, str]
-    """Spark's own, which win."""
+    """Spark's own settings, which override ours."""
     log: Path
     niceness: int
-    """Of the JVM and of Python workers on this machine."""
+    """The niceness of the JVM and of Python workers on this machine."""
 
     @property
     def local(self) -> bool:
-        """Whether all of Spark is on this machine, if not in one JVM."""
+        """Whether all of Spark is on this machine, in one JVM or several."""
         return self.master.startswith("local")
 
     @property
@@ -74,14 +72,14 @@ class WantedSpark:
         return self.master == "local" or self.master.startswith("local[")
 
     def environment(self, java: Path) -> dict[str, str]:
-        """What the JVM and the Python workers are to find in their environment."""
+        """The environment variables for the JVM and the Python workers."""
         found = {"PYSPARK_PYTHON": sys.executable, NICENESS: str(self.niceness)}
         found["JAVA_HOME"] = str(java)
         return {**found, "SPARK_LOCAL_IP": LOOPBACK} if self.local else found
 
 
 def start(wanted: WantedSpark, begun: Callable[[Gateway], None]) -> SparkContext:
-    """Start Spark; *begun* is told of a JVM that can be ended before it listens.
+    """Start Spark; *begun* gets the JVM at once, so that it can be killed before it listens.
 
     Raises:
         MissingExtra: the extra ``pipeline`` is not installed.
@@ -119,7 +117,7 @@ def _directly(
     conf = _conf(wanted, {})
     with _environment(gateway.environment()):
         context = _context(wanted, conf)
-    # PySpark keeps it as long as the process lives; so is it with a JVM that PySpark starts.
+    # PySpark keeps the process, as it does with a JVM that it starts itself.
     context._gateway.proc = gateway.process  # type: ignore[union-attr]
     _note(archive, context)
     return context
@@ -135,9 +133,9 @@ def _by_scripts(wanted: WantedSpark, archive: ClassArchive, options: Sequence[st
 
 
 def _conf(wanted: WantedSpark, given: Mapping[str, str]) -> SparkConf:
-    """All settings; Breakglass is known to be where Python finds it on this machine alone.
+    """All settings; our daemon module is set only if all workers run on this machine.
 
-    Workers elsewhere may be sent it, but their daemon is not.
+    Workers on other machines cannot import Breakglass when their daemon starts.
     """
     from pyspark import SparkConf
 
@@ -164,16 +162,20 @@ def _context(wanted: WantedSpark, conf: SparkConf) -> SparkContext:
 
 
 def _without_pandas() -> None:
-    """Let calls of the JVM do without the one converter that imports pandas, for NumPy's arrays."""
+    """Remove the converter for NumPy arrays from calls of the JVM: it alone imports pandas."""
     from py4j import protocol
     from pyspark.sql.types import NumpyArrayConverter
 
-    kept = [one for one in protocol.INPUT_CONVERTER if not isinstance(one, NumpyArrayConverter)]
+    kept = [
+        converter
+        for converter in protocol.INPUT_CONVERTER
+        if not isinstance(converter, NumpyArrayConverter)
+    ]
     protocol.INPUT_CONVERTER[:] = kept
 
 
 def _jvm_there() -> bool:
-    """Whether PySpark has a JVM from before, which it uses again."""
+    """Whether PySpark already has a JVM, which it would use again."""
     if "pyspark" not in sys.modules:
         return False
     from pyspark import SparkContext
@@ -182,14 +184,14 @@ def _jvm_there() -> bool:
 
 
 def forget_jvm() -> None:
-    """Let PySpark start another JVM the next time: the one it has is gone."""
+    """Make PySpark start a new JVM the next time: its JVM is gone."""
     from pyspark import SparkContext
 
     SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
 
 
 def _class_path() -> str:
-    """As Spark's launcher puts it together."""
+    """The class path that Spark's launcher builds."""
     spark = find_spec("pyspark")
     assert spark is not None
     assert spark.origin is not None
@@ -198,7 +200,7 @@ def _class_path() -> str:
 
 
 def _class_archive(java: Path, *depends: str) -> ClassArchive:
-    """For Spark's classes of this installation, with what else they depend on."""
+    """The archive of the classes of the installed Spark, for these further dependencies."""
     return class_archive(
         java, (version("pyspark"), *depends), user_cache_path("breakglass") / "spark"
     )
@@ -212,7 +214,7 @@ def _note(archive: ClassArchive, context: SparkContext) -> None:
 
 @contextmanager
 def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
-    """Let what is started meanwhile find *wanted* in its environment."""
+    """Set *wanted* in the environment within the block."""
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
@@ -227,7 +229,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _stderr_to(path: Path) -> Iterator[None]:
-    """Let what is started meanwhile keep *path* as its stderr."""
+    """Redirect stderr to *path* for processes that the block starts."""
     sys.stderr.flush()
     ours = os.dup(STDERR)
     try:
@@ -241,7 +243,7 @@ def _stderr_to(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _interrupts_as_before() -> Iterator[None]:
-    """Take Spark's own handler of Ctrl-C away: what it means is for the command to say."""
+    """Restore the handler of Ctrl-C that Spark replaces: the command handles Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

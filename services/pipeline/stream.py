@@ -1,14 +1,18 @@
-"""What is new in partitions, looked for every second: micro-batches as soon as there are records.
+"""A stream of micro-batches: each copies and commits the new records of all topics in one job.
 
-Where the partitions begin is for the manifests to say, and which of them there are for a run. A
-partition whose leader does not answer holds up no other.
+The stream asks the leaders for new records every second; a leader that does not answer delays no
+other. The manifests say where the partitions continue: a batch copies only what follows the last
+commit. If the job of a batch fails, each topic is copied separately, as a run does, so that a
+failing topic does not stop the others.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from types import TracebackType
 
 from services.errors import BreakglassError
@@ -21,12 +25,100 @@ from services.kafka.replicas.list_offsets import (
 )
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
+from services.pipeline.backup import OpenTopic, begun, opened
 from services.pipeline.backup_context import BackupRun
-from services.pipeline.micro_batch import BatchRanges
+from services.pipeline.batches.log_range import divided, range_of
+from services.pipeline.batches.tasks import copy_by_tasks
+from services.pipeline.report import BackupReport, TopicReport
+from services.pipeline.resume_point import CopyStretch
 from services.pipeline.session import jvm_errors
+from services.pipeline.source import WantedTopics, read_sources
+from services.topic_backup.part import SegmentPart
+
+BATCH_ASK_SECONDS = 60.0
+PATIENCE_SECONDS = 10.0
+"""Seconds that a job waits for a leader, before each topic is copied separately."""
+
+BatchRanges = Mapping[TopicPartition, tuple[int, int]]
+"""New offsets ``[start, end)`` by partition; never empty."""
+
+
+def back_up_batch(run: BackupRun, batch: BatchRanges) -> BackupReport:
+    """Copy and commit *batch*. A topic that fails does not stop the others.
+
+    Raises:
+        UsageError: a topic was deleted.
+        Unreachable, NotAuthorized: the cluster does not answer, or an ACL is missing.
+        StorageError: a folder cannot be unlocked.
+    """
+    names = tuple(sorted({partition.topic for partition in batch}))
+    sources = read_sources(run.client, WantedTopics(names), Deadline.after(BATCH_ASK_SECONDS))
+    run.meter.total = sum(end - start for start, end in batch.values())
+    report = BackupReport(topics=[begun(run, source) for source in sources])
+    with ExitStack() as stack:
+        topics = []
+        for source, topic in zip(sources, report.topics, strict=True):
+            with _reported_in(topic):
+                topics.append(stack.enter_context(opened(run, source, topic)))
+        _copy(run, batch, topics)
+    report.seconds = run.meter.seconds
+    return report
+
+
+@contextmanager
+def _reported_in(report: TopicReport) -> Iterator[None]:
+    try:
+        yield
+    except BreakglassError as error:
+        report.error = str(error)
+
+
+def _copy(run: BackupRun, batch: BatchRanges, topics: Sequence[OpenTopic]) -> None:
+    jobs = [(topic, _todo(topic, batch)) for topic in topics]
+    some = [(topic, todo) for topic, todo in jobs if todo]
+    parts = _parts(run, some) if some else None
+    for topic, todo in some:
+        with _reported_in(topic.report):
+            if parts is None:
+                topic.copy.copy(todo)
+            else:
+                topic.copy.take(todo, parts.get(topic.source.name, []))
+
+
+def _todo(topic: OpenTopic, batch: BatchRanges) -> list[CopyStretch]:
+    """The offsets of the topic in *batch* that are not committed yet."""
+    stretches = (within(batch, stretch) for stretch in topic.todo)
+    return [stretch for stretch in stretches if stretch.offsets]
+
+
+def within(ranges: BatchRanges, stretch: CopyStretch) -> CopyStretch:
+    """*stretch* up to the end of its range; empty for a partition without a range."""
+    _, end = ranges.get(stretch.source.partition, (stretch.start, stretch.start))
+    return replace(stretch, end=max(stretch.start, min(stretch.end, end)))
+
+
+def _parts(
+    run: BackupRun, jobs: Sequence[tuple[OpenTopic, Sequence[CopyStretch]]]
+) -> dict[str, list[SegmentPart]] | None:
+    """The parts of all stretches by topic; None if their job fails."""
+    whole = [
+        range_of(topic.source.identity, stretch.source, stretch.start, stretch.end)
+        for topic, todo in jobs
+        for stretch in todo
+    ]
+    targets = {topic.source.name: topic.copy.target() for topic, _ in jobs}
+    cluster_id = jobs[0][0].source.identity.cluster_id
+    try:
+        with jvm_errors("copying a batch"):
+            ranges = divided(whole, run.cores())
+            return copy_by_tasks(run, ranges, cluster_id, targets, PATIENCE_SECONDS)
+    except BreakglassError:
+        # Whatever the error: the separate copies find it again and report it by topic.
+        return None
+
 
 TRIGGER_SECONDS = 1.0
-"""How often it is looked for new records."""
+"""How often the stream asks for new records."""
 ASK_SECONDS = 5.0
 """How long a broker may take to answer."""
 
@@ -35,21 +127,21 @@ Ends = Mapping[TopicPartition, int]
 
 
 class Stream:
-    """Entered, it runs in a thread of its own until the block ends."""
+    """Runs in a thread of its own while its block is open."""
 
     def __init__(
         self, run: BackupRun, ends: Ends, each: Callable[[BatchRanges], None], trigger: float
     ) -> None:
-        """Prepare the partitions of *ends* from there on; *each* gets the batches, in the thread.
+        """Stream the partitions from the offsets *ends* on; *each* gets every batch, in the thread.
 
-        A batch begins *trigger* seconds after the one before it began, or when that is done.
+        A batch starts *trigger* seconds after the previous batch started, or when that is done.
         """
         self._run = run
         self._ends = dict(ends)
         self._each = each
         self._trigger = trigger
         self._led: dict[int, dict[TopicPartition, int]] = {}
-        """Each leader's partitions with their leader epochs; empty: to be asked."""
+        """The partitions of each leader with their leader epochs; empty: not known yet."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="stream", daemon=True)
 
@@ -68,7 +160,7 @@ class Stream:
 
     @property
     def running(self) -> bool:
-        """Whether batches are still to come, and Spark is there to copy them."""
+        """Whether the stream runs, and Spark can copy its batches."""
         if not self._thread.is_alive():
             return False
         try:
@@ -83,35 +175,35 @@ class Stream:
             ranges = self._new()
             if ranges:
                 self._each(ranges)
-                self._ends.update({one: end for one, (_, end) in ranges.items()})
+                self._ends.update({partition: end for partition, (_, end) in ranges.items()})
             self._over.wait(max(0.0, began + self._trigger - time.monotonic()))
 
     def _new(self) -> BatchRanges:
-        """What lies between the last look and the stable ends, as far as they are told."""
+        """The offsets from the previous batch to the stable ends of the leaders that answer."""
         most = self._run.settings.offsets_a_job
         return {
-            one: (self._ends[one], min(end, self._ends[one] + most))
-            for one, end in self._stable_ends().items()
-            if end > self._ends[one]
+            partition: (self._ends[partition], min(end, self._ends[partition] + most))
+            for partition, end in self._stable_ends().items()
+            if end > self._ends[partition]
         }
 
     def _stable_ends(self) -> dict[TopicPartition, int]:
         try:
             self._led = self._led or self._leaders()
         except BreakglassError:
-            # A run asks the same, and says what it is told.
+            # The next run asks the same and reports the error.
             return {}
         found: dict[TopicPartition, int] = {}
         for leader, epochs in self._led.items():
-            found |= self._told_by(leader, epochs)
+            found |= self._ends_on(leader, epochs)
         if found.keys() != self._ends.keys():
             self._led = {}
         return found
 
-    def _told_by(self, leader: int, epochs: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The stable ends that *leader* tells; one that leads no more tells none."""
+    def _ends_on(self, leader: int, epochs: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The stable ends that *leader* reports; none of partitions that it no longer leads."""
         try:
-            told = list_offsets(
+            answer = list_offsets(
                 self._run.client.sender,
                 leader,
                 epochs,
@@ -123,11 +215,15 @@ class Stream:
             )
         except BreakglassError:
             return {}
-        return {one: end.offset for one, end in told.items() if isinstance(end, ListedOffset)}
+        return {
+            partition: end.offset
+            for partition, end in answer.items()
+            if isinstance(end, ListedOffset)
+        }
 
     def _leaders(self) -> dict[int, dict[TopicPartition, int]]:
         deadline = Deadline.after(ASK_SECONDS)
-        topics = sorted({one.topic for one in self._ends})
+        topics = sorted({partition.topic for partition in self._ends})
         self._run.client.describe(deadline)
         led: dict[int, dict[TopicPartition, int]] = {}
         for state in self._run.client.partitions(topics, deadline):
@@ -137,10 +233,10 @@ class Stream:
 
 
 def require_spark(run: BackupRun) -> None:
-    """Return if Spark's JVM answers.
+    """Check that Spark's JVM answers.
 
     Raises:
-        PipelineError: it has ended, and no job can be run any more.
+        PipelineError: the JVM has ended, so that no job can run.
     """
     context = run.context()
     with jvm_errors("backing up"):

@@ -1,27 +1,40 @@
-"""Copies and commits one topic: parts, why offsets are missing, the last look, the commit."""
+"""Copies and commits one topic: parts, reasons of missing offsets, a last check, the commit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 
-from services.errors import ClusterError
-from services.pipeline.backup_context import BackupRun
+from services.errors import ClusterError, LogBeginsLater, UsageError
+from services.kafka.wire.deadline import Deadline
+from services.pipeline.backup_context import BackupRun, repeating
+from services.pipeline.batches.log_range import Ranges, divided, range_of
+from services.pipeline.batches.tasks import copy_by_tasks
+from services.pipeline.committed_log import CommittedLog
+from services.pipeline.gaps import found_gaps, new_segments
 from services.pipeline.part_writer import PartTarget
-from services.pipeline.range_copy import RangeCopy
 from services.pipeline.report import PartitionReport, TopicReport
 from services.pipeline.resume_point import CopyStretch, cut_since, end_epoch
-from services.pipeline.segments import found_gaps, new_segments
-from services.pipeline.source import TopicSource
+from services.pipeline.session import jvm_errors
+from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources
 from services.topic_backup.addition import Addition, Missing, NewSegment
 from services.topic_backup.assembling import Assembler
-from services.topic_backup.part import SegmentPart
-from services.topic_backup.summary import EpochStart
+from services.topic_backup.part import SegmentPart, part_index_of, run_place_of
+from services.topic_backup.segment_index import ENTRY
+from services.topic_backup.summary import EpochStart, Gap, GapReason
+
+ASK_SECONDS = 60.0
+WATCH_SECONDS = 0.5
+WATCH_STORE_SECONDS = 5.0
+"""In an object store each look is one request or several."""
+ATTEMPTS = 5
+"""How often a range is restarted because retention overtook the reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedStretch:
-    """What became of one stretch, before it is put in place."""
+    """A copied stretch that is not committed yet."""
 
     stretch: CopyStretch
     segments: list[NewSegment]
@@ -29,17 +42,17 @@ class CopiedStretch:
 
     @property
     def end_epoch(self) -> int | None:
-        """The leader epoch that wrote the end of the stretch, as it was before the copy."""
+        """The leader epoch that wrote the end of the stretch, as known before the copy."""
         return end_epoch(self.stretch.source.epochs, self.stretch.end)
 
     @property
     def addition(self) -> Addition:
-        """What becomes of it in the backup."""
+        """The addition to the backup."""
         stretch = self.stretch
         return Addition(stretch.number, self.segments, self.behind, stretch.end, self.end_epoch)
 
     def epochs(self) -> Iterator[EpochStart]:
-        """Offsets of it with the epochs that wrote them."""
+        """Offsets of the stretch with the epochs that wrote them."""
         for segment in self.segments:
             yield from segment.epochs
         if self.end_epoch is not None:
@@ -47,7 +60,7 @@ class CopiedStretch:
 
 
 class TopicCopy:
-    """One topic under way."""
+    """The copy of one topic."""
 
     def __init__(
         self, run: BackupRun, source: TopicSource, assembler: Assembler, report: TopicReport
@@ -55,76 +68,166 @@ class TopicCopy:
         self._run = run
         self._source = source
         self._assembler = assembler
-        self._ranges = RangeCopy(run, source.identity, assembler)
-        self._reports = {one.partition: one for one in report.partitions}
+        self._reports = {partition.partition: partition for partition in report.partitions}
 
     def copy(self, job: Sequence[CopyStretch]) -> list[SegmentPart]:
-        """Copy *job*, and commit it if the topic is still the one that was read; its parts.
+        """Copy *job*, and commit it if the topic is still the same; return its parts.
 
         Raises:
-            ClusterError: it is not; nothing of *job* was committed.
-            StorageError, PipelineError, Unreachable: as `RangeCopy.copy`.
+            ClusterError: the topic has changed; nothing of *job* was committed.
+            StorageError: the folder cannot be written.
+            PipelineError, Unreachable: the topic cannot be read.
         """
-        stretches, parts = self._ranges.copy(job)
+        stretches, parts = self._copied(job)
         self.take(stretches, parts)
         return parts
 
     def take(self, stretches: Sequence[CopyStretch], parts: Sequence[SegmentPart]) -> None:
-        """Commit *parts*, which hold the *stretches* from end to end. Raises as `copy`."""
+        """Commit *parts*, which cover the *stretches*. Raises as `copy`."""
         copied = [
-            self._explained(one, [part for part in parts if part.partition == one.number])
-            for one in stretches
+            self._explained(stretch, [part for part in parts if part.partition == stretch.number])
+            for stretch in stretches
         ]
         self._require_same(copied)
-        self._assembler.add([one.addition for one in copied])
+        self._assembler.add([copied_stretch.addition for copied_stretch in copied])
         if self._assembler.changed:
             self._assembler.commit()
-        for one in copied:
-            self._report(one)
+        for copied_stretch in copied:
+            self._report(copied_stretch)
         size = sum(part.records_bytes for part in parts)
         if self._run.budget is not None:
             self._run.budget.spend(size)
-        self._run.meter.count(self._source.name, sum(one.offsets for one in stretches), size)
-
-    def target(self) -> PartTarget:
-        """Where parts for `take` are to be written."""
-        return self._ranges.target()
-
-    def _explained(self, one: CopyStretch, parts: Sequence[SegmentPart]) -> CopiedStretch:
-        """The parts of one partition, with the reasons of all that is missing."""
-        folder, log = self._assembler.folder, self._ranges.log(one)
-        compacted = self._source.compacted
-        gaps = found_gaps(folder, parts, one.start, one.end, log, compacted=compacted)
-        segments, behind = new_segments(
-            parts, [one.lost, *gaps] if one.lost else gaps, one.source.epochs
+        self._run.meter.count(
+            self._source.name, sum(stretch.offsets for stretch in stretches), size
         )
-        return CopiedStretch(one, segments, behind)
+
+    def target(self, tasks: int = 1) -> PartTarget:
+        """Where `take` expects the parts of one more job, which runs *tasks* tasks at a time."""
+        how = self._run.settings
+        share = None if how.bytes_per_second is None else how.bytes_per_second / tasks
+        credit = 0.0 if self._run.budget is None else self._run.budget.credit() / tasks
+        folder, run = self._assembler.folder, self._assembler.run
+        return PartTarget(folder, run, how.max_segment_bytes, share, credit, how.records_crc)
+
+    def _copied(self, job: Sequence[CopyStretch]) -> tuple[list[CopyStretch], list[SegmentPart]]:
+        """Copy *job*; return it with its parts. Where retention is faster, it starts later."""
+        stretches = list(job)
+        for _ in range(ATTEMPTS):
+            try:
+                return stretches, self._parts(stretches)
+            except LogBeginsLater:
+                stretches = self._overtaken(stretches)
+        return stretches, self._parts(stretches)
+
+    def _now(self, stretches: Iterable[CopyStretch]) -> TopicSource | None:
+        """The topic and the partitions of *stretches* now; None if the topic is gone."""
+        deadline, numbers = Deadline.after(ASK_SECONDS), {stretch.number for stretch in stretches}
+        try:
+            return read_sources(
+                self._run.client, WantedTopics((self._source.name,)), deadline, numbers
+            )[0]
+        except UsageError:
+            return None
+
+    def _parts(self, job: Sequence[CopyStretch]) -> list[SegmentPart]:
+        some = [stretch for stretch in job if stretch.offsets]
+        if not some:
+            return []
+        with jvm_errors(f"reading topic {self._source.name}"):
+            cores = self._run.cores()
+            whole = [
+                range_of(self._source.identity, stretch.source, stretch.start, stretch.end)
+                for stretch in some
+            ]
+            ranges = divided(whole, cores)
+            target = self.target(min(cores, len(ranges)))
+            with self._watching(
+                target, {stretch.number: (stretch.start, stretch.end) for stretch in some}
+            ):
+                cluster_id = self._source.identity.cluster_id
+                found = copy_by_tasks(self._run, ranges, cluster_id, {self._source.name: target})
+        return found.get(self._source.name, [])
+
+    @contextmanager
+    def _watching(self, target: PartTarget, ranges: Ranges) -> Iterator[None]:
+        """Report the progress of the job in the block, by the files that it has written."""
+        original = target.folder.original
+        written = _indexed if original else _finished
+        seconds = WATCH_SECONDS if original else WATCH_STORE_SECONDS
+        with repeating(
+            lambda: self._run.meter.say(self._source.name, written(target, ranges)), seconds
+        ):
+            yield
+
+    def _overtaken(self, job: Sequence[CopyStretch]) -> list[CopyStretch]:
+        """The *job* from the current log starts on (B3)."""
+        topic = self._now(job)
+        now = {partition.partition: partition for partition in topic.partitions} if topic else {}
+        return [_begun_later(stretch, now.get(stretch.source.partition)) for stretch in job]
+
+    def _explained(self, stretch: CopyStretch, parts: Sequence[SegmentPart]) -> CopiedStretch:
+        """The parts of one partition, with the reasons of missing offsets."""
+        folder, source = self._assembler.folder, stretch.source
+        log = CommittedLog(self._run.client.sender, source.leader, source.partition)
+        compacted = self._source.compacted
+        gaps = found_gaps(folder, parts, stretch.start, stretch.end, log, compacted=compacted)
+        segments, behind = new_segments(
+            parts, [stretch.lost, *gaps] if stretch.lost else gaps, stretch.source.epochs
+        )
+        return CopiedStretch(stretch, segments, behind)
 
     def _require_same(self, copied: Sequence[CopiedStretch]) -> None:
-        """Return if what was copied is still the topic's log (B2).
+        """Check that the copied log is still the log of the topic (B2).
 
         Raises:
-            ClusterError: the topic was deleted or created anew, or its log was cut.
+            ClusterError: the topic was deleted or recreated, or its log was cut.
         """
-        now = self._ranges.now(one.stretch for one in copied)
+        now = self._now(copied_stretch.stretch for copied_stretch in copied)
         if now is None or now.identity.topic_id != self._source.identity.topic_id:
             raise ClusterError(
-                f"topic {self._source.name} was deleted or created again while it was copied, so "
+                f"topic {self._source.name} was deleted or recreated during the copy, so "
                 "this copy was not committed: run the backup again"
             )
-        logs = {one.partition: one for one in now.partitions}
-        for one in copied:
-            partition = one.stretch.source.partition
+        logs = {source.partition: source for source in now.partitions}
+        for copied_stretch in copied:
+            partition = copied_stretch.stretch.source.partition
             log = logs.get(partition)
-            reason = cut_since(one.stretch.end, one.epochs(), log) if log else ""
+            reason = (
+                cut_since(copied_stretch.stretch.end, copied_stretch.epochs(), log) if log else ""
+            )
             if reason:
                 raise ClusterError(f"{partition}: {reason}; run the backup again")
 
     def _report(self, copied: CopiedStretch) -> None:
         report: PartitionReport = self._reports[copied.stretch.source.partition]
         report.end = copied.stretch.end
-        report.records += sum(one.part.count for one in copied.segments)
-        report.bytes += sum(one.part.records_bytes for one in copied.segments)
-        for missing in (*(one.before for one in copied.segments), copied.behind):
+        report.records += sum(segment.part.count for segment in copied.segments)
+        report.bytes += sum(segment.part.records_bytes for segment in copied.segments)
+        for missing in (*(segment.before for segment in copied.segments), copied.behind):
             for reason, count in missing.counts.items():
                 report.missing[reason] = report.missing.get(reason, 0) + count
+
+
+def _indexed(target: PartTarget, _: Ranges) -> int:
+    """Records written so far, by the size of the growing indexes."""
+    folder = target.folder
+    indexes = [name for name in folder.names() if part_index_of(name, target.run) is not None]
+    return sum(folder.size(name) or 0 for name in indexes) // ENTRY.size
+
+
+def _finished(target: PartTarget, ranges: Ranges) -> int:
+    """About how many offsets are copied: a file appears once it is complete."""
+    reached = {number: start for number, (start, _) in ranges.items()}
+    for name in target.folder.names():
+        place = run_place_of(name, target.run)
+        if place is not None and place[0] in reached:
+            reached[place[0]] = max(place[1], reached[place[0]])
+    return sum(at - ranges[number][0] for number, at in reached.items())
+
+
+def _begun_later(stretch: CopyStretch, now: PartitionSource | None) -> CopyStretch:
+    if now is None or now.log_start <= stretch.start:
+        return stretch
+    start = min(now.log_start, stretch.end)
+    lost = Gap(stretch.lost.start if stretch.lost else stretch.start, start, GapReason.LOST)
+    return replace(stretch, start=start, lost=lost)

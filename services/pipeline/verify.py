@@ -1,4 +1,4 @@
-"""Every record of a backup against a live topic: missing, extra or different, by offset."""
+"""Compares a backup with a topic: records that are missing, extra or different, by offset."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from services.errors import UsageError
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.backup_context import BackupRun
-from services.pipeline.comparing import LISTED, Differences
+from services.pipeline.comparison import LISTED, Differences, TopicSides, compare_topic
 from services.pipeline.session import jvm_errors
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
 from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
-from services.pipeline.topic_comparison import TopicSides, compare_topic
 from services.topic_backup.folder import Folder
 from services.topic_backup.manifest import TopicManifest
 from services.topic_backup.summary import PartitionSummary
@@ -22,12 +21,12 @@ ASK_SECONDS = 60.0
 
 @dataclass(slots=True)
 class PartitionVerified:
-    """One partition compared."""
+    """The comparison of one partition."""
 
     partition: int
     start: int
     end: int
-    """Offsets that were compared."""
+    """The compared offsets are ``[start, end)``."""
     equal: int = 0
     bytes: int = 0
     counts: dict[str, int] = field(default_factory=dict)
@@ -35,10 +34,10 @@ class PartitionVerified:
     offsets: dict[str, list[int]] = field(default_factory=dict)
     """The first offsets of each kind."""
     expired: int = 0
-    """Records of the backup that the topic no longer holds, before its log start."""
+    """Records of the backup before the log start of the topic."""
 
     def add(self, found: Differences) -> None:
-        """Take in what a task found."""
+        """Add the findings of a task."""
         self.equal += found.equal
         self.bytes += found.bytes
         for kind, count in found.counts.items():
@@ -49,29 +48,28 @@ class PartitionVerified:
 
 @dataclass(slots=True)
 class ContentVerified:
-    """A topic compared with its backup."""
+    """The comparison of a topic with its backup."""
 
     topic: str
     against: str
     compacted: bool
-    """Records missing from the topic may have been replaced by later ones since."""
+    """Compaction may have removed records that are missing from the topic."""
     partitions: list[PartitionVerified] = field(default_factory=list)
     declared: dict[str, int] = field(default_factory=dict)
-    """Records that a restore could not keep as they were, by what is different: equal all the
-    same."""
+    """Records that a restore could not keep exactly, by the difference; they count as equal."""
     seconds: float = 0.0
 
     def total(self, kind: str) -> int:
         """Differences of one *kind*."""
-        return sum(one.counts.get(kind, 0) for one in self.partitions)
+        return sum(partition.counts.get(kind, 0) for partition in self.partitions)
 
     @property
     def equal(self) -> int:
-        return sum(one.equal for one in self.partitions)
+        return sum(partition.equal for partition in self.partitions)
 
     @property
     def identical(self) -> bool:
-        """Whether every record that the topic can still hold is there, and no other."""
+        """Whether the topic has every record of the backup that it can still have, and no other."""
         kinds = ("extra", "different") if self.compacted else ("missing", "extra", "different")
         return not any(self.total(kind) for kind in kinds)
 
@@ -83,7 +81,7 @@ def verify_content(
     """Compare the backup in *folder* with the topic *against*, offset by offset.
 
     Raises:
-        UsageError: the topic does not exist, or a partition of it cannot be read.
+        UsageError: the topic does not exist, or one of its partitions cannot be read.
         PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
     """
     deadline = Deadline.after(ASK_SECONDS)
@@ -103,40 +101,45 @@ class _Work:
     ) -> None:
         self._run = run
         self._identity = source.identity
-        self._sources = {one.partition.partition: one for one in source.partitions}
-        self._held = {one.partition: one for one in manifest.partitions}
+        self._sources = {
+            partition.partition.partition: partition for partition in source.partitions
+        }
+        self._held = {partition.partition: partition for partition in manifest.partitions}
         self._stored = {
-            number: stored_segments(folder, one.segments) for number, one in self._held.items()
+            number: stored_segments(folder, summary.segments)
+            for number, summary in self._held.items()
         }
 
     def compared(self) -> list[PartitionVerified]:
-        found = {number: self._begun(one) for number, one in sorted(self._held.items())}
+        found = {number: self._begun(summary) for number, summary in sorted(self._held.items())}
         ranges = {
-            number: (one.start, one.end) for number, one in found.items() if one.start < one.end
+            number: (partition.start, partition.end)
+            for number, partition in found.items()
+            if partition.start < partition.end
         }
         self._run.meter.total = sum(end - start for start, end in ranges.values())
         sides = TopicSides(self._identity, self._sources, self._stored)
         answers = compare_topic(self._run, sides, ranges)
-        for number, one in found.items():
-            own = [each for each in answers if each.partition == number]
-            for each in own:
-                one.add(each)
+        for number, partition in found.items():
+            own = [answer for answer in answers if answer.partition == number]
+            for difference in own:
+                partition.add(difference)
             end = self._held[number].next_offset or 0
-            one.add(unseen(self._stored[number], own, number, one.start, end))
+            partition.add(unseen(self._stored[number], own, number, partition.start, end))
         return list(found.values())
 
     def _begun(self, held: PartitionSummary) -> PartitionVerified:
-        """What is to be compared of a partition, with what the topic cannot hold any more."""
+        """The offsets of a partition to compare, with the number of expired records."""
         stored = self._stored[held.partition]
         source = self._sources.get(held.partition)
         next_offset = held.next_offset or 0
         if source is None:
             return PartitionVerified(held.partition, 0, 0)
-        begins = min((one.first_offset for one in stored), default=next_offset)
+        begins = min((segment.first_offset for segment in stored), default=next_offset)
         start = max(begins, source.log_start)
         end = max(start, min(next_offset, source.stable_end))
         one = PartitionVerified(held.partition, start, end)
-        one.expired = _count(stored, 0, source.log_start)
+        one.expired = len(_offsets(stored, 0, source.log_start))
         return one
 
 
@@ -147,13 +150,16 @@ def unseen(
     start: int,
     end: int,
 ) -> Differences:
-    """Stored records of ``[start, end)`` before, between and behind what the tasks saw."""
+    """Stored records of ``[start, end)`` that no task saw: before, between or after its records."""
     differences = Differences(partition)
     at = start
-    seen = sorted((each for each in found if each.first >= 0), key=lambda each: each.first)
-    for each in seen:
-        differences.note("missing", _offsets(stored, at, min(each.first, end)))
-        at = max(at, each.last + 1)
+    seen = sorted(
+        (difference for difference in found if difference.first >= 0),
+        key=lambda difference: difference.first,
+    )
+    for difference in seen:
+        differences.note("missing", _offsets(stored, at, min(difference.first, end)))
+        at = max(at, difference.last + 1)
     differences.note("missing", _offsets(stored, at, end))
     return differences
 
@@ -161,7 +167,3 @@ def unseen(
 def _offsets(stored: Sequence[StoredSegment], start: int, end: int) -> list[int]:
     runs = runs_between(stored, start, end) if start < end else ()
     return [int(offset) for run in runs for offset in run.offsets]
-
-
-def _count(stored: Sequence[StoredSegment], start: int, end: int) -> int:
-    return sum(len(run.offsets) for run in runs_between(stored, start, end)) if start < end else 0

@@ -20,7 +20,7 @@ from services.kafka.cluster.group_offsets import (
 )
 from services.kafka.group_client import GroupClient
 from services.kafka.read_client import ReadClient
-from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
+from services.kafka.replicas.leader_ends import read_leader_ends
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition, Unknown
 from services.recovery.execution.record import ExecutionJournal
@@ -144,23 +144,9 @@ def read_standing(
 def read_ends(
     client: ReadClient, states: Iterable[PartitionState], deadline: Deadline
 ) -> dict[TopicPartition, int]:
-    """The high watermarks of partitions, as their leaders tell; silent leaders are left out."""
-    led: dict[int, list[TopicPartition]] = {}
-    for one in states:
-        if one.leader is not None:
-            led.setdefault(one.leader, []).append(one.partition)
-    ends: dict[TopicPartition, int] = {}
-    for leader, partitions in led.items():
-        try:
-            told = list_offsets(
-                client.sender, leader, partitions, LATEST, deadline, replica_id=LEADER_ONLY
-            )
-        except BreakglassError:
-            continue
-        ends.update(
-            {one: held.offset for one, held in told.items() if isinstance(held, ListedOffset)}
-        )
-    return ends
+    """The high watermarks of partitions; partitions of leaders that do not answer are left out."""
+    ends = read_leader_ends(client.sender, states, deadline)
+    return {partition: end for partition, end in ends.items() if not isinstance(end, Unknown)}
 
 
 def carry_out(

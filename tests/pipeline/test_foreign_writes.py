@@ -15,14 +15,14 @@ from services.lab.cluster import Cluster
 from services.model import TopicPartition
 from services.pipeline.report import CopyProgress
 from services.pipeline.restore import jobs
-from services.pipeline.restore.foreign import Foreign, foreign_records
+from services.pipeline.restore.jobs import RecordClient
 from services.pipeline.restore.offset_log import LoggedOffsets, read_log
 from services.pipeline.restore.offset_map import CommittedRun
 from services.pipeline.restore.planned import stored_of
 from services.pipeline.restore.producing import cut
-from services.pipeline.restore.record_client import RecordClient
+from services.pipeline.restore.proof import Foreign, foreign_records
 from services.pipeline.restore.task import PartitionRestored, PartitionTask
-from services.pipeline.segment_files import Longs, RecordRun
+from services.pipeline.stored_segments import Longs, RecordRun
 from services.session import Power
 from tests.pipeline.backups import BackUp
 from tests.pipeline.checkpoint_restores import Checkpoints
@@ -145,7 +145,7 @@ def test_a_record_amid_a_transaction_ends_it_before_it_is_committed(
     monkeypatch.setattr(jobs, "RecordClient", Interrupted)
     done = jobs.produced(Power(back_up.access), plan_of_all.cluster_id, task)
     assert PartitionRestored.from_json(done.to_json()).foreign
-    assert f"{target}-0 is being written by somebody else" in done.error
+    assert f"{target}-0 has another writer" in done.error
     assert (done.records, read_log(task.log_path)) == (0, LoggedOffsets())
 
 
@@ -161,10 +161,10 @@ def test_records_written_before_the_restored_ones_are_refused_until_the_topic_is
     id, renamed = checkpoints.taken(filled), {filled: target}
     plan = checkpoints.plan(id, renamed)
     (done,) = checkpoints.restore(plan, created=lambda: intrude(partition), verify=False)
-    assert f"{target}-{partition} holds 3 records of somebody else, the first at" in done.error
+    assert f"{target}-{partition} has 3 records of another writer, the first at" in done.error
     assert not done.whole
     assert checkpoints.told().restored == {}
-    with pytest.raises(Refused, match=r"has failed: .* holds 3 records of somebody else"):
+    with pytest.raises(Refused, match=r"has failed: .* has 3 records of another writer"):
         checkpoints.plan(id, renamed)
     with pytest.raises(Refused, match="delete the topic, then restore it again"):
         checkpoints.plan(id, renamed, resume=True)
@@ -180,7 +180,7 @@ def test_records_written_behind_the_restored_ones_are_refused(
 ) -> None:
     plan = checkpoints.plan(checkpoints.taken(filled), {filled: target})
     (done,) = checkpoints.restore(plan, tell=when_all_are_there(lambda: intrude(FILLED)))
-    assert "3 records of somebody else, the first at offset 9" in done.error
+    assert "3 records of another writer, the first at offset 9" in done.error
     assert checkpoints.told().restored == {}
 
 
@@ -192,7 +192,7 @@ def test_records_written_once_all_were_compared_are_refused_before_participants_
     plan = checkpoints.plan(id, renamed)
     (done,) = checkpoints.restore(plan, configured=lambda: intrude(FILLED))
     assert (done.verified, done.settings_back, done.whole) == (True, True, False)
-    assert "3 records of somebody else" in done.error
+    assert "3 records of another writer" in done.error
     assert checkpoints.told().restored == {}
     with pytest.raises(Refused, match="has failed"):
         checkpoints.plan(id, renamed, resume=True)
@@ -216,7 +216,7 @@ def test_a_backup_restored_into_a_new_topic_is_alone_there_too(
 ) -> None:
     back_up.topic(filled)
     done = restore(restore.plan(filled, target), created=lambda: intrude(FILLED), verify=False)
-    assert f"{target}-0 holds 3 records of somebody else, the first at offset 0" in done.error
+    assert f"{target}-0 has 3 records of another writer, the first at offset 0" in done.error
     with pytest.raises(Refused, match="has failed"):
         restore.plan(filled, target, resume=True)
 

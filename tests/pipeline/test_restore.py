@@ -19,7 +19,7 @@ from services.lab.produce import produce as produce_many
 from services.pipeline.report import CopyProgress
 from services.pipeline.restore import jobs
 from services.pipeline.restore.planned import stored_of
-from services.pipeline.restore.progress import ClusterProgress
+from services.pipeline.restore.producing import ClusterProgress
 from services.pipeline.restore.task import PartitionTask
 from services.session import Power
 from services.topic_backup.manifest import TopicIdentity
@@ -293,7 +293,7 @@ def test_a_topic_that_holds_records_is_refused(
     make(broker, topic)
     produce(broker, topic, numbered(3))
     back_up.topic(topic)
-    with pytest.raises(Refused, match="holds records"):
+    with pytest.raises(Refused, match="has records"):
         restore.plan(topic, topic)
 
 

@@ -90,7 +90,7 @@ def test_groups_get_the_offsets_that_they_had_at_a_time(
         commit(broker, topic, group, offset)
         back_up.topic(topic)
     first, second = group_history.times(back_up.folder(topic).names())[-2:]
-    with pytest.raises(UsageError, match="as early as"):
+    with pytest.raises(UsageError, match="or before"):
         restore.plan(topic, target, groups=True, groups_at_ms=1)
     for moment, offset in ((second, 4), (first, 1), (second - 1, 1)):
         plan = restore.plan(topic, target, groups=True, groups_at_ms=moment)

@@ -99,12 +99,12 @@ def test_b2_a_topic_created_anew_while_it_is_copied_is_not_committed(
         produce(broker, topic, numbered(50, start=1000))
 
     (report,) = back_up(topic, tell=once(recreate)).topics
-    assert "was deleted or created again while it was read" in report.error
+    assert "was deleted or recreated while it was read" in report.error
     assert back_up.manifest(topic) == before
     assert [one.offset for one in back_up.records(topic)] == [0, 1, 2, 3, 4]
     again = back_up.topic(topic)
     assert again.generation == 2
-    assert "deleted and created again" in again.new_generation
+    assert "deleted and recreated" in again.new_generation
     assert again.passed_over
     assert back_up.bytes(f"{topic}~2") == committed_bytes(broker, topic)
     assert back_up.manifest(topic) == before
@@ -158,7 +158,7 @@ def test_b3_a_log_whose_stable_end_went_back_is_waited_for_and_never_taken_for_r
     monkeypatch.setattr(committed_log, "REQUEST_SECONDS", 2.0)
     (source,) = read_sources(client, WantedTopics((topic,)), Deadline.after(SECONDS))
     log = CommittedLog(client.sender, 1, source.partitions[0].partition)
-    with pytest.raises(TimedOut, match="is stable as far as 3, and was further"):
+    with pytest.raises(TimedOut, match=r"the last stable offset of .* went back to 3"):
         list(log.batches(0, 5))
     monkeypatch.undo()
     batches = log.batches(0, 5)

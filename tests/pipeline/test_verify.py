@@ -11,9 +11,8 @@ from services.pipeline import verify
 from services.pipeline.backup_context import BackupRun, BackupSettings, Meter
 from services.pipeline.batches.log_range import Ranges
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.comparing import Differences, StretchComparison
-from services.pipeline.exact import exact_chunks
-from services.pipeline.topic_comparison import TopicSides
+from services.pipeline.comparison import Differences, StretchComparison, TopicSides
+from services.pipeline.part_writer import exact_chunks
 from services.pipeline.verify import ContentVerified, verify_content
 from services.topic_backup.store.store import LocalStore
 from tests.pipeline.backups import BackUp, unheard

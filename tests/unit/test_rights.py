@@ -18,7 +18,7 @@ from pathlib import Path
 os.umask(int(sys.argv[2], 8))
 root = Path(sys.argv[1])
 from services.checkpoint.store.backup_store import BackupStore
-from services.pipeline.driver_log import log_file, logging_option
+from services.pipeline.gateway import log_file, logging_option
 from services.recovery.plan.elections_file import write_elections
 from services.recovery.plan.file import _write_new, _write_over
 from services.topic_backup import group_history
@@ -90,7 +90,7 @@ def test_a_folder_that_is_there_keeps_its_rights(tmp_path: Path) -> None:
 
 
 def test_each_run_of_spark_has_a_log_of_its_own() -> None:
-    code = "from services.pipeline.driver_log import log_file; print(log_file())"
+    code = "from services.pipeline.gateway import log_file; print(log_file())"
     names = [
         subprocess.run(
             [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True

@@ -7,19 +7,18 @@ from dataclasses import dataclass
 
 from services.errors import ClusterError, TimedOut, UsageError
 from services.kafka.read_client import ReadClient
+from services.kafka.replicas.leader_ends import Unanswered, read_leader_ends
 from services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
-    LEADER_ONLY,
     READ_COMMITTED,
     READ_UNCOMMITTED,
     OffsetError,
-    list_offsets,
 )
 from services.kafka.wire.broker_errors import retriable
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
-from services.model import PartitionState, TopicPartition
+from services.model import PartitionState, TopicPartition, Unknown
 
 Ends = dict[TopicPartition, int]
 ASK_SECONDS = 10.0
@@ -56,30 +55,26 @@ class Logs:
         return state.leader
 
     def _listed(self, timestamp: int, isolation: int, deadline: Deadline) -> Ends:
-        led: dict[int, list[TopicPartition]] = {}
-        for one in self.states:
-            led.setdefault(one.leader or 0, []).append(one.partition)
-        found: Ends = {}
-        for leader, partitions in led.items():
-            answers = list_offsets(
-                self.client.sender,
-                leader,
-                partitions,
-                timestamp,
-                deadline,
-                replica_id=LEADER_ONLY,
-                isolation_level=isolation,
-            )
-            for partition, told in answers.items():
-                if isinstance(told, OffsetError):
-                    raise _unlisted(partition, told)
-                found[partition] = told.offset
-        return found
+        found = read_leader_ends(
+            self.client.sender,
+            self.states,
+            deadline,
+            timestamp=timestamp,
+            isolation_level=isolation,
+        )
+        ends: Ends = {}
+        for partition, end in found.items():
+            if isinstance(end, Unanswered):
+                raise end.error
+            if isinstance(end, Unknown):
+                raise _unlisted(partition, end)
+            ends[partition] = end
+        return ends
 
 
-def _unlisted(partition: TopicPartition, error: OffsetError) -> Exception:
+def _unlisted(partition: TopicPartition, error: Unknown) -> Exception:
     message = f"the end of {partition} cannot be read ({error.reason}): try again"
-    if retriable(error.code):
+    if isinstance(error, OffsetError) and retriable(error.code):
         return TimedOut(message, error.reason)
     return ClusterError(message)
 

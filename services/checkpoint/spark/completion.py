@@ -19,9 +19,9 @@ from services.errors import ClusterError, StorageError
 from services.kafka.marker_client import MarkerClient
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.restore.foreign import foreign_records, told
 from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import OffsetMap
+from services.pipeline.restore.proof import foreign_records, foreign_text
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.source import TopicSource, WantedTopics, read_sources
 
@@ -117,7 +117,7 @@ def _foreign(client: ReadClient, one: _Whole) -> str:
     )
     if not found:
         return ""
-    why = told(found)
+    why = foreign_text(found)
     state.failing(why)
     return why
 

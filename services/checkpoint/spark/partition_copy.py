@@ -19,8 +19,7 @@ from services.kafka.wire.retry import until
 from services.pipeline.backup import jobs
 from services.pipeline.backup_context import BackupRun
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.exact import copy_chosen, copy_exactly
-from services.pipeline.part_writer import PartTarget
+from services.pipeline.part_writer import PartTarget, copy_chosen, copy_exactly
 from services.pipeline.report import PartitionReport, TopicReport
 from services.pipeline.resume_point import CopyStretch
 from services.pipeline.source import PartitionSource, TopicSource, WantedTopics, read_sources

@@ -19,15 +19,14 @@ from services.checkpoint.store.stored import StoredCheckpoint, StoredPartition
 from services.errors import Refused, StorageError, UsageError
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.restore.group_choice import require_no_members
+from services.pipeline.restore.groups import require_no_members
 from services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
 )
-from services.pipeline.restore.resuming import require_hopeful
-from services.pipeline.restore.state import RestoreState, read_state
+from services.pipeline.restore.state import RestoreState, read_state, require_hopeful
 from services.pipeline.restore.target_choice import (
     existing,
     partition_count,

@@ -1,8 +1,7 @@
-"""The answer to a Fetch of one partition, read so that its records are copied once. Pure.
+"""The answer to a Fetch of one partition, decoded so that its records are copied once. Pure.
 
-kafka-python's decoder copies what follows in an answer for every tagged field; records are most
-of an answer. The layouts are FetchResponse.json's from v4 on: without tagged fields, and from v12
-on with.
+kafka-python's decoder copies the rest of an answer for every tagged field, and most of an answer
+are records. The layouts are those of FetchResponse.json from v4 on; v12 added tagged fields.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ LOG_START_VERSION = 5
 SESSION_VERSION = 7
 FOLLOWER_VERSION = 11
 FLEXIBLE_VERSION = 12
-"""From there on lengths are varints, and tagged fields follow each structure."""
+"""From this version on lengths are varints, and tagged fields follow each structure."""
 TOPIC_ID_VERSION = 13
-"""From there on topics are named by their ids."""
+"""From this version on topics are named by their ids."""
 DIVERGING_EPOCH = 0
-"""The tag of the epoch where the log left the one that was read before."""
+"""The tag of the epoch at which the log diverged from the log that was read before."""
 
 _SESSION = struct.Struct(
     ">h"  # ErrorCode => int16
@@ -49,39 +48,39 @@ _TOPIC_ID_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class FetchAnswer:
-    """What the answer says of its one partition."""
+    """The answer for its one partition."""
 
     throttle_time_ms: int
     error_code: int
-    """Of the answer or of the partition."""
+    """The error of the answer or of the partition."""
     last_stable_offset: int
     log_start: int
-    """-1 before v5, which does not say."""
+    """-1 before v5, whose answers do not have it."""
     aborted: tuple[tuple[int, int], ...]
     """First offset and producer id of each aborted transaction."""
     diverged: tuple[int, int] | None
     """Epoch and end offset of the last epoch that the broker shares with the reader."""
     records: bytes
     empty: bool = False
-    """It says nothing of any partition."""
+    """The answer has no partition."""
 
     name = "FetchResponse"
 
     @staticmethod
     def parse_header(data: Any, version: int) -> Any:
-        """Pass over the header, as kafka-python does it."""
+        """Skip the header, as kafka-python does."""
         from kafka.protocol.consumer import FetchResponse
 
         return FetchResponse.parse_header(data, version=version)
 
     @classmethod
     def decode(cls, body: memoryview, *, version: int) -> FetchAnswer:
-        """The answer. Raises struct.error or ValueError for bytes that are none."""
+        """Decode the answer. Raises struct.error or ValueError for bytes that are not an answer."""
         return _Decoder(body, version).answer()
 
 
 class _Decoder:
-    """Walks over an answer; `_at` is the next byte to be read."""
+    """Reads an answer; `_at` is the position of the next byte."""
 
     def __init__(self, body: memoryview, version: int) -> None:
         self._body = body
@@ -123,7 +122,7 @@ class _Decoder:
         return {self._varint(): self._slice(self._varint()) for _ in range(self._varint())}
 
     def _count(self) -> int:
-        """How many entries or bytes follow; 0 for null."""
+        """The number of entries or bytes that follow; 0 for null."""
         if self._flexible:
             return max(self._varint() - 1, 0)
         return max(int(self._take(_INT)[0]), 0)

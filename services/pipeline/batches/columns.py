@@ -1,7 +1,7 @@
 """The fields of all records of some batches as columns, found for all of them at once.
 
-Every length is held against the end of its record, as the decoder of single records does it; what
-does not fit is left to that one, which says what is wrong.
+Every length is checked against the end of its record, as the decoder of single records does.
+Records that do not fit are left to that decoder, which names the error.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from services.pipeline.batches.contents import BatchContents
-from services.pipeline.batches.places import record_places
+from services.pipeline.batches.contents import BatchContents, record_places
 from services.pipeline.batches.table import BatchTable
 from services.pipeline.batches.varints import Longs, NotByColumns, Numbers
 from services.topic_backup.record import TimestampType
 
 NULL = -1
 MOST_HEADERS = 1000
-"""Of one record; a record with more is rare and costs all others a step for each of them."""
+"""Of one record: each further header costs one more step over all records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class Spans:
 
     @property
     def sizes(self) -> Longs:
-        """How many bytes each has; 0 for null."""
+        """The size of each field in bytes; 0 for null."""
         return np.maximum(self.lengths, 0)
 
     @property
@@ -48,7 +47,7 @@ class HeaderColumns:
     """The headers of all records, in order."""
 
     records: Longs
-    """The number of the record that each belongs to; rising."""
+    """The row of the record that each header belongs to, rising."""
     keys: Spans
     values: Spans
 
@@ -106,7 +105,7 @@ def columns_of(contents: BatchContents) -> RecordColumns:
     """The records of *contents*.
 
     Raises:
-        NotByColumns: their bytes have to be decoded record by record.
+        NotByColumns: the bytes have to be decoded record by record.
     """
     table = contents.table
     counts = table.column("count")
@@ -135,7 +134,7 @@ def columns_of(contents: BatchContents) -> RecordColumns:
 
 
 class _Cursor:
-    """Where the next field of each record begins, and where the record ends."""
+    """The positions of the next field and of the end of each record."""
 
     def __init__(self, numbers: Numbers, at: Longs, ends: Longs) -> None:
         self._numbers = numbers
@@ -144,7 +143,7 @@ class _Cursor:
 
     @classmethod
     def at_the_records(cls, contents: BatchContents, counts: Longs) -> _Cursor:
-        """Behind the lengths of the records, which lie side by side and fill their batches."""
+        """Start after the lengths of the records, which are adjacent and fill their batches."""
         numbers, places = Numbers(contents.content), record_places(contents)
         lengths, at = numbers.ints(places)
         ends = at + lengths
@@ -160,11 +159,11 @@ class _Cursor:
         return cls(numbers, at, ends)
 
     def of(self, records: Longs) -> _Cursor:
-        """The fields of these *records* alone; the cursor of all stays where it is."""
+        """A cursor over these *records* alone; this cursor does not move."""
         return _Cursor(self._numbers, self._at[records], self._ends[records])
 
     def put_back(self, records: Longs, cursor: _Cursor) -> None:
-        """Go on where *cursor*, of these *records*, has arrived."""
+        """Move to where *cursor*, which is over these *records*, has arrived."""
         self._at[records] = cursor._at
 
     def skip(self, size: int) -> None:
@@ -181,7 +180,7 @@ class _Cursor:
         return values
 
     def spans(self) -> Spans:
-        """Bytes with their length before them."""
+        """Fields that have their length before them."""
         lengths = self.ints()
         if bool((lengths < NULL).any()):
             raise NotByColumns
@@ -190,7 +189,7 @@ class _Cursor:
         return found
 
     def require_end(self) -> None:
-        """Return if nothing of the records is left. Raises NotByColumns."""
+        """Check that every record has been read to its end. Raises NotByColumns."""
         if not bool((self._at == self._ends).all()):
             raise NotByColumns
 
@@ -215,7 +214,7 @@ def _offsets(table: BatchTable, batches: Longs, deltas: Longs) -> Longs:
 
 
 def _headers(cursor: _Cursor, counts: Longs) -> HeaderColumns:
-    """The headers at *cursor*, so many of each record: a step for the first, one for the second."""
+    """The headers at *cursor*, *counts* of each record; a step reads one header of each."""
     if bool(((counts < 0) | (counts > MOST_HEADERS)).any()):
         raise NotByColumns
     firsts = np.cumsum(counts) - counts

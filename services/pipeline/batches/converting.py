@@ -1,7 +1,7 @@
-"""The bytes of a fetch as encoded records, by columns where that can be, else record by record.
+"""The bytes of a fetch as encoded records: by columns if possible, else record by record.
 
-The decoder of single records is what counts: what the columns cannot hold, what is of an older
-message format, and what is damaged, is left to it.
+The decoder of single records is the reference: it decodes what the columns cannot represent, older
+message formats and damaged batches.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from functools import cached_property
 from services.errors import MalformedMessage
 from services.pipeline.batches.columns import RecordColumns, columns_of
 from services.pipeline.batches.contents import contents_of
-from services.pipeline.batches.fates import Aborted, delivered
 from services.pipeline.batches.joined import joined
-from services.pipeline.batches.table import BatchTable, read_table
+from services.pipeline.batches.table import Aborted, BatchTable, delivered, read_table
 from services.pipeline.batches.varints import NotByColumns
 from services.pipeline.committed_log import judged
-from services.pipeline.exact import encoded_chunks
-from services.pipeline.part_writer import RecordChunk
+from services.pipeline.part_writer import RecordChunk, encoded_chunks
 from services.topic_backup.batch_header import BatchHeader, read_headers
 from services.topic_backup.older_messages import message_header
 from services.topic_backup.record import Record
@@ -27,42 +25,42 @@ from services.topic_backup.record import Record
 
 @dataclass(frozen=True, slots=True)
 class LastBatch:
-    """Where the whole batches of a fetch end."""
+    """The last whole batch of a fetch."""
 
     next_offset: int
-    """One past the last one; 0 without any."""
+    """One past its last offset; 0 without a whole batch."""
     epoch: int
-    """The leader epoch of the last one; -1 without any."""
+    """Its leader epoch; -1 without a whole batch."""
     cut_bytes: int
-    """How much of a batch follows whose end was cut off; 0: nothing."""
+    """The bytes of a cut batch that follow; 0 if none."""
 
 
 @dataclass(frozen=True)
 class FetchedBatches:
-    """What a Fetch has answered of one partition."""
+    """The batches of one partition from the answer to a Fetch."""
 
     partition: int
     data: bytes
-    """Record batches; the end of the last one may be cut off."""
+    """Record batches; the last one may be cut."""
     aborted: Aborted
     where: str
-    """How messages name the partition."""
+    """The partition as messages name it."""
 
     @cached_property
     def table(self) -> BatchTable:
         """The whole batches.
 
         Raises:
-            NotByColumns: one is of another message format than 2, or cannot be.
+            NotByColumns: a batch is invalid, or not of message format 2.
         """
         return read_table(self.data)
 
     @cached_property
     def last(self) -> LastBatch:
-        """How far the whole batches reach, of whatever message format.
+        """The last whole batch, of any message format.
 
         Raises:
-            MalformedMessage: a batch of no message format, or lengths that cannot be.
+            MalformedMessage: a batch of an unknown message format, or impossible lengths.
         """
         size = len(self.data)
         try:
@@ -87,7 +85,7 @@ def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordC
     """The committed records of *fetched* with offsets in ``[start, end)``, encoded.
 
     Raises:
-        MalformedMessage: bytes that are no batches.
+        MalformedMessage: the bytes are not batches.
     """
     done = start
     try:
@@ -95,7 +93,7 @@ def chunks_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordC
             yield chunk
             done = int(chunk.offsets[-1]) + 1
     except (NotByColumns, MalformedMessage):
-        # What is wrong with a batch, the decoder of single records says.
+        # The decoder of single records names the error of a damaged batch.
         yield from exactly(fetched, done, end)
 
 
@@ -106,11 +104,11 @@ def _by_columns(fetched: FetchedBatches, start: int, end: int) -> Iterator[Recor
 
 
 def columns_in(fetched: FetchedBatches, start: int, end: int) -> Iterator[RecordColumns]:
-    """The committed records of *fetched* with offsets in ``[start, end)``; never none at once.
+    """The committed records of *fetched* with offsets in ``[start, end)``; never empty columns.
 
     Raises:
-        NotByColumns: their bytes have to be decoded record by record.
-        MalformedMessage: bytes that are no batches.
+        NotByColumns: the bytes have to be decoded record by record.
+        MalformedMessage: the bytes are not batches.
     """
     data, where = fetched.data, fetched.where
     table = fetched.table
@@ -131,7 +129,7 @@ def records_of(fetched: FetchedBatches, start: int, end: int) -> Iterator[Record
     """The committed records of *fetched* with offsets in ``[start, end)``, decoded one by one.
 
     Raises:
-        MalformedMessage: bytes that are no batches.
+        MalformedMessage: the bytes are not batches.
     """
     headers = read_headers(fetched.data, fetched.where, message_header).headers
     for batch in judged(fetched.data, headers, fetched.aborted, fetched.where):

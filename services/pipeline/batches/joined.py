@@ -1,7 +1,7 @@
 """Records as Kafka Backup writes them, joined from their columns by one take of Arrow.
 
-What a record is made of are pieces: fields, as they lie in the fetched bytes, and numbers between
-them, which are made for all records at once. Arrow copies the pieces one behind the other.
+A record consists of pieces: its fields in the fetched bytes, and the numbers between them, which
+are made for all records at once. Arrow copies the pieces one after the other.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ MOST_BYTES = 2**31 - 1
 
 
 def joined(columns: RecordColumns) -> tuple[memoryview, Longs]:
-    """The records one behind the other, and where each begins, and where the last one ends.
+    """The encoded records one after the other, and their bounds.
 
     Raises:
-        NotByColumns: they are more than 2 GiB.
+        NotByColumns: the records exceed 2 GiB.
     """
     if not len(columns):
         return memoryview(b""), np.zeros(1, np.int64)
@@ -80,7 +80,7 @@ def _numbers(columns: RecordColumns) -> bytes:
 def _plain(columns: RecordColumns, rows_at: int) -> tuple[Longs, Longs]:
     """The pieces of records without headers.
 
-    The last number of a record lies before the first ones of the next: they are one piece.
+    The last number of a record is adjacent to the first numbers of the next: they are one piece.
     """
     rows = rows_at + ROW.itemsize * np.arange(len(columns))
     last = rows[-1] + ROW.itemsize
@@ -106,7 +106,7 @@ HEADER_PIECES = 4
 
 
 def _with_headers(columns: RecordColumns, rows_at: int) -> tuple[Longs, Longs]:
-    """The pieces of records some of which have headers."""
+    """The pieces of records with headers."""
     headers, count = columns.headers, len(columns)
     rows = rows_at + ROW.itemsize * np.arange(count)
     before_value, behind = rows + HEAD_BYTES, rows + HEAD_BYTES + LENGTH.size
@@ -132,10 +132,10 @@ def _put(pieces: Longs, at: Longs, *columns: Longs) -> None:
 
 
 def taken(data: bytes | Bytes, begins: Longs, ends: Longs, size: int) -> memoryview:
-    """The bytes ``[begin, end)`` of *data* for each piece, one behind the other.
+    """The bytes ``[begin, end)`` of *data* for each piece, one after the other.
 
-    To Arrow they are every second text of a column whose texts begin and end just there. The
-    places before the first and after the last one tell it how much there is.
+    For Arrow, the pieces are every second value of a binary column whose offsets are the starts and
+    ends of the pieces. The first and the last offset are the bounds of *data*.
     """
     import pyarrow as pa
 
@@ -148,7 +148,7 @@ def taken(data: bytes | Bytes, begins: Longs, ends: Longs, size: int) -> memoryv
 
 
 def _every_second(count: int) -> pa.Int32Array:
-    """The numbers 1, 3, 5, so many of them."""
+    """The first *count* odd numbers."""
     import pyarrow as pa
 
     numbers = np.arange(1, 2 * count, 2, dtype=np.int32)

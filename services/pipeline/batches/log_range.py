@@ -1,4 +1,4 @@
-"""A range of one partition's log: how it is divided between tasks, and read in batches."""
+"""A range of one partition's log: divided between tasks, and read in batches."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from services.topic_backup.manifest import TopicIdentity
 
 NO_TOPIC_ID = UUID(int=0)
 Ranges = Mapping[int, tuple[int, int]]
-"""Offsets ``[start, end)`` by partition; never empty ones."""
+"""Offsets ``[start, end)`` by partition; never empty."""
 OFFSETS_A_TASK = 200_000
-"""A range is divided between cores if each gets so many."""
+"""A range is divided between cores if each gets at least this many offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Offsets ``[start, end)`` of one partition, not past its stable end; never none."""
+    """Offsets ``[start, end)`` of one partition up to its stable end at most; never empty."""
 
     partition: TopicPartition
     topic_id: UUID
@@ -38,7 +38,7 @@ class LogRange:
     start: int
     end: int
     leader_epoch: int = NO_EPOCH
-    """In which the leader leads; without it a broker that leads no more answers, too."""
+    """The epoch of the leader; without it a former leader answers too."""
 
     @property
     def offsets(self) -> int:
@@ -46,26 +46,26 @@ class LogRange:
 
 
 def range_of(identity: TopicIdentity, source: PartitionSource, start: int, end: int) -> LogRange:
-    """Offsets ``[start, end)`` of a partition, which is as *source* says, of that topic."""
+    """Offsets ``[start, end)`` of the partition *source* of a topic."""
     epoch = NO_EPOCH if source.leader_epoch is None else source.leader_epoch
     topic_id = identity.topic_id or NO_TOPIC_ID
     return LogRange(source.partition, topic_id, source.leader, start, end, epoch)
 
 
 def divided(ranges: list[LogRange], cores: int) -> list[LogRange]:
-    """The *ranges* in about as many pieces as there are *cores*, where they are long enough."""
-    total = sum(one.offsets for one in ranges)
+    """The *ranges* in about *cores* pieces, if they are long enough."""
+    total = sum(wanted.offsets for wanted in ranges)
     tasks = min(cores, total // OFFSETS_A_TASK)
     if tasks <= len(ranges):
         return list(ranges)
-    return [piece for one in ranges for piece in _pieces(one, total // tasks)]
+    return [piece for wanted in ranges for piece in _pieces(wanted, total // tasks)]
 
 
-def _pieces(one: LogRange, size: int) -> Iterator[LogRange]:
-    count = max(1, round(one.offsets / size))
-    bounds = [one.start + one.offsets * number // count for number in range(count + 1)]
+def _pieces(whole: LogRange, size: int) -> Iterator[LogRange]:
+    count = max(1, round(whole.offsets / size))
+    bounds = [whole.start + whole.offsets * number // count for number in range(count + 1)]
     for start, end in pairwise(bounds):
-        yield replace(one, start=start, end=end)
+        yield replace(whole, start=start, end=end)
 
 
 def chunks_in(
@@ -90,7 +90,7 @@ def fetches_in(
     patience: float = PATIENCE_SECONDS,
     chunk_bytes: int = CHUNK_BYTES,
 ) -> Generator[FetchedBatches, None, None]:
-    """The batches that *wanted* lies in. Raises: as `BatchReader.fetches`."""
+    """The batches that contain *wanted*. Raises: as `BatchReader.fetches`."""
     reader = BatchReader(
         client,
         wanted.partition,

@@ -1,9 +1,8 @@
-"""Reads the batches of a partition from its leader, whichever broker that is by then.
+"""Reads the committed batches of a partition from its leader, and follows leader changes.
 
-Committed batches, by Fetch requests of a consumer, the next one on its way while the last answer
-is worked on. A topic is named by its id where brokers take that, so another topic of the same
-name is not read; the epoch that was read last goes with each request, so a log that was cut back
-and written again is not read on.
+The reader sends Fetch requests as a consumer, the next request while the caller uses the last
+answer. Brokers that support topic ids get the id, so that another topic of the same name is not
+read. Each request has the epoch that was read last, so that the reader stops at a log that was cut.
 """
 
 from __future__ import annotations
@@ -47,44 +46,44 @@ READ_COMMITTED = 1
 NO_SESSION = -1
 NO_EPOCH = -1
 CHUNK_BYTES = 4 * 1024 * 1024
-"""Of an answer: memory of so much is used again by the connection for the next one."""
+"""The size of an answer: the connection uses memory of this size again for the next answer."""
 WAIT_MS = 500
 REQUEST_SECONDS = 30.0
 PATIENCE_SECONDS = 60.0
-"""How long a partition without a leader, and one that cannot be read for now, is asked again."""
+"""How long the reader retries a partition that has no leader or cannot be read."""
 LANE = "batches"
-"""A connection of its own: what else is asked of the broker does not wait for these answers."""
+"""A separate connection, so that other requests to the broker do not wait for these answers."""
 
 
 @dataclass(slots=True)
 class BatchReader:
-    """One partition of the topic that had *topic_id* when it was looked at."""
+    """Reads one partition of the topic with *topic_id*."""
 
     client: ReadClient
     partition: TopicPartition
     topic_id: UUID
     leader: int
     leader_epoch: int = NO_EPOCH
-    """With it a broker that leads no more refuses; without, it answers as a follower."""
+    """With the epoch a former leader refuses; without it, it answers as a follower."""
     chunk_bytes: int = CHUNK_BYTES
     patience: float = PATIENCE_SECONDS
 
     @property
     def where(self) -> str:
-        """How messages name it."""
+        """The partition as messages name it."""
         return f"{self.partition} on b{self.leader}"
 
     def fetches(self, start: int, end: int) -> Generator[FetchedBatches, None, None]:
-        """Answers that together have every batch with offsets of ``[start, end)``.
+        """The batches with offsets in ``[start, end)``, by answers to Fetch.
 
-        *end* is not past the last stable offset. The first batch may begin before *start*.
+        *end* is not past the last stable offset. The first batch may start before *start*.
 
         Raises:
-            LogBeginsLater: the log begins after what is to be read.
-            LogTruncated: what was read is not in the log any more, or *start* is not.
-            TopicRecreated: the topic is gone, or another one has its name.
-            TimedOut, Unreachable: its leader cannot be read for some time.
-            ClusterError: it refuses to be read.
+            LogBeginsLater: the log now starts after the next offset to read.
+            LogTruncated: the log lost offsets that were read, or *start*.
+            TopicRecreated: the topic was deleted, or recreated with the same name.
+            TimedOut, Unreachable: the leader cannot be read for `patience` seconds.
+            ClusterError: the leader refuses the request.
             UnsupportedByCluster: brokers older than Kafka 0.11.
         """
         with ThreadPoolExecutor(1, "fetch") as ahead:
@@ -115,7 +114,7 @@ class BatchReader:
                 return self._ask(position, epoch, size)
             except Unreachable as error:
                 failure = error
-            # Outside, so that what it raises does not follow from that failure.
+            # After the handler, so that errors of the search are not chained to the failure.
             self._find_leader()
             raise failure
 
@@ -139,16 +138,16 @@ class BatchReader:
                 f"{answer.diverged[0]} while it was read up to offset {position:,}: run this again"
             )
         if not answer.records and answer.last_stable_offset <= position:
-            # As a new leader, which does not know yet how far its followers are.
+            # A new leader does not know the high watermark before its followers have fetched.
             raise TimedOut(
-                f"{self.where} is stable as far as {answer.last_stable_offset}, and was further: "
-                "try again",
+                f"the last stable offset of {self.where} went back to "
+                f"{answer.last_stable_offset}: try again",
                 "its stable end went back",
             )
         return answer
 
     def _version(self, deadline: Deadline) -> int:
-        """The version of Fetch that its leader and `FetchAnswer` both know."""
+        """The newest version of Fetch that both the leader and `FetchAnswer` support."""
         offered = self.client.sender.offers(self.leader, FETCH, deadline)
         newest = TOPIC_ID_VERSION if self.topic_id.int else FLEXIBLE_VERSION
         version = min(newest, offered[1] if offered else 0)
@@ -167,11 +166,11 @@ class BatchReader:
                 code, f"reading {self.where}", f"READ on topic {self.partition.topic}"
             )
         if code or answer.empty:
-            reason = describe_error(code) if code else "it was left out of the answer"
+            reason = describe_error(code) if code else "the answer does not have it"
             raise TimedOut(f"{self.where} cannot be read now ({reason}): try again", reason)
 
     def _out_of_range(self, position: int, deadline: Deadline) -> Exception:
-        told = list_offsets(
+        answer = list_offsets(
             self.client.sender,
             self.leader,
             [self.partition],
@@ -179,12 +178,12 @@ class BatchReader:
             deadline,
             replica_id=LEADER_ONLY,
         )[self.partition]
-        if not isinstance(told, ListedOffset):
-            return TimedOut(f"{self.where} cannot be read now ({told.reason}): try again")
-        if told.offset > position:
+        if not isinstance(answer, ListedOffset):
+            return TimedOut(f"{self.where} cannot be read now ({answer.reason}): try again")
+        if answer.offset > position:
             return LogBeginsLater(
-                f"{self.where} begins at offset {told.offset:,} by now, and offset {position:,} "
-                "was still to be read: run this again"
+                f"{self.where} now starts at offset {answer.offset:,}, after offset {position:,}, "
+                "which was to be read next: run this again"
             )
         return LogTruncated(
             f"{self.where} ends before offset {position:,}, which was to be read next: run this "
@@ -192,19 +191,19 @@ class BatchReader:
         )
 
     def _find_leader(self) -> None:
-        """Ask who leads the partition by now.
+        """Find the current leader of the partition.
 
         Raises:
-            TopicRecreated: the topic is gone, or another one has its name.
-            Unreachable: nobody says, or nobody leads it.
+            TopicRecreated: the topic was deleted, or recreated with the same name.
+            Unreachable: no broker answers, or the partition has no leader.
         """
         deadline = Deadline.after(REQUEST_SECONDS)
         self.client.describe(deadline)
         states = self.client.partitions((self.partition.topic,), deadline, (self.partition,))
-        state = next((one for one in states if one.partition == self.partition), None)
+        state = next((state for state in states if state.partition == self.partition), None)
         if state is None or state.topic_id != self.topic_id:
             raise TopicRecreated(
-                f"topic {self.partition.topic} was deleted or created again while it was read: "
+                f"topic {self.partition.topic} was deleted or recreated while it was read: "
                 "run this again"
             )
         if state.leader is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,9 @@ from services.topic_backup.batch_header import (
     LOG_APPEND_MASK,
     MAGIC,
     TRANSACTIONAL_MASK,
+    read_headers,
 )
+from services.topic_backup.batches import ControlType, decode_batch
 
 HEADER = np.dtype(
     [
@@ -36,24 +40,24 @@ HEADER = np.dtype(
         ("count", ">i4"),
     ]
 )
-"""As `batch_header` has it."""
+"""The layout of `batch_header`."""
 _LENGTH = struct.Struct(">i")
 _LENGTH_AT = LENGTH_END - _LENGTH.size
 
 
 class BatchTable:
-    """Some batches of one fetch."""
+    """Batches of one fetch."""
 
     def __init__(self, positions: Longs, headers: NDArray[np.void]) -> None:
         self.positions = positions
-        """Where each begins in the fetched bytes."""
+        """The start of each batch in the fetched bytes."""
         self.headers = headers
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def where(self, wanted: NDArray[Any]) -> BatchTable:
-        """The batches that *wanted* chooses, by a mask or by their numbers."""
+        """The batches that *wanted* selects, a mask or row numbers."""
         return BatchTable(self.positions[wanted], self.headers[wanted])
 
     def column(self, name: str) -> Longs:
@@ -62,17 +66,17 @@ class BatchTable:
 
     @property
     def ends(self) -> Longs:
-        """Where each ends in the fetched bytes."""
+        """The end of each batch in the fetched bytes."""
         return self.positions + self.column("length") + LENGTH_END
 
     @property
     def next_offsets(self) -> Longs:
-        """One past the last offset of each."""
+        """One past the last offset of each batch."""
         return self.column("base_offset") + self.column("last_delta") + 1
 
     @property
     def codecs(self) -> Longs:
-        """The number of each one's compression."""
+        """The compression of each batch, as its number."""
         return self.column("attributes") & COMPRESSION_MASK
 
     @property
@@ -93,10 +97,10 @@ class BatchTable:
 
 
 def read_table(data: bytes) -> BatchTable:
-    """The whole batches of *data*; one whose end the broker cut off is left out.
+    """The whole batches of *data*; a cut batch at the end is left out.
 
     Raises:
-        NotByColumns: a batch of another message format than 2, or a header that cannot be.
+        NotByColumns: a batch is not of message format 2, or a header is invalid.
     """
     positions = np.array(_positions(data), np.int64)
     everywhere: Bytes = np.frombuffer(data, np.uint8)
@@ -108,7 +112,7 @@ def read_table(data: bytes) -> BatchTable:
 
 
 def _positions(data: bytes) -> list[int]:
-    """Where the whole batches begin. Raises NotByColumns for a length that cannot be."""
+    """The starts of the whole batches. Raises NotByColumns for an invalid length."""
     found, at, size, length_at = [], 0, len(data), _LENGTH.unpack_from
     while at + LENGTH_END <= size:
         (length,) = length_at(data, at + _LENGTH_AT)
@@ -127,3 +131,46 @@ def _sound(table: BatchTable) -> bool:
     possible = (counts >= 0) & (counts <= deltas + 1) & (deltas >= 0)
     placed = (table.column("base_offset") >= 0) & (table.next_offsets >= 0)
     return bool(((table.headers["magic"] == MAGIC) & possible & placed).all())
+
+
+Aborted = Sequence[tuple[int, int]]
+"""First offset and producer id of each aborted transaction in the answer to a Fetch."""
+
+
+def delivered(data: bytes, table: BatchTable, aborted: Aborted, where: str) -> NDArray[np.bool_]:
+    """Which batches of *table* a committed read delivers; *table* has all batches of *data*.
+
+    Raises:
+        MalformedMessage: the marker of an aborted transaction is damaged.
+    """
+    kept = ~table.control
+    if aborted:
+        kept[_of_aborted(data, table, aborted, where)] = False
+    return kept
+
+
+def _of_aborted(data: bytes, table: BatchTable, aborted: Aborted, where: str) -> list[int]:
+    """The rows of batches of aborted transactions (CompletedFetch.java)."""
+    waiting = list(aborted)
+    heapq.heapify(waiting)
+    producers: set[int] = set()
+    found = []
+    lasts, owners = table.next_offsets - 1, table.column("producer_id")
+    for number in np.flatnonzero(table.transactional | table.control).tolist():
+        while waiting and waiting[0][0] <= lasts[number]:
+            producers.add(heapq.heappop(waiting)[1])
+        if (owner := int(owners[number])) not in producers:
+            continue
+        if not table.control[number]:
+            found.append(number)
+        elif _aborts(data, table, number, where):
+            producers.discard(owner)
+    return found
+
+
+def _aborts(data: bytes, table: BatchTable, number: int, where: str) -> bool:
+    """Whether a control batch aborts its transaction."""
+    batch = data[table.positions[number] : table.ends[number]]
+    (header,) = read_headers(batch, where).headers
+    marker = decode_batch(batch, header, where).marker
+    return marker is not None and marker.type is ControlType.ABORT

@@ -1,13 +1,14 @@
 """Ranges of topics as Spark's tasks: Spark schedules them, and no record passes through its JVM.
 
-What a task is given, secrets and keys included, travels in the bytes of its function, which Spark
-keeps in memory; `parallelize` writes its data to a file, so only ranges are data.
+The function of a task carries its secrets and keys: Spark keeps functions in memory, but
+`parallelize` writes its data to a file. So only ranges are data.
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,49 +16,95 @@ from services.errors import BreakglassError, StorageError, WrongCluster
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
-from services.pipeline.batches.carried import packed, unpacked
-from services.pipeline.batches.copying import CopyWork
-from services.pipeline.batches.log_range import LogRange
-from services.pipeline.batches.reader import PATIENCE_SECONDS
-from services.pipeline.part_writer import PartTarget
-from services.pipeline.spark_job import answers
+from services.pipeline.batches.log_range import LogRange, chunks_in
+from services.pipeline.batches.reader import CHUNK_BYTES, PATIENCE_SECONDS
+from services.pipeline.part_writer import PartTarget, PartTask
+from services.pipeline.spark_job import answers, packed, unpacked
 from services.session import ReadAccess
+from services.topic_backup.folder import storage_errors
 from services.topic_backup.part import SegmentPart
 
 if TYPE_CHECKING:
     from services.pipeline.backup_context import BackupRun
 
-TASKS_A_CORE = 8
-"""Of this machine: with more, a thousand partitions would mean a thousand logins to brokers."""
-
-Answer = tuple[str, str] | BreakglassError
-"""The topic and what was answered of it, or what trying again does not change."""
+SIP_BYTES = 1024 * 1024
+"""Size of a fetch at a limited rate: a fetch of megabytes delays the other clients of the
+broker."""
 
 
-class RangeWork(Protocol):
-    """What is done with one range in a task; sent there, so it can be pickled."""
+@dataclass(frozen=True, slots=True)
+class CopyWork:
+    """Copies ranges in tasks: `tasks.RangeWork`."""
+
+    targets: Mapping[str, PartTarget]
+    """Where the parts of each topic go."""
 
     def __call__(
         self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
     ) -> Iterator[str]:
-        """Yield what is to come back; no other *attempt* of a task has that number."""
+        """The parts of one range, as JSON."""
+        target = self.targets[wanted.partition.topic]
+        for part in copy_range(client, wanted, target, attempt, patience):
+            yield part.to_json()
+
+
+def copy_range(
+    client: ReadClient,
+    wanted: LogRange,
+    target: PartTarget,
+    attempt: int,
+    patience: float = PATIENCE_SECONDS,
+) -> Iterator[SegmentPart]:
+    """Write the committed records of *wanted*; yield each part once it is complete and durable.
+
+    The *client* knows the brokers' addresses.
+
+    Raises:
+        StorageError: nothing more can be written.
+        ClusterError, Unreachable: as `BatchReader.fetches`.
+    """
+    chunk_bytes = CHUNK_BYTES if target.bytes_per_second is None else SIP_BYTES
+    with (
+        storage_errors(target.folder.where()),
+        closing(chunks_in(client, wanted, patience, chunk_bytes)) as chunks,
+        PartTask(target, attempt) as task,
+    ):
+        for chunk in chunks:
+            yield from task.take(chunk)
+        yield from task.finish()
+
+
+TASKS_A_CORE = 8
+"""Of this machine: with more, a thousand partitions would mean a thousand logins to brokers."""
+
+Answer = tuple[str, str] | BreakglassError
+"""The topic and the answer for it, or an error that a retry does not change."""
+
+
+class RangeWork(Protocol):
+    """The work of a task on one range; it is sent to the task, so it can be pickled."""
+
+    def __call__(
+        self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
+    ) -> Iterator[str]:
+        """Yield the answers as JSON; no other attempt of a task has the number *attempt*."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TaskJob:
-    """What each task of a job knows beside its ranges."""
+    """The data that each task of a job has in addition to its ranges."""
 
     connection: bytes = field(repr=False)
-    """As `packed` makes it."""
+    """The bytes of `packed`."""
     cluster_id: str | None
-    """Of the cluster that the ranges are of; None where that is not known."""
+    """The cluster of the ranges; None where it is not known."""
     work: RangeWork
     patience: float = PATIENCE_SECONDS
-    """How long a task asks a partition again that cannot be read."""
+    """Seconds that a task retries a partition that cannot be read."""
 
     def __call__(self, ranges: Iterable[LogRange]) -> Iterator[Answer]:
-        """What one task does."""
+        """Run one task."""
         try:
             with ReadAccess(unpacked(self.connection)).reading() as client:
                 self._require_cluster(client)
@@ -74,11 +121,11 @@ class TaskJob:
                 yield wanted.partition.topic, text
 
     def _require_cluster(self, client: ReadClient) -> None:
-        """Return if the addresses lead from here to the cluster that the ranges are of.
+        """Check that the addresses lead from here to the cluster of the ranges.
 
         Raises:
-            WrongCluster: they lead to another one.
-            Unreachable: they lead nowhere.
+            WrongCluster: they lead to another cluster.
+            Unreachable: no broker answers.
         """
         description = until(
             Deadline.after(self.patience), lambda: client.describe(Deadline.after(self.patience))
@@ -98,13 +145,13 @@ def run_tasks(
     work: RangeWork,
     patience: float = PATIENCE_SECONDS,
 ) -> list[tuple[str, str]]:
-    """Do *work* with each of *ranges*; returns its answers, each with its topic.
+    """Do *work* on each of *ranges*; return the answers, each with its topic.
 
-    Of attempts that failed, and of copies of a task that came second, nothing is returned.
+    Answers of failed attempts, and of speculative copies of a task, are dropped.
 
     Raises:
-        ClusterError, WrongCluster, AuthenticationFailed: what a task has met and answered.
-        StorageError, PipelineError: what a task has failed with again and again, or Spark has.
+        ClusterError, WrongCluster, AuthenticationFailed: a task returned this error.
+        StorageError, PipelineError: a task failed in every attempt, or Spark failed.
     """
     job = TaskJob(packed(run.access.settings), cluster_id, work, patience)
     context = run.context()
@@ -114,11 +161,11 @@ def run_tasks(
 
 
 def task_count(ranges: int, master: str, cores: int) -> int:
-    """In how many tasks so many *ranges* are worked on.
+    """The number of tasks for *ranges* ranges.
 
-    Ranges of the same partition, of which there are about as many as cores, have a task each:
-    parts are named by the attempt of their task. Elsewhere the cores of workers are not known
-    before they have registered, so there each range has one.
+    Each range of a divided partition has a task of its own, because the attempt of the task names
+    its parts. On a Spark cluster each range has its own task: the number of cores is not known
+    before the workers register.
     """
     return min(ranges, TASKS_A_CORE * cores) if master.startswith("local") else ranges
 
@@ -130,7 +177,7 @@ def copy_by_tasks(
     targets: Mapping[str, PartTarget],
     patience: float = PATIENCE_SECONDS,
 ) -> dict[str, list[SegmentPart]]:
-    """Copy *ranges* to the *targets* of their topics; returns the parts by topic, in order.
+    """Copy *ranges* to the *targets* of their topics; return the parts by topic, in order.
 
     Raises: as `run_tasks`.
     """
@@ -151,7 +198,7 @@ def _answered(found: Iterable[Answer]) -> Iterator[tuple[str, str]]:
 
 
 def _attempt() -> int:
-    """A number that no other attempt of a task has."""
+    """The number of this attempt; no other attempt of any task has it."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

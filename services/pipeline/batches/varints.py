@@ -1,8 +1,8 @@
 """Kafka's zigzag numbers of variable length, read at many places of some bytes at once. Pure.
 
-Where all of them have one byte or two, as lengths and differences mostly do, a table tells each
-number by its two bytes. Else each is read from the eight bytes at its place; numbers of more than
-eight bytes are left to the decoder that reads record by record.
+Most lengths and differences have one byte or two: a table maps the two bytes to the number. If any
+number is longer, all are read from the eight bytes at their places. Numbers of more than eight
+bytes are left to the decoder of single records.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ Longs = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 PADDING = 8
-"""Bytes that have to follow the last place, so that eight can be read there."""
+"""Bytes that must follow the last place, so that eight bytes can be read there."""
 INT_BYTES = 5
-"""A number of 32 bits has no more."""
+"""The longest number of 32 bits."""
 
 CONTINUES = 0x80
-"""A byte from here on is not the last one of its number."""
+"""A byte of this value or more is not the last byte of its number."""
 _CONTINUES = np.uint64(0x8080808080808080)
 _SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _JOINS = tuple(
@@ -35,7 +35,7 @@ _ONE = np.uint64(1)
 
 
 class NotByColumns(Exception):
-    """The bytes have to be decoded record by record: they are rare, wide or damaged."""
+    """The bytes are rare, wide or damaged, and have to be decoded record by record."""
 
 
 def _table() -> tuple[Longs, Longs]:
@@ -47,7 +47,7 @@ def _table() -> tuple[Longs, Longs]:
 
 
 class Numbers:
-    """The numbers that begin in some bytes, of which the last `PADDING` ones are no content."""
+    """Reads the numbers in an array of bytes that ends with `PADDING` unused bytes."""
 
     def __init__(self, content: Bytes) -> None:
         count = len(content) - PADDING + 1
@@ -55,10 +55,10 @@ class Numbers:
         self._words: NDArray[np.uint64] = np.ndarray((count,), "<u8", content, strides=(1,))
 
     def ints(self, places: Longs) -> tuple[Longs, Longs]:
-        """The numbers of 32 bits at *places*, and where what follows them begins.
+        """The numbers of 32 bits at *places*, and the positions after them.
 
         Raises:
-            NotByColumns: one of them is wider.
+            NotByColumns: a number is wider.
         """
         values, after = self.longs(places)
         if len(values) and (int((after - places).max()) > INT_BYTES or _wide(values)):
@@ -66,7 +66,7 @@ class Numbers:
         return values, after
 
     def after_lengths(self, places: Longs) -> Longs:
-        """Where what has its length at *places* ends: no place is before the one it was told by.
+        """The ends of the fields whose lengths are at *places*; every end is after its place.
 
         Raises:
             NotByColumns: a length is negative, or wider than 32 bits.
@@ -80,10 +80,10 @@ class Numbers:
         return after + lengths
 
     def longs(self, places: Longs) -> tuple[Longs, Longs]:
-        """The numbers of 64 bits at *places*, and where what follows them begins.
+        """The numbers of 64 bits at *places*, and the positions after them.
 
         Raises:
-            NotByColumns: one of them takes more than eight bytes.
+            NotByColumns: a number takes more than eight bytes.
         """
         pairs = self._pairs[places].astype(np.int64)
         sizes = _SIZES.take(pairs)
@@ -118,3 +118,35 @@ def _wide(values: Longs) -> bool:
 _NUMBERS, _SIZES = _table()
 _STEPS = np.where((_SIZES > 0) & (_NUMBERS >= 0), _SIZES + _NUMBERS, 0)
 """From a length of one byte or two to the end of what has it; else 0."""
+
+
+_GROUP = 7
+_LIMITS = np.array([1 << bits for bits in range(_GROUP, 64, _GROUP)], np.uint64)
+"""The first number that takes one more byte."""
+_MORE = np.uint8(0x80)
+_SEVEN = np.uint64(0x7F)
+
+
+def sizes_of(numbers: Longs) -> Longs:
+    """How many bytes each number takes."""
+    return np.searchsorted(_LIMITS, _folded(numbers), side="right") + 1
+
+
+def written(numbers: Longs) -> tuple[Bytes, Longs]:
+    """The bytes of the numbers one after the other, and their bounds in these bytes."""
+    folded = _folded(numbers)
+    sizes = np.searchsorted(_LIMITS, folded, side="right") + 1
+    bounds = np.append(0, np.cumsum(sizes))
+    content = np.empty(int(bounds[-1]), np.uint8)
+    at = bounds[:-1]
+    while True:
+        more = sizes > 1
+        content[at] = (folded & _SEVEN).astype(np.uint8) | (more * _MORE)
+        if not more.any():
+            return content, bounds
+        folded, at, sizes = folded[more] >> np.uint64(_GROUP), at[more] + 1, sizes[more] - 1
+
+
+def _folded(numbers: Longs) -> NDArray[np.uint64]:
+    folded: NDArray[np.uint64] = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    return folded

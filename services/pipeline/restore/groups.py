@@ -1,31 +1,107 @@
-"""Gives consumer groups the offsets that stand, in a restored topic, for those they had."""
+"""Restores offsets of consumer groups, translated to the offsets of the restored topic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from services.errors import BreakglassError, ClusterError, OutcomeUnknown
+from services.errors import BreakglassError, ClusterError, OutcomeUnknown, Refused, UsageError
 from services.kafka.cluster.coordinators import find_coordinator
 from services.kafka.cluster.group_offsets import read_group_offsets
+from services.kafka.cluster.group_states import live_groups
 from services.kafka.group_client import GroupClient
+from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import Sender
 from services.model import TopicPartition, Unknown
-from services.pipeline.restore.group_choice import GroupsByPartition
 from services.pipeline.restore.offset_map import OffsetMap
 from services.recovery.execution.record import ExecutionJournal
 from services.recovery.group_reset import RESTORE_STEP, MoveResult
+from services.topic_backup import consumer_offsets, group_history
+from services.topic_backup.held import RestorableTopic
+from services.topic_backup.summary import PartitionSummary
+
+ASK_SECONDS = 60.0
+NAMED = 5
+"""The number of groups that a refusal names."""
+
+GroupsByPartition = Mapping[int, Mapping[str, int]]
+"""Committed offset by partition and group."""
+
+
+def groups_of(
+    held: RestorableTopic, chosen: Sequence[PartitionSummary], at_ms: int | None
+) -> dict[int, dict[str, int]]:
+    """The offsets of groups on the *chosen* partitions, as of *at_ms*, by default the newest.
+
+    Raises:
+        UsageError: no offsets were saved before that time.
+        MalformedInput: the saved offsets cannot be read.
+    """
+    if at_ms is None:
+        found = {
+            part.partition: consumer_offsets.read(held.folder, part.partition) for part in chosen
+        }
+    else:
+        state = _state_at(held, at_ms)
+        found = {part.partition: state.get(part.partition, {}) for part in chosen}
+    return {number: groups for number, groups in found.items() if groups}
+
+
+def _state_at(held: RestorableTopic, at_ms: int) -> dict[int, dict[str, int]]:
+    taken = group_history.times(held.folder.names())
+    before = [taken_at for taken_at in taken if taken_at <= at_ms]
+    if not before:
+        known = f"the first are of {_moment(taken[0])}" if taken else "it has none at all"
+        raise UsageError(
+            f"{held.folder.where()} has no offsets of groups of {_moment(at_ms)} or before: "
+            f"{known}."
+        )
+    return group_history.read_state(held.folder, before[-1])
+
+
+def _moment(at_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"
+
+
+def require_no_members(
+    client: ReadClient, groups: Iterable[GroupsByPartition], *, or_else: str = ", then try again"
+) -> None:
+    """Check that no group of *groups* has members; *or_else* ends the advice of a refusal.
+
+    Raises:
+        Refused: a group has live members.
+        NotAuthorized, Unreachable: the group coordinators cannot be asked.
+    """
+    names = sorted({name for group in groups for held in group.values() for name in held})
+    if not names:
+        return
+    deadline = Deadline.after(ASK_SECONDS)
+    coordinators = {find_coordinator(client.sender, name, deadline) for name in names}
+    live = {
+        name for broker in coordinators for name in live_groups(client.sender, broker, deadline)
+    }
+    busy = sorted(live.intersection(names))
+    if busy:
+        more = f" and {len(busy) - NAMED:,} more" if len(busy) > NAMED else ""
+        raise Refused(
+            f"consumers of {', '.join(busy[:NAMED])}{more} are running, so nothing is restored: "
+            f"stop them{or_else}"
+        )
+
 
 SNAPSHOT = "offsets of groups before the restore"
-ASK_SECONDS = 60.0
 
 Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(slots=True)
 class GroupRestore:
-    """The groups of one restored topic."""
+    """Commits the offsets of groups on one restored topic."""
 
     sender: Sender
     client: GroupClient
@@ -34,28 +110,28 @@ class GroupRestore:
     done: dict[str, dict[int, int]] = field(default_factory=dict, init=False)
     """New offset by group and partition."""
     failed: dict[str, str] = field(default_factory=dict, init=False)
-    """Why a group was not moved, as when its consumers run."""
+    """Why a group was not moved, by group."""
     _before: dict[str, dict[TopicPartition, int]] = field(default_factory=dict, init=False)
 
     def snapshot(self, groups: GroupsByPartition) -> None:
-        """Write down where each of *groups* stands, before anything is changed.
+        """Journal the current offsets of *groups*, before anything changes.
 
         Raises:
-            ClusterError, Unreachable: it cannot be read.
-            StorageError: it cannot be written.
+            ClusterError, Unreachable: the offsets cannot be read.
+            StorageError: the journal cannot be written.
         """
         partitions = [TopicPartition(self.topic, number) for number in groups]
         for group in sorted({name for held in groups.values() for name in held}):
             self._before[group] = self._standing(group, partitions)
         if self._before:
             standing = {
-                group: {str(one): offset for one, offset in held.items()}
+                group: {str(partition): offset for partition, offset in held.items()}
                 for group, held in self._before.items()
             }
             self.journal.note(SNAPSHOT, topic=self.topic, groups=standing)
 
     def restore(self, groups: GroupsByPartition, maps: Mapping[int, OffsetMap]) -> None:
-        """Commit for each of *groups*, given with its old offset by partition."""
+        """Commit the new offset for each old offset of *groups*."""
         wanted: dict[str, dict[TopicPartition, int]] = {}
         for number, offsets in groups.items():
             if number in maps:
@@ -71,18 +147,23 @@ class GroupRestore:
         except BreakglassError as error:
             self.failed[group] = str(error)
             return
-        failed = [f"{one}: {reason}" for one, reason in errors.items() if reason]
+        failed = [f"{partition}: {reason}" for partition, reason in errors.items() if reason]
         if failed:
             self.failed[group] = "; ".join(failed)
         else:
-            self.done[group] = {one.partition: offset for one, offset in offsets.items()}
+            self.done[group] = {
+                partition.partition: offset for partition, offset in offsets.items()
+            }
 
     def _commit(self, group: str, offsets: Offsets) -> Mapping[TopicPartition, str]:
-        """Commit, with where the group stood before in the journal; errors in words."""
+        """Commit *offsets*, journaled with the previous offsets; return the errors by partition."""
         deadline = Deadline.after(ASK_SECONDS)
         broker = find_coordinator(self.sender, group, deadline)
         before = self._standing(group, offsets)
-        moves = {one: {"from": before.get(one), "to": to} for one, to in offsets.items()}
+        moves = {
+            partition: {"from": before.get(partition), "to": to}
+            for partition, to in offsets.items()
+        }
         request = self.journal.request(RESTORE_STEP, moves, group=group)
         try:
             errors = self.client.commit(broker, group, offsets, deadline)
@@ -93,17 +174,20 @@ class GroupRestore:
             self.journal.outcome(request, dict.fromkeys(offsets, ended))
             raise
         errors = self._confirmed(group, offsets, errors)
-        self.journal.outcome(request, {one: _result(why) for one, why in errors.items()})
+        self.journal.outcome(
+            request, {partition: _result(why) for partition, why in errors.items()}
+        )
         return errors
 
     def _confirmed(
         self, group: str, offsets: Offsets, errors: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, str]:
-        """*errors*, and a word where the group is not seen to stand where it was put."""
+        """*errors*, and an error for each partition whose committed offset is not the new one."""
         now = self._standing(group, offsets)
         return {
-            one: errors[one] or ("" if now.get(one) == to else "accepted, and not seen in place")
-            for one, to in offsets.items()
+            partition: errors[partition]
+            or ("" if now.get(partition) == to else "accepted, but the committed offset is another")
+            for partition, to in offsets.items()
         }
 
     def _standing(
@@ -111,10 +195,10 @@ class GroupRestore:
     ) -> dict[TopicPartition, int]:
         deadline = Deadline.after(ASK_SECONDS)
         broker = find_coordinator(self.sender, group, deadline)
-        told = read_group_offsets(self.sender, broker, frozenset(partitions), deadline)
-        if isinstance(told, Unknown):
-            raise ClusterError(f"group {group} cannot be read ({told.reason}): try again")
-        return {one: groups[group] for one, groups in told.items() if group in groups}
+        answer = read_group_offsets(self.sender, broker, frozenset(partitions), deadline)
+        if isinstance(answer, Unknown):
+            raise ClusterError(f"group {group} cannot be read ({answer.reason}): try again")
+        return {partition: groups[group] for partition, groups in answer.items() if group in groups}
 
 
 def _result(why: str) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""The file in which a restore keeps the way from old to new offsets, only ever appended to.
+"""The append-only file in which a restore keeps the map from old to new offsets.
 
-What a transaction is about to commit is announced in it first, and confirmed afterwards. So
-whatever is killed, of each announcement it can be told whether it came true: it was confirmed, or
-the cluster's own word on how far the restore came decides, or a look at the topic.
+Each transaction is announced in the file before its commit and confirmed afterwards. After a kill,
+an announcement without a confirmation is settled by the progress that the cluster has, or by a read
+of the topic.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from services.regular_file import read_regular
 from services.rights import open_new
 
 MOST_BYTES = 1024 * 1024 * 1024
-"""No such file is larger."""
+"""The maximum size of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """Records that one transaction was to commit."""
+    """The records of one transaction, announced before its commit."""
 
     id: str
     runs: tuple[CommittedRun, ...]
-    """By old offset; there are several where others wrote in between."""
+    """By old offset; several runs if other producers wrote in between."""
 
     @property
     def first_offset(self) -> int:
@@ -41,34 +41,34 @@ class Announced:
         return self.runs[-1].next_offset
 
     def overlaps(self, other: Announced) -> bool:
-        """Whether both hold the same stored records."""
+        """Whether both have some stored records in common."""
         return self.first_offset < other.next_offset and other.first_offset < self.next_offset
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedOffsets:
-    """What a log says."""
+    """The content of a log."""
 
     confirmed: tuple[Announced, ...] = ()
     """By old offset."""
     open: tuple[Announced, ...] = ()
-    """Not confirmed, and of records that no confirmed one holds; in the order of the log."""
+    """Unconfirmed announcements of unconfirmed records, in the order of the log."""
 
     @property
     def runs(self) -> list[CommittedRun]:
-        """Of what was confirmed, by old offset."""
-        return [run for one in self.confirmed for run in one.runs]
+        """The confirmed runs, by old offset."""
+        return [run for transaction in self.confirmed for run in transaction.runs]
 
     @property
     def next_offset(self) -> int | None:
-        """One past the last confirmed record; None without any."""
+        """One past the last confirmed record; None if there is none."""
         return self.confirmed[-1].next_offset if self.confirmed else None
 
 
 def read_log(path: Path) -> LoggedOffsets:
-    """What the log at *path* says; nothing where there is none.
+    """Read the log at *path*; empty if there is no file.
 
-    A line torn by a kill counts for nothing: nobody had gone on from it.
+    A line torn by a kill is ignored: its transaction was not committed.
     """
     try:
         content = read_regular(path, MOST_BYTES)
@@ -82,11 +82,11 @@ def read_log(path: Path) -> LoggedOffsets:
             announced[found.id] = found
         elif found in announced:
             confirmed[found] = announced[found]
-    certain = sorted(confirmed.values(), key=lambda one: one.first_offset)
+    certain = sorted(confirmed.values(), key=lambda transaction: transaction.first_offset)
     waiting = [
-        one
-        for one in announced.values()
-        if one.id not in confirmed and not any(map(one.overlaps, certain))
+        transaction
+        for transaction in announced.values()
+        if transaction.id not in confirmed and not any(map(transaction.overlaps, certain))
     ]
     return LoggedOffsets(tuple(certain), tuple(waiting))
 
@@ -96,61 +96,62 @@ def _parsed(line: bytes) -> Announced | str | None:
         document: Any = json.loads(line)
         if "confirmed" in document:
             return str(document["confirmed"])
-        runs = tuple(CommittedRun(**one) for one in document["runs"])
+        runs = tuple(CommittedRun(**run) for run in document["runs"])
         return Announced(str(document["id"]), runs) if runs else None
     except (ValueError, TypeError, KeyError):
         return None
 
 
 class OffsetLog:
-    """Writes one partition's log. Several may write at a time: none takes away from another."""
+    """Writes the log of one partition. Several writers may append at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def announce(self, runs: Sequence[CommittedRun]) -> Announced:
-        """Write down what is about to be committed; on disk when this returns."""
+        """Announce the runs of a commit; the line is on disk when this returns."""
         one = Announced(secrets.token_hex(8), tuple(runs))
         document = {"id": one.id, "runs": [run.document() for run in runs]}
         self._append(document, durable=True)
         return one
 
-    def confirm(self, one: Announced) -> None:
-        """Write down that it was committed."""
-        self._append({"confirmed": one.id}, durable=False)
+    def confirm(self, announced: Announced) -> None:
+        """Record that *announced* was committed."""
+        self._append({"confirmed": announced.id}, durable=False)
 
     def settle(self, reached: int | None, look: Callable[[Announced], bool]) -> int | None:
-        """Confirm what came true of the open announcements; returns the next old offset.
+        """Confirm the open announcements that were committed; return the next old offset.
 
-        *reached* is the next old offset as the cluster knows it, None where it knows nothing any
-        more. It may know less than is true: a coordinator that is killed between telling a producer
-        that its transaction is committed and writing that down with the group's offsets can forget
-        the latter. *look* tells of an announcement by the topic whether its records can be read as
-        committed; it is asked where nothing else can tell.
+        *reached* is the next old offset by the committed offset of the group, if there is one.
+        It may be too low: a coordinator that is killed after it has acknowledged a transaction, and
+        before it has stored the offsets of the group, can lose them. *look* reads the topic to find
+        whether the records of an announcement are committed; it decides where nothing else can.
 
         Raises:
-            Hopeless: log and cluster contradict each other.
+            Hopeless: the log and the cluster contradict each other.
         """
-        told = read_log(self._path)
-        for one in told.open:
-            alone = not any(other.id != one.id and one.overlaps(other) for other in told.open)
-            past = reached is not None and one.next_offset <= reached
-            if (past and alone) or look(one):
-                self.confirm(one)
-        told = read_log(self._path)
-        found = told.next_offset
+        logged = read_log(self._path)
+        for transaction in logged.open:
+            alone = not any(
+                other.id != transaction.id and transaction.overlaps(other) for other in logged.open
+            )
+            past = reached is not None and transaction.next_offset <= reached
+            if (past and alone) or look(transaction):
+                self.confirm(transaction)
+        logged = read_log(self._path)
+        found = logged.next_offset
         if reached is None or found == reached:
             return found
-        if found is None or found < reached or not look(told.confirmed[-1]):
+        if found is None or found < reached or not look(logged.confirmed[-1]):
             raise Hopeless(
-                f"{self._path} knows of records before offset {found}, the cluster of those before "
-                f"{reached}: use the --state folder that the restore was begun with, or restore "
+                f"{self._path} has records before offset {found}, the cluster has records before "
+                f"{reached}: use the --state folder that the restore was started with, or restore "
                 "into a topic of another name."
             )
         return found
 
     def _append(self, document: object, *, durable: bool) -> None:
-        # A line of its own also behind one that was torn.
+        # A new line, also after a torn line.
         line = f"{json.dumps(document)}\n".encode()
         with open(self._path, "ab", opener=open_new) as file:
             if file.tell() and not _ends_whole(self._path):
@@ -168,7 +169,7 @@ def _ends_whole(path: Path) -> bool:
 
 
 def runs_of(old_offsets: Sequence[int], new_offsets: Iterable[int]) -> list[CommittedRun]:
-    """Stretches of records whose new offsets follow each other, from those of each record.
+    """Runs of records with consecutive new offsets, from the offsets of each record.
 
     Raises:
         ValueError: new offsets do not rise.

@@ -1,4 +1,4 @@
-"""From the offsets of a backup to those of the restored topic, and back."""
+"""The map between the offsets of a backup and those of the restored topic."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 
 from services.pipeline.restore.task import Spans, runs_within
-from services.pipeline.segment_files import Longs, RecordRun
-from services.pipeline.stored_segments import StoredSegment, runs_between
+from services.pipeline.stored_segments import Longs, RecordRun, StoredSegment, runs_between
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedRun:
-    """Stored records that were restored one behind the other."""
+    """Stored records that are adjacent in the restored topic."""
 
     first_offset: int
-    """Of the first of them in the backup."""
+    """The backup offset of the first record."""
     next_offset: int
-    """One past the last of them in the backup."""
+    """One past the backup offset of the last record."""
     new_offset: int
-    """Of the first of them in the topic."""
+    """The topic offset of the first record."""
     count: int
     declared: Mapping[str, int] = field(default_factory=dict)
-    """Records among them that could not be kept as they were, by what is different."""
+    """Records that could not be kept exactly, by the difference."""
 
     def document(self) -> dict[str, object]:
-        """As JSON has it."""
+        """The run as JSON."""
         return asdict(self)
 
 
 class OffsetMap:
-    """One partition's way between old and new offsets."""
+    """Maps the old and new offsets of one partition."""
 
     def __init__(
         self,
@@ -41,15 +40,15 @@ class OffsetMap:
         spans: Spans | None = None,
         empty_at: int = 0,
     ) -> None:
-        """*runs* by old offset; without any, *empty_at* is where the partition ends.
+        """*runs* are by old offset; without runs, the partition ends at *empty_at*.
 
-        *spans* of the *stored* records were to be restored; all by default.
+        *spans* are the *stored* offsets to restore, by default all.
         """
         self.runs = runs
         self.stored = stored
         self._spans = spans
         self._empty_at = empty_at
-        self._news = np.array([one.new_offset for one in runs], np.int64)
+        self._news = np.array([run.new_offset for run in runs], np.int64)
 
     @property
     def start(self) -> int:
@@ -64,16 +63,16 @@ class OffsetMap:
         return self.runs[-1].new_offset + self.runs[-1].count
 
     def expected(self, start: int, end: int) -> Iterator[RecordRun]:
-        """The stored records of ``[start, end)`` that were to be restored."""
+        """The stored records of ``[start, end)`` that the restore had to write."""
         if self._spans is None:
             return runs_between(self.stored, start, end)
         spans = [(max(begin, start), min(stop, end)) for begin, stop in self._spans]
-        return runs_within(self.stored, [one for one in spans if one[0] < one[1]])
+        return runs_within(self.stored, [span for span in spans if span[0] < span[1]])
 
     def new_of(self, offset: int) -> int:
-        """Where a group goes on that had committed *offset*: at the first record from there on.
+        """The new offset for a group that had committed *offset*: that of the next record.
 
-        Also when no record had just that offset; never past the end.
+        Never past the end.
         """
         for run in self.runs:
             if offset < run.next_offset:
@@ -82,27 +81,27 @@ class OffsetMap:
         return self.end
 
     def old_from(self, new: int) -> int:
-        """The old offset of the first restored record at or behind the offset *new*."""
+        """The old offset of the first restored record at or after the offset *new*."""
         for run in self.runs:
             if new < run.new_offset + run.count:
                 return int(self._offsets(run)[max(0, new - run.new_offset)])
         return self.runs[-1].next_offset if self.runs else 0
 
     def old_of(self, news: Longs) -> Longs:
-        """The old offset of each of *news*, which rise; -1 where none was restored there."""
+        """The old offsets of the rising offsets *news*; -1 for records that were not restored."""
         olds = np.full(len(news), -1, np.int64)
         at = np.searchsorted(self._news, news, side="right") - 1
         for number in np.unique(at[at >= 0]):
             run = self.runs[int(number)]
             place = np.flatnonzero((at == number) & (news < run.new_offset + run.count))
-            held = self._offsets(run)
-            olds[place] = held[news[place] - run.new_offset]
+            stored = self._offsets(run)
+            olds[place] = stored[news[place] - run.new_offset]
         return olds
 
     def stretches(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Old offset, new offset and number of records that lie side by side, then and now.
+        """Old offset, new offset and count of records that are adjacent in both.
 
-        Of those whose old offsets are in ``[start, end)``.
+        Only records with old offsets in ``[start, end)``.
         """
         for run in self.runs:
             if run.next_offset <= start or run.first_offset >= end:
@@ -118,10 +117,10 @@ class OffsetMap:
 
     def _offsets(self, run: CommittedRun) -> Longs:
         pieces = runs_between(self.stored, run.first_offset, run.next_offset)
-        return np.concatenate([one.offsets for one in pieces])
+        return np.concatenate([piece.offsets for piece in pieces])
 
     def _count(self, start: int, end: int) -> int:
         """Stored records with offsets in ``[start, end)``."""
         if end <= start:
             return 0
-        return sum(len(one.offsets) for one in runs_between(self.stored, start, end))
+        return sum(len(run.offsets) for run in runs_between(self.stored, start, end))

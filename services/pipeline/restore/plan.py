@@ -1,27 +1,25 @@
-"""What a restore will do, worked out before anything is changed."""
+"""Plans a restore before anything changes; refuses what cannot be restored."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from services.clock import now_ms
-from services.errors import Refused
+from services.errors import Refused, UsageError
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
-from services.pipeline.restore.gap_choice import accepted_gaps, require_manifest
-from services.pipeline.restore.group_choice import groups_of, require_no_members
-from services.pipeline.restore.options import RestoreOptions
+from services.pipeline.restore.groups import groups_of, require_no_members
+from services.pipeline.restore.options import RestoreOptions, expired_at_once
 from services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
 )
-from services.pipeline.restore.resuming import as_begun, begun_restore, source_of
-from services.pipeline.restore.settings import expired_at_once
-from services.pipeline.restore.span_choice import chosen_partitions, chosen_spans
-from services.pipeline.restore.state import RestoreState
+from services.pipeline.restore.state import RestoreState, as_begun, begun_restore, source_of
 from services.pipeline.restore.target_choice import (
     existing,
     partition_count,
@@ -29,27 +27,116 @@ from services.pipeline.restore.target_choice import (
     require_room,
     target_names,
 )
+from services.pipeline.restore.task import Spans
 from services.pipeline.source import TopicSource
-from services.pipeline.stored_segments import stored_segments
+from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
 from services.topic_backup.catalog import HeldTopic
 from services.topic_backup.held import RestorableTopic, read_held, read_sound
 from services.topic_backup.summary import PartitionSummary
+from services.topic_backup.verification import has_lost_manifest
+
+
+def chosen_partitions(held: RestorableTopic, options: RestoreOptions) -> list[PartitionSummary]:
+    """The partitions to restore. Raises UsageError if a named partition does not exist."""
+    there = {partition.partition for partition in held.partitions}
+    absent = sorted(set(options.partitions) - there)
+    if absent:
+        raise UsageError(
+            f"{held.folder.where()} has no partition {absent[0]}: it has "
+            f"{', '.join(map(str, sorted(there)))}."
+        )
+    wanted = options.partitions or there
+    return [part for part in held.partitions if part.partition in wanted]
+
+
+def chosen_spans(
+    stored: Sequence[StoredSegment], part: PartitionSummary, options: RestoreOptions
+) -> Spans:
+    """The stored offsets of one partition to restore; empty if it has no records."""
+    end = part.next_offset or 0
+    if options.until_offset is not None:
+        end = min(end, options.until_offset)
+    if options.until_ms is not None:
+        end = min(end, _first_later(stored, part, options.until_ms))
+    start = min((segment.first_offset for segment in stored), default=0)
+    return ((start, end),) if start < end else ()
+
+
+def _first_later(stored: Sequence[StoredSegment], part: PartitionSummary, until_ms: int) -> int:
+    """The offset of the first record with a timestamp after *until_ms*, or the end."""
+    newest = {segment.prefix: segment.max_timestamp for segment in part.segments}
+    for segment in stored:
+        latest = newest.get(segment.prefix)
+        if latest is None or latest <= until_ms:
+            continue
+        for run in runs_between([segment], segment.first_offset, segment.last_offset + 1):
+            places = run.bounds[:-1, None] + np.arange(20)
+            heads = run.data[places]
+            kinds = heads[:, 8:12].copy().view(">i4")[:, 0]
+            stamps = heads[:, 12:20].copy().view(">i8")[:, 0]
+            late = np.flatnonzero((kinds >= 0) & (stamps > until_ms))
+            if len(late):
+                return int(run.offsets[late[0]])
+    return part.next_offset or 0
+
+
+MOST_NAMED = 20
+
+
+def require_manifest(held: RestorableTopic) -> None:
+    """Check that the manifest of *held* is not lost.
+
+    Raises:
+        Refused: side files show that there was a manifest.
+    """
+    if held.manifest is None and has_lost_manifest(held.folder.names()):
+        where = held.folder.where()
+        raise Refused(
+            f"the manifest of {where} is lost, so the content of the backup is unknown: copy it "
+            f"from another copy, or write what can be proved with `breakglass backup reindex "
+            f"{where} --to DIR` and restore that"
+        )
+
+
+def accepted_gaps(
+    held: RestorableTopic, topic: str, chosen: Sequence[PartitionSummary], options: RestoreOptions
+) -> tuple[str, ...]:
+    """The accepted gaps: offsets that the restore of *chosen* leaves out.
+
+    Raises:
+        Refused: a gap is not accepted; the message names all such gaps.
+    """
+    numbers = {part.partition for part in chosen}
+    lost = [loss for loss in held.lost if loss.partition in numbers and loss.what.offsets]
+    phrases = tuple(dict.fromkeys(loss.phrase(topic) for loss in lost))
+    agreed = {" ".join(phrase.split()) for phrase in options.accepted_gaps}
+    missing = [phrase for phrase in phrases if phrase not in agreed]
+    if not missing:
+        return phrases
+    why = {loss.phrase(topic): f"{loss.what.file}: {loss.what.reason}" for loss in lost}
+    gaps = "; ".join(f"{phrase} ({why[phrase]})" for phrase in missing[:MOST_NAMED])
+    options_to_add = " ".join(f'--accept-gaps "{phrase}"' for phrase in missing)
+    raise Refused(
+        f"the backup of {topic} is damaged and has lost {gaps}: copy the files from "
+        f"another copy, or restore the rest with {options_to_add}"
+    )
+
 
 ASK_SECONDS = 60.0
 INSTEAD_OF_FILLED = (
-    "restore into a topic of another name with --map, or add --into-existing, or --resume to go on "
-    "with a restore"
+    "restore into a topic of another name with --map, or add --into-existing, or resume "
+    "a restore with --resume"
 )
 
 
 def make_plan(
     client: ReadClient, held: Sequence[HeldTopic], options: RestoreOptions, state_root: Path
 ) -> RestorePlan:
-    """What restoring *held* will do; *state_root* has a folder for each target.
+    """Plan the restore of *held*; *state_root* has a folder for each target.
 
     Raises:
-        UsageError: two topics would have one name, or something is named that is not there.
-        Refused: a target holds records, lacks partitions, or is being restored already; a group
+        UsageError: two topics would have one name, or a named topic or partition does not exist.
+        Refused: a target has records, lacks partitions, or is already being restored; a group
             has members.
         MalformedInput, UnsupportedSchema, DamagedBackup: a backup cannot be read.
     """
@@ -57,30 +144,30 @@ def make_plan(
     deadline = Deadline.after(ASK_SECONDS)
     cluster_id = client.describe(deadline).cluster_id
     there = existing(client, targets, deadline)
-    now = {one.name: one for one in read_targets(client, there, deadline)}
+    now = {topic.name: topic for topic in read_targets(client, there, deadline)}
     plans = [
         _topic(one, target, now.get(target), options, state_root / target)
         for one, target in zip(held, targets, strict=True)
     ]
     require_no_members(
-        client, (one.groups for one in plans), or_else=", or restore without --groups"
+        client, (plan.groups for plan in plans), or_else=", or restore without --groups"
     )
     return RestorePlan(cluster_id, tuple(plans))
 
 
 def _topic(
-    one: HeldTopic,
+    topic: HeldTopic,
     target: str,
     now: TopicSource | None,
     options: RestoreOptions,
     state_folder: Path,
 ) -> TopicPlan:
-    held = read_held(one.folder, one.topic)
+    held = read_held(topic.folder, topic.topic)
     require_manifest(held)
     held = read_sound(held, {part.partition for part in chosen_partitions(held, options)})
     chosen = chosen_partitions(held, options)
-    gaps = accepted_gaps(held, one.topic, chosen, options)
-    begun = begun_restore(state_folder, one, target, now, options)
+    gaps = accepted_gaps(held, topic.topic, chosen, options)
+    begun = begun_restore(state_folder, topic, target, now, options)
     if now is not None:
         _require_partitions(now, max((part.partition + 1 for part in chosen), default=0))
         ours = begun is not None and begun.topic_id is not None
@@ -90,10 +177,10 @@ def _topic(
     if begun is not None and options.resume:
         partitions = as_begun(held, begun, partitions)
     return TopicPlan(
-        held=one,
-        source=source_of(one),
-        generation=one.generation,
-        topic=one.topic,
+        held=topic,
+        source=source_of(topic),
+        generation=topic.generation,
+        topic=topic.topic,
         target=target,
         exists=now is not None,
         topic_id=None if now is None else str(now.identity.topic_id),
@@ -125,7 +212,7 @@ def _settings(
     begun: RestoreState | None,
     options: RestoreOptions,
 ) -> dict[str, str]:
-    """What the topic has in the end."""
+    """The settings of the topic after the restore."""
     if begun is not None:
         own = begun.settings
     elif now is not None:

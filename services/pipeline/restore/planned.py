@@ -1,11 +1,11 @@
-"""A restore that was planned: topic by topic, partition by partition, as it is shown."""
+"""The plan of a restore, by topic and partition, as it is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from services.pipeline.restore.group_choice import GroupsByPartition
+from services.pipeline.restore.groups import GroupsByPartition
 from services.pipeline.restore.task import Spans, runs_within
 from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.topic_backup.catalog import HeldTopic
@@ -14,7 +14,7 @@ from services.topic_backup.held import read_held
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """One partition."""
+    """The plan for one partition."""
 
     partition: int
     start: int
@@ -23,90 +23,93 @@ class PartitionPlan:
     records: int
     bytes: int
     spans: Spans
-    """Those of them that are restored."""
+    """The offsets that are restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """One topic."""
+    """The plan for one topic."""
 
     held: HeldTopic
     source: str
-    """Its folder."""
+    """The folder of its backup."""
     generation: int
     topic: str
     target: str
     exists: bool
     topic_id: str | None
-    """Of the target that is there."""
+    """The id of the existing target."""
     empty: bool
-    """Nobody else has written into the target."""
+    """Whether the restore is the only writer of the target."""
     partition_count: int
     settings: Mapping[str, str]
-    """Those that the topic has in the end."""
+    """The settings of the topic after the restore."""
     partitions: tuple[PartitionPlan, ...]
     expired_at_once: int
-    """About how many records these settings let the broker remove as soon as they are set."""
+    """About how many records the broker removes as soon as these settings apply."""
     groups: GroupsByPartition
-    """Offsets that groups had committed, by partition; empty unless they are restored."""
+    """The committed offsets of groups to restore, by partition."""
     state_folder: str
-    """Where it is kept how far the restore is."""
+    """The folder for the state of the restore."""
     resumed: bool
     tail_of: str = ""
-    """The replica or folder whose tail it is; empty: it is no tail."""
+    """The replica or folder whose tail is restored; empty if the plan is not for a tail."""
     left_out: Mapping[str, int] = field(default_factory=dict)
-    """Records of a tail that are not put back, by reason."""
+    """Records of a tail that are left out, by reason."""
     stored: Mapping[int, Sequence[StoredSegment]] | None = None
-    """The segments of each partition, where not all of one folder are restored."""
+    """The segments of each partition; None: those of the folder."""
     gaps: Sequence[str] = ()
-    """Offsets that should be in the backup and cannot be given back: ``orders-0 36..99``."""
+    """Offsets that are lost in the backup: ``orders-0 36..99``."""
     salvaged: bool = False
-    """Records had to be found again among damage, or what a killed writer left."""
+    """Records were salvaged from damage, or from the files of a killed writer."""
 
     def document(self) -> dict[str, object]:
-        """As JSON has it."""
-        names = {one.name for one in fields(self)} - {"held", "stored"}
+        """The plan as JSON."""
+        names = {field.name for field in fields(self)} - {"held", "stored"}
         return {name: getattr(self, name) for name in sorted(names)}
 
     @property
     def nothing(self) -> bool:
-        """Whether all of a tail is there already, so that the topic is left as it is."""
+        """Whether the topic already has the whole tail, so that nothing is restored."""
         return bool(self.tail_of) and not self.records and not self.resumed
 
     @property
     def records(self) -> int:
-        return sum(one.records for one in self.partitions)
+        return sum(partition.records for partition in self.partitions)
 
     @property
     def bytes(self) -> int:
-        return sum(one.bytes for one in self.partitions)
+        return sum(partition.bytes for partition in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
-    """A whole restore."""
+    """The plan of a whole restore."""
 
     cluster_id: str
     topics: tuple[TopicPlan, ...]
 
     def document(self) -> dict[str, object]:
-        """As JSON has it."""
-        return {"cluster_id": self.cluster_id, "topics": [one.document() for one in self.topics]}
+        """The plan as JSON."""
+        return {
+            "cluster_id": self.cluster_id,
+            "topics": [topic.document() for topic in self.topics],
+        }
 
     @property
     def records(self) -> int:
-        return sum(one.records for one in self.topics)
+        return sum(topic.records for topic in self.topics)
 
     @property
     def phrase(self) -> str:
-        """What has to be typed: ``restore 1,000 records into orders``."""
-        targets = list(dict.fromkeys(one.target for one in self.topics))
+        """The phrase to type: ``restore 1,000 records into orders``."""
+        targets = list(dict.fromkeys(topic.target for topic in self.topics))
         into = targets[0] if len(targets) == 1 else f"{len(targets):,} topics"
         return f"restore {self.records:,} records into {into}"
 
 
 def partition_plan(number: int, stored: Sequence[StoredSegment], spans: Spans) -> PartitionPlan:
-    """What restoring *spans* of the *stored* segments comes to."""
+    """The plan to restore *spans* of the *stored* segments."""
     runs = list(runs_within(stored, spans))
     return PartitionPlan(
         partition=number,
@@ -123,5 +126,5 @@ def stored_of(plan: TopicPlan, number: int) -> list[StoredSegment]:
     if plan.stored is not None:
         return list(plan.stored.get(number, ()))
     held = read_held(plan.held.folder, plan.topic)
-    part = next((one for one in held.partitions if one.partition == number), None)
+    part = next((partition for partition in held.partitions if partition.partition == number), None)
     return stored_segments(held.folder, part.segments) if part else []

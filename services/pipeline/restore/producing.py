@@ -1,10 +1,9 @@
-"""Stored records of one partition, produced exactly once and in their order.
+"""Produces the stored records of one partition exactly once and in their order.
 
-A transaction holds some thousands of records and, with them, how far the restore has come: the
-offset of the next stored record, committed for a group of this restore's own. Beginning anew
-fences whoever was at it before, and only then asks how far that one came (B6). What each
-transaction is about to commit is announced in the offset log first: so the way from old to new
-offsets is known whatever is killed.
+Each transaction has some thousands of records and the restore progress: the next stored offset,
+committed for a group that belongs to this restore. A new attempt first fences the earlier attempt,
+and only then reads its progress (B6). The offset log announces each transaction before its commit,
+so the map from old to new offsets survives every kill.
 """
 
 from __future__ import annotations
@@ -16,15 +15,101 @@ from typing import Protocol
 
 import numpy as np
 
+from services.errors import NotAuthorized, PipelineError
+from services.kafka.cluster.group_offset import committed_offset
+from services.kafka.producing.refusals import refusal
+from services.kafka.read_client import ReadClient
+from services.kafka.replicas.list_offsets import (
+    LATEST,
+    LEADER_ONLY,
+    READ_COMMITTED,
+    ListedOffset,
+    list_offsets,
+)
+from services.kafka.wire.broker_errors import GROUP_AUTHORIZATION_FAILED
+from services.kafka.wire.deadline import Deadline
+from services.kafka.wire.retry import until
+from services.model import PartitionState, TopicPartition
+from services.pipeline.committed_log import CommittedLog
 from services.pipeline.restore.offset_log import Announced, OffsetLog, runs_of
 from services.pipeline.restore.offset_map import CommittedRun
-from services.pipeline.restore.task import ForeignRecords, PartitionRestored, PartitionTask
-from services.pipeline.restore.values import declared_of
-from services.pipeline.segment_files import Longs, RecordRun
+from services.pipeline.restore.task import (
+    ForeignRecords,
+    PartitionRestored,
+    PartitionTask,
+    declared_of,
+)
+from services.pipeline.stored_segments import Longs, RecordRun
+
+ASK_SECONDS = 60.0
+
+
+class ClusterProgress:
+    """The progress of earlier attempts, by the committed offset of the group and the topic."""
+
+    def __init__(self, client: ReadClient, task: PartitionTask) -> None:
+        self._client = client
+        self._task = task
+        self._partition = TopicPartition(task.topic, task.partition)
+
+    def reached(self) -> int | None:
+        """The next stored offset; None if the group does not exist, or has expired.
+
+        The earlier attempt is fenced, and its transaction has ended. An offset that is still
+        pending stays pending, so waiting for it, as a committed read does, would not help.
+        """
+        sender, group, deadline = self._client.sender, self._task.group, Deadline.after(ASK_SECONDS)
+        try:
+            return committed_offset(sender, group, self._partition, deadline)
+        except NotAuthorized:
+            # The ACL that commits for the group also reads it.
+            raise refusal(GROUP_AUTHORIZATION_FAILED, self._task.where) from None
+
+    def readable(self, announced: Announced) -> bool:
+        """Whether the first record of *announced* is committed.
+
+        Raises:
+            PipelineError: a transaction of another producer is open before it.
+        """
+        wanted = announced.runs[0].new_offset
+        deadline = Deadline.after(ASK_SECONDS)
+        state = until(deadline, lambda: self._state(deadline))
+        assert state.leader is not None
+        if self._stable_end(state, deadline) <= wanted:
+            raise PipelineError(
+                f"{self._task.where} has an open transaction before offset {wanted}, so the "
+                "progress of the restore cannot be read: end that transaction, then try again."
+            )
+        log = CommittedLog(self._client.sender, state.leader, self._partition)
+        return next(log.records(wanted, wanted + 1), None) is not None
+
+    def _state(self, deadline: Deadline) -> PartitionState:
+        self._client.describe(deadline)
+        for state in self._client.partitions([self._task.topic], deadline):
+            if state.partition == self._partition and state.leader is not None:
+                return state
+        raise PipelineError(f"{self._task.where} has no leader: try again.")
+
+    def _stable_end(self, state: PartitionState, deadline: Deadline) -> int:
+        assert state.leader is not None
+        end = list_offsets(
+            self._client.sender,
+            state.leader,
+            [self._partition],
+            LATEST,
+            deadline,
+            replica_id=LEADER_ONLY,
+            leader_epochs={self._partition: state.leader_epoch},
+            isolation_level=READ_COMMITTED,
+        ).get(self._partition)
+        if not isinstance(end, ListedOffset):
+            raise PipelineError(f"the end of {self._task.where} cannot be read: try again.")
+        return end.offset
+
 
 FIRST_BYTES = 1024 * 1024
 MOST_BYTES = 32 * 1024 * 1024
-"""Of one transaction; the first ones are small, and grow while the brokers are quick."""
+"""The limits of a transaction: transactions grow while the brokers are quick."""
 QUICK_SECONDS, SLOW_SECONDS = 2.0, 10.0
 FACTOR = 4
 
@@ -35,37 +120,37 @@ class Client(Protocol):
     def begin(self) -> None: ...
 
     def send(self, run: RecordRun) -> Longs:
-        """Send the records of *run*; returns the timestamp types that they were stored with."""
+        """Send the records of *run*; return their stored timestamp types."""
 
     def flush(self) -> Longs:
-        """Wait for all of them; the new offset of each.
+        """Wait for all records; return the new offset of each.
 
         Raises:
-            BreakglassError: not all of them were taken.
+            BreakglassError: a record was not acknowledged.
         """
 
     def commit(self, next_offset: int) -> None:
-        """Commit them and how far the restore is; without transactions, nothing."""
+        """Commit the records and the progress; without transactions, do nothing."""
 
 
 class RestoreProgress(Protocol):
-    """What the cluster knows of an earlier attempt."""
+    """The progress of earlier attempts as the cluster has it."""
 
     def reached(self) -> int | None:
-        """The next stored offset; None where nothing is known any more."""
+        """The next stored offset; None if unknown."""
 
-    def readable(self, one: Announced) -> bool:
-        """Whether the topic has the records of *one*, committed."""
+    def readable(self, announced: Announced) -> bool:
+        """Whether the records of *announced* are committed in the topic."""
 
 
 @dataclass(slots=True)
 class TransactionPace:
-    """How much goes into a transaction: as much as takes some seconds."""
+    """The size of a transaction, chosen so that each takes some seconds."""
 
     bytes: int = FIRST_BYTES
 
     def took(self, seconds: float) -> None:
-        """Note how long the last one took."""
+        """Adapt the size to the duration of the last transaction."""
         if seconds < QUICK_SECONDS:
             self.bytes = min(self.bytes * FACTOR, MOST_BYTES)
         elif seconds > SLOW_SECONDS:
@@ -73,7 +158,7 @@ class TransactionPace:
 
 
 class Producing:
-    """One attempt. The client has fenced earlier ones by now."""
+    """One attempt to restore a partition, whose client has fenced earlier attempts."""
 
     def __init__(self, task: PartitionTask, client: Client, progress: RestoreProgress) -> None:
         self._task = task
@@ -84,7 +169,7 @@ class Producing:
         self._restored = PartitionRestored(task.partition)
 
     def run(self) -> PartitionRestored:
-        """Restore from where an earlier attempt came, to the end."""
+        """Restore the records after the progress of earlier attempts."""
         for some in self._transactions(self._start()):
             began = time.monotonic()
             self._transaction(some)
@@ -92,12 +177,12 @@ class Producing:
         return self._restored
 
     def _start(self) -> int:
-        """The stored offset to go on with."""
+        """The stored offset to resume from."""
         reached = self._progress.reached() if self._task.transactional else None
         return self._log.settle(reached, self._progress.readable) or 0
 
     def _transactions(self, start: int) -> Iterator[RecordRun]:
-        """Stored records, as many at a time as go into one transaction."""
+        """Stored records, divided into transactions."""
         for run in self._task.runs(start):
             at = 0
             while at < len(run.offsets):
@@ -120,21 +205,21 @@ class Producing:
         self._restored.bytes += len(some.data)
 
     def _runs(self, some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
-        """What the transaction holds, by where it lies in the topic."""
+        """The runs of the transaction, with their offsets in the topic."""
         if not self._task.alone:
             return _scattered(some, placed, declared)
         count, first = len(placed), int(placed[0])
         if int(placed[-1]) - first != count - 1:
             raise ForeignRecords(
-                f"{self._task.where} is being written by somebody else: stop them and delete the "
-                "topic, then restore it anew."
+                f"{self._task.where} has another writer: stop it and delete the topic, then "
+                "restore it again."
             )
         start, end = int(some.offsets[0]), int(some.offsets[-1]) + 1
         return [CommittedRun(start, end, first, count, declared)]
 
 
 def _scattered(some: RecordRun, placed: Longs, declared: dict[str, int]) -> list[CommittedRun]:
-    """The same where others write in between."""
+    """The runs of the transaction where other producers write in between."""
     first, *others = runs_of(some.offsets.tolist(), placed.tolist())
     whole = CommittedRun(
         first.first_offset, first.next_offset, first.new_offset, first.count, declared

@@ -1,4 +1,4 @@
-"""Carries out a restore: topics, records, proof, settings, groups, in this order."""
+"""Runs a restore: topics, records, proof, settings and groups, in this order."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from services.kafka.cluster.coordinators import find_coordinator
 from services.kafka.topic_client import TopicClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
-from services.pipeline.backup_context import BackupRun
-from services.pipeline.repeating import repeating
-from services.pipeline.restore.foreign import Foreign, foreign_records, told
-from services.pipeline.restore.group_choice import require_no_members
-from services.pipeline.restore.groups import GroupRestore
+from services.pipeline.backup_context import BackupRun, repeating
+from services.pipeline.restore.groups import GroupRestore, require_no_members
 from services.pipeline.restore.jobs import failures, produce_by_tasks
 from services.pipeline.restore.offset_log import read_log
 from services.pipeline.restore.offset_map import OffsetMap
 from services.pipeline.restore.planned import RestorePlan, TopicPlan, stored_of
-from services.pipeline.restore.proof import declared_in, prove
+from services.pipeline.restore.proof import (
+    Foreign,
+    declared_in,
+    foreign_records,
+    foreign_text,
+    prove,
+)
 from services.pipeline.restore.state import RestoreState, read_state
 from services.pipeline.restore.target import RestoreTarget
 from services.pipeline.restore.task import ForeignRecords, PartitionTask
@@ -37,53 +40,53 @@ RECORDS_A_TRANSACTION = 500_000
 
 @dataclass(slots=True)
 class TopicRestored:
-    """One topic after its restore."""
+    """The result of the restore of one topic."""
 
     topic: str
     target: str
     records: int = 0
-    """Put back by this run."""
+    """Restored by this run."""
     bytes: int = 0
     seconds: float = 0.0
     declared: dict[str, int] = field(default_factory=dict)
-    """Records that could not be kept as they were, by what is different."""
+    """Records that could not be kept exactly, by the difference."""
     verified: bool | None = None
-    """Whether every record was found in the topic as it was; None: it was not looked."""
+    """Whether the topic has every record; None: not compared."""
     differences: dict[str, int] = field(default_factory=dict)
-    """Other than declared."""
+    """Differences that are not declared."""
     settings_back: bool = False
     """Whether the topic has its own settings again."""
     groups_set: dict[str, dict[int, int]] = field(default_factory=dict)
     """New offset by group and partition."""
     groups_failed: dict[str, str] = field(default_factory=dict)
     gaps: list[str] = field(default_factory=list)
-    """Offsets that the backup could not give back, and that were accepted."""
+    """Accepted gaps: offsets that are lost in the backup."""
     salvaged: bool = False
-    """Records were found again among damage of the backup."""
+    """Records were salvaged from a damaged backup."""
     error: str = ""
     unknown: bool = False
-    """The error is that no answer came: it may or may not have happened."""
+    """No answer came, so the change may or may not have happened."""
 
     @property
     def complete(self) -> bool:
-        """Whether all is there that the backup should hold."""
+        """Whether the topic has everything that the backup should have."""
         return self.whole and not self.gaps and not self.salvaged
 
     @property
     def whole(self) -> bool:
-        """Whether everything that was asked for is done."""
+        """Whether every step succeeded."""
         return not self.error and self.verified is not False and not self.groups_failed
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreRun:
-    """What a restore works with; exists only in an armed session."""
+    """The clients and options of a restore; exists only in an armed session."""
 
     run: BackupRun
     topics: TopicClient
     journal: ExecutionJournal
     cluster_id: str
-    """Of the cluster that the plan was made for: tasks write to no other one."""
+    """The cluster of the plan: tasks write to no other cluster."""
     records_a_transaction: int = RECORDS_A_TRANSACTION
     transactional: bool = True
     verify: bool = True
@@ -91,18 +94,18 @@ class RestoreRun:
 
 
 def restore(work: RestoreRun, plan: RestorePlan) -> list[TopicRestored]:
-    """Restore every topic of *plan*; what goes wrong with one does not keep the others.
+    """Restore every topic of *plan*. A topic that fails does not stop the others.
 
     Raises:
-        Refused: a group of them has got members since; nothing was changed.
+        Refused: a group now has members; nothing was changed.
     """
-    require_no_members(work.run.client, (one.groups for one in plan.topics))
+    require_no_members(work.run.client, (topic.groups for topic in plan.topics))
     work.run.meter.total = plan.records
-    return [_Topic(work, one).restored() for one in plan.topics]
+    return [_Topic(work, topic).restored() for topic in plan.topics]
 
 
 def _restored_how(plan: TopicPlan) -> str:
-    """What the journal says of a partition that was put back as the backup has it."""
+    """The result of an identical partition, for the journal."""
     if plan.gaps:
         return "restored with gaps"
     return "restored, salvaged" if plan.salvaged else "restored"
@@ -121,7 +124,7 @@ class _Topic:
             work.run.client.sender, work.topics.groups, work.journal, plan.target
         )
         self._request: int | None = None
-        """Of the journal, once it is announced."""
+        """The number of the request in the journal, once announced."""
 
     def restored(self) -> TopicRestored:
         try:
@@ -134,7 +137,7 @@ class _Topic:
             if isinstance(error, ForeignRecords) and state is not None:
                 state.failing(str(error))
             if self._request is not None:
-                # What was committed stays: --resume goes on behind it.
+                # Committed records stay: --resume continues after them.
                 result = "unknown" if self._report.unknown else "failed"
                 failed = {"result": result, "reason": str(error)}
                 self._work.journal.outcome(self._request, dict.fromkeys(self._items(), failed))
@@ -154,7 +157,9 @@ class _Topic:
             self._produce(tasks)
             self._report.seconds = work.run.meter.seconds - began
         maps = self._maps(tasks, self._target.require_same(state))
-        self._report.declared = declared_in(run for one in maps.values() for run in one.runs)
+        self._report.declared = declared_in(
+            run for offset_map in maps.values() for run in offset_map.runs
+        )
         if not state.proven:
             self._judge(maps, state)
             if self._report.verified is not False:
@@ -164,9 +169,9 @@ class _Topic:
             self._end(state, maps, tasks)
         result = "differs" if self._report.verified is False else _restored_how(plan)
         done = {
-            one: {"result": result, "end": maps[one.partition].end}
-            for one in self._items()
-            if one.partition in maps
+            partition: {"result": result, "end": maps[partition.partition].end}
+            for partition in self._items()
+            if partition.partition in maps
         }
         work.journal.outcome(self._request, done)
         self._request = None
@@ -174,7 +179,7 @@ class _Topic:
     def _end(
         self, state: RestoreState, maps: Mapping[int, OffsetMap], tasks: Sequence[PartitionTask]
     ) -> None:
-        """Give the topic its own settings, and groups their offsets."""
+        """Restore the settings of the topic and the offsets of groups."""
         self._target.close(state)
         self._report.settings_back = True
         self._groups.restore(self._plan.groups, maps)
@@ -185,16 +190,16 @@ class _Topic:
 
     def _items(self) -> dict[TopicPartition, dict[str, Any]]:
         return {
-            TopicPartition(self._plan.target, one.partition): {
-                "start": one.start,
-                "end": one.end,
-                "records": one.records,
+            TopicPartition(self._plan.target, partition.partition): {
+                "start": partition.start,
+                "end": partition.end,
+                "records": partition.records,
             }
-            for one in self._plan.partitions
+            for partition in self._plan.partitions
         }
 
     def _announced(self, state: RestoreState) -> int:
-        """Write down what is about to be produced, before it is."""
+        """Journal the request before any record is produced."""
         return self._work.journal.request(
             RESTORE_RECORDS,
             self._items(),
@@ -210,21 +215,21 @@ class _Topic:
         return [
             PartitionTask(
                 topic=self._plan.target,
-                partition=one.partition,
-                spans=one.spans,
-                segments=stored_of(self._plan, one.partition),
+                partition=partition.partition,
+                spans=partition.spans,
+                segments=stored_of(self._plan, partition.partition),
                 restore_id=state.restore_id,
-                log=str(state.log_of(one.partition)),
+                log=str(state.log_of(partition.partition)),
                 records_a_transaction=self._work.records_a_transaction,
                 transactional=state.transactional,
                 alone=self._plan.empty,
             )
-            for one in self._plan.partitions
-            if one.records
+            for partition in self._plan.partitions
+            if partition.records
         ]
 
     def _produce(self, tasks: Sequence[PartitionTask]) -> None:
-        """Produce *tasks*, and say how far it is meanwhile."""
+        """Produce *tasks*, and report the progress until they end."""
         doing = f"restoring topic {self._plan.target}"
         with repeating(lambda: self._watch(tasks), WATCH_SECONDS):
             done = produce_by_tasks(self._work.run, self._work.cluster_id, tasks, doing)
@@ -237,11 +242,11 @@ class _Topic:
             raise failure
 
     def _maps(self, tasks: Sequence[PartitionTask], now: TopicSource) -> dict[int, OffsetMap]:
-        """The way from old to new offsets, also of partitions that have no records."""
-        ends = {one.partition.partition: one.high_watermark for one in now.partitions}
+        """The offset map of each partition, also of partitions without records."""
+        ends = {source.partition.partition: source.high_watermark for source in now.partitions}
         maps = {
-            one.partition: OffsetMap((), (), (), ends.get(one.partition, 0))
-            for one in self._plan.partitions
+            partition.partition: OffsetMap((), (), (), ends.get(partition.partition, 0))
+            for partition in self._plan.partitions
         }
         for task in tasks:
             runs = read_log(task.log_path).runs
@@ -249,33 +254,37 @@ class _Topic:
         return maps
 
     def _judge(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> None:
-        """Look whether the topic is the restore's alone, and compare its records.
+        """Search for foreign records, then compare the records.
 
         Raises:
-            ForeignRecords: it is not.
+            ForeignRecords: other writers have written to the topic.
         """
         foreign = self._foreign(maps, state) if self._plan.empty else []
         if foreign and state.transactional:
-            raise ForeignRecords(told(foreign))
+            raise ForeignRecords(foreign_text(foreign))
         if self._work.verify:
             self._verify(maps, state)
         if foreign:
-            # Without transactions, what was sent before a kill is among them.
-            self._report.differences["extra"] = sum(one.count for one in foreign)
+            # Without transactions, records sent before a kill may be among them.
+            self._report.differences["extra"] = sum(other.count for other in foreign)
             self._report.verified = False
 
     def _foreign(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> list[Foreign]:
         return foreign_records(
             self._work.run.client.sender,
             lambda: self._target.require_same(state),
-            {number: one.runs for number, one in maps.items()},
+            {number: offset_map.runs for number, offset_map in maps.items()},
             transactional=state.transactional,
         )
 
     def _verify(self, maps: Mapping[int, OffsetMap], state: RestoreState) -> None:
-        """Compare what was restored with the backup, by the old offsets."""
+        """Compare the restored records with the backup, by their old offsets."""
         now = self._target.require_same(state)
-        spans = {one.partition: one.spans for one in self._plan.partitions if one.records}
+        spans = {
+            partition.partition: partition.spans
+            for partition in self._plan.partitions
+            if partition.records
+        }
         for part in prove(self._work.run, now, spans, maps, alone=self._plan.empty):
             for kind, count in part.counts.items():
                 self._report.differences[kind] = self._report.differences.get(kind, 0) + count
@@ -286,7 +295,7 @@ class _Topic:
         self._report.verified = not self._report.differences
 
     def _forget(self, tasks: Sequence[PartitionTask]) -> None:
-        """Remove the group that says how far the restore was; one that stays expires."""
+        """Delete the group of the restore progress; a group that stays expires."""
         if not tasks or not tasks[0].transactional:
             return
         group, deadline = tasks[0].group, Deadline.after(ASK_SECONDS)
@@ -298,4 +307,4 @@ class _Topic:
 
     def _watch(self, tasks: Sequence[PartitionTask]) -> None:
         runs = [run for task in tasks for run in read_log(task.log_path).runs]
-        self._work.run.meter.say(self._plan.target, sum(one.count for one in runs))
+        self._work.run.meter.say(self._plan.target, sum(run.count for run in runs))

@@ -1,7 +1,7 @@
-"""What a restore keeps of itself while it runs, so that it can be gone on with.
+"""The state file of a restore, from which it can be resumed.
 
-It is written before anything is changed, so that whatever is killed the settings that the topic
-is to have in the end are known.
+The restore writes the file before it changes anything, so that the final settings of the topic are
+known after any kill.
 """
 
 from __future__ import annotations
@@ -9,61 +9,68 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from services.errors import MalformedInput
+from services.errors import MalformedInput, Refused, UsageError
+from services.pipeline.restore.options import RestoreOptions
+from services.pipeline.restore.planned import PartitionPlan, partition_plan
 from services.pipeline.restore.task import Spans
+from services.pipeline.source import TopicSource
+from services.pipeline.stored_segments import stored_segments
 from services.regular_file import read_regular
 from services.rights import make_folders, open_new
+from services.topic_backup.catalog import HeldTopic
 from services.topic_backup.folder import storage_errors
+from services.topic_backup.held import RestorableTopic
+from services.topic_backup.store.store import LocalStore
 
 FILE = "restore.json"
 LOGS = "partition-*.jsonl"
 
 MOST_BYTES = 1024 * 1024 * 1024
-"""No such file is larger."""
+"""The maximum size of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreState:
-    """One topic's restore."""
+    """The state of the restore of one topic."""
 
     restore_id: str
     target: str
     source: str
-    """Folder of the topic's backup."""
+    """The folder of the topic's backup."""
     folder: str
-    """Where this file and the logs lie: reachable for every worker of Spark."""
+    """The folder of this file and the logs; every worker of Spark must reach it."""
     settings: Mapping[str, str]
-    """Of its own, which the topic has in the end."""
+    """The settings of the topic after the restore."""
     spans: Mapping[int, Spans]
-    """Stored offsets that are restored, by partition."""
+    """The stored offsets to restore, by partition."""
     transactional: bool
     alone: bool = True
-    """Nobody else had records in the topic."""
+    """Whether the restore is the only writer of the topic."""
     topic_id: str | None = None
-    """None: it was to be created, and may or may not be there."""
+    """None: the topic was about to be created, and may or may not exist."""
     proven: bool = False
-    """The records need no second look, and may expire from now on: settings come back."""
+    """The records are proved, so they may expire and the settings can be restored."""
     verified: bool | None = None
-    """What comparing them came to; None: it was left out."""
+    """The result of the comparison; None: not compared."""
     ended: bool = False
-    """Nothing is left to be done."""
+    """The restore is complete."""
     failed: str = ""
-    """Why the topic can never be whole: it is to be deleted, and restored anew."""
+    """Why the topic cannot be completed: it must be deleted and restored again."""
 
     def log_of(self, partition: int) -> Path:
-        """The file with what was committed of one partition."""
+        """The offset log of one partition."""
         return Path(self.folder) / f"partition-{partition}.jsonl"
 
     def begin(self) -> Self:
-        """Put it in the place of an older one, whose logs are removed.
+        """Write the state in place of an older one, whose logs are removed.
 
         Raises:
-            StorageError: it cannot be written.
+            StorageError: the file cannot be written.
         """
         folder = Path(self.folder)
         with storage_errors(self.folder):
@@ -74,23 +81,23 @@ class RestoreState:
         return self.keep()
 
     def bound(self, topic_id: object) -> Self:
-        """Keep the id of the topic that it restores into."""
+        """Store the id of the target topic."""
         return replace(self, topic_id=str(topic_id)).keep()
 
     def proved(self, *, verified: bool | None) -> Self:
-        """Keep that the records need no second look: from now on they may expire."""
+        """Store that the records are proved: from now on they may expire."""
         return replace(self, proven=True, verified=verified).keep()
 
     def done(self) -> Self:
-        """Keep that nothing is left to be done. The map of offsets stays."""
+        """Store that the restore is complete. The map of offsets stays."""
         return replace(self, ended=True).keep()
 
     def failing(self, reason: str) -> Self:
-        """Keep that the topic can never be whole, and why."""
+        """Store that the topic cannot be completed, and why."""
         return replace(self, failed=reason).keep()
 
     def keep(self) -> Self:
-        """Write it, durably and at once."""
+        """Write the state, durably and atomically."""
         path = Path(self.folder) / FILE
         partial = path.with_suffix(".partial")
         with (
@@ -105,15 +112,15 @@ class RestoreState:
 
 
 def new_restore_id() -> str:
-    """Names the transactions and the group of one restore."""
+    """A random id, which names the transactions and the group of one restore."""
     return secrets.token_hex(8)
 
 
 def read_state(folder: Path) -> RestoreState | None:
-    """The state in *folder*; None where none was begun.
+    """The state in *folder*; None if there is none.
 
     Raises:
-        MalformedInput: the file is no state.
+        MalformedInput: the file is not a state.
     """
     path = folder / FILE
     with storage_errors(str(path)):
@@ -124,11 +131,93 @@ def read_state(folder: Path) -> RestoreState | None:
     try:
         found = RestoreState(**json.loads(text))
         spans = {
-            int(number): tuple((int(start), int(end)) for start, end in held)
-            for number, held in found.spans.items()
+            int(number): tuple((int(start), int(end)) for start, end in spans)
+            for number, spans in found.spans.items()
         }
         return replace(found, spans=spans, settings=dict(found.settings))
     except (ValueError, TypeError, AttributeError) as error:
         raise MalformedInput(
-            f"{path}: no state of a restore ({error}); move it away to start over."
+            f"{path} is not the state of a restore ({error}): move it away to start again."
         ) from None
+
+
+def begun_restore(
+    folder: Path, topic: HeldTopic, target: str, now: TopicSource | None, options: RestoreOptions
+) -> RestoreState | None:
+    """The unfinished restore into *target*, if any.
+
+    Raises:
+        UsageError: it should be resumed, and cannot be.
+        Refused: another restore should start beside it, or it cannot be completed.
+    """
+    state = read_state(folder)
+    topic_id = None if now is None else str(now.identity.topic_id)
+    require_hopeful(state, topic_id)
+    if state is not None and state.ended:
+        state = None
+    if options.resume:
+        return _resumable(state, topic, target, topic_id, folder)
+    if state is None or topic_id is None or state.topic_id not in (None, topic_id):
+        return None
+    if state.topic_id is not None:
+        raise Refused(
+            f"a restore into {target} is unfinished: run again with --resume, or delete the topic "
+            "to start again"
+        )
+    return state
+
+
+def require_hopeful(state: RestoreState | None, topic_id: str | None) -> None:
+    """Check that *state* does not say that the topic with that id cannot be completed.
+
+    Raises:
+        Refused: it does.
+    """
+    if state is not None and state.failed and topic_id is not None and state.topic_id == topic_id:
+        raise Refused(f"the restore into {state.target} has failed: {state.failed}")
+
+
+def _resumable(
+    state: RestoreState | None, topic: HeldTopic, target: str, topic_id: str | None, folder: Path
+) -> RestoreState:
+    if state is None:
+        raise UsageError(
+            f"{folder} has no unfinished restore into {target}: start without --resume"
+        )
+    if state.source != source_of(topic):
+        raise UsageError(
+            f"the unfinished restore into {target} is from {state.source}: name that backup"
+        )
+    if state.topic_id not in (None, topic_id):
+        raise UsageError(
+            f"topic {target} was deleted after its restore started: start without --resume"
+        )
+    return state
+
+
+def as_begun(
+    held: RestorableTopic, begun: RestoreState, planned: Sequence[PartitionPlan]
+) -> tuple[PartitionPlan, ...]:
+    """The partitions as planned when the restore started, without later changes.
+
+    Raises:
+        UsageError: fewer partitions or an earlier end are requested now.
+    """
+    now = {plan.partition: plan for plan in planned}
+    for number, spans in begun.spans.items():
+        end = spans[-1][1] if spans else 0
+        if number not in now or now[number].end < end:
+            raise UsageError(
+                f"the unfinished restore goes to offset {end} of partition {number}: resume it "
+                "with the --partitions and --until options that it was started with"
+            )
+    parts = {partition.partition: partition for partition in held.partitions}
+    return tuple(
+        partition_plan(number, stored_segments(held.folder, parts[number].segments), spans)
+        for number, spans in begun.spans.items()
+    )
+
+
+def source_of(topic: HeldTopic) -> str:
+    """The address of its folder, valid from any working directory."""
+    return str(Path(topic.where).absolute()) if isinstance(topic.store, LocalStore) else topic.where

@@ -1,9 +1,9 @@
-"""Which records an unclean election cut off a log and are to be put back behind it.
+"""Chooses the records that an unclean election cut off a log, to be appended to it again.
 
-A stored record is in the elected log if the leader epoch that wrote it is the one that the log has
-at its offset (log matching). Where an epoch is not known, and for what was written since the
-election, content decides: a record that is there with the same key, value, headers and timestamp,
-because its producer sent it again or an earlier run put it back, is not put back twice.
+A stored record is in the elected log if the log has the same leader epoch at its offset (log
+matching). Where an epoch is unknown, and for records written since the election, content decides:
+if the log already has a record with the same key, value, headers and timestamp, because its
+producer sent it again or an earlier run restored it, the record is not restored twice.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from hashlib import blake2b
 import numpy as np
 
 from services.model import EpochHistory, Unknown
-from services.pipeline.restore.task import Spans
-from services.pipeline.restore.values import as_restored
-from services.pipeline.segment_files import Longs, RecordRun
-from services.pipeline.stored_segments import StoredSegment, runs_between
+from services.pipeline.restore.task import Spans, as_restored
+from services.pipeline.stored_segments import Longs, RecordRun, StoredSegment, runs_between
 from services.topic_backup.batch_log import BatchState
 from services.topic_backup.record import HEAD, Record, decode, encode
 from services.topic_backup.summary import PartitionSummary
@@ -41,39 +39,39 @@ Ranges = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class ElectedLog:
-    """The log that the records are put back behind, as its leader has it."""
+    """The elected log, to which the records are appended, as its leader has it."""
 
     log_start: int
     epochs: EpochHistory | Unknown
 
     def lacks(self, offsets: Longs, epochs: Longs) -> Longs:
-        """Which of the stored records, given with their epochs, it may lack: their numbers.
+        """The indexes of stored records that the log may lack, by their offsets and epochs.
 
-        What lies before its start is none of its tail.
+        Offsets before the log start are not part of the tail.
         """
-        holds = offsets < self.log_start
+        present = offsets < self.log_start
         if isinstance(self.epochs, EpochHistory):
-            for held in self.epochs.ranges:
-                within = (offsets >= held.start) & (offsets < held.end)
-                holds |= within & (epochs == held.epoch)
-        return np.flatnonzero(~holds)
+            for known in self.epochs.ranges:
+                within = (offsets >= known.start) & (offsets < known.end)
+                present |= within & (epochs == known.epoch)
+        return np.flatnonzero(~present)
 
 
 def epochs_of(part: PartitionSummary, offsets: Longs) -> Longs:
-    """The leader epoch of each of *offsets*, as the manifest has them; `NO_EPOCH` if unknown."""
+    """The leader epoch of each of *offsets*, by the manifest; `NO_EPOCH` if unknown."""
     found = np.full(len(offsets), NO_EPOCH, np.int64)
     for segment in part.segments:
         if not segment.epochs or segment.last_offset is None:
             continue
-        starts = np.array([one.offset for one in segment.epochs], np.int64)
-        numbers = np.array([one.epoch for one in segment.epochs], np.int64)
+        starts = np.array([epoch.offset for epoch in segment.epochs], np.int64)
+        numbers = np.array([epoch.epoch for epoch in segment.epochs], np.int64)
         within = np.flatnonzero((offsets >= starts[0]) & (offsets <= segment.last_offset))
         found[within] = numbers[np.searchsorted(starts, offsets[within], side="right") - 1]
     return found
 
 
 def content(record: Record) -> Digest:
-    """What stays the same of a record wherever it is put back."""
+    """A digest of the parts of a record that a restore keeps."""
     encoded = encode(as_restored(record))
     return blake2b(encoded[HEAD.size - 4 :], digest_size=DIGEST_BYTES).digest()
 
@@ -90,8 +88,8 @@ def candidates(
     stored: Sequence[StoredSegment], part: PartitionSummary, log: ElectedLog
 ) -> Iterator[TailRecord]:
     """The *stored* records of *part* that *log* may lack, by offset."""
-    for one in stored:
-        for run in runs_between([one], one.first_offset, one.last_offset + 1):
+    for segment in stored:
+        for run in runs_between([segment], segment.first_offset, segment.last_offset + 1):
             for number in log.lacks(run.offsets, epochs_of(part, run.offsets)):
                 record = _record(run, int(number))
                 yield TailRecord(record.offset, content(record))
@@ -105,13 +103,13 @@ def _record(run: RecordRun, number: int) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """Offsets of records that were never committed, by what became of their transactions."""
+    """Offsets of uncommitted records, by the outcome of their transactions."""
 
     aborted: Ranges = ()
     undecided: Ranges = ()
 
     def of(self, offset: int) -> str | None:
-        """Why the record is not put back; None if it is."""
+        """Why the record is not restored; None if it is."""
         for ranges, fate in ((self.aborted, ABORTED), (self.undecided, UNDECIDED)):
             at = bisect_right(ranges, (offset, sys.maxsize)) - 1
             if at >= 0 and offset < ranges[at][1]:
@@ -120,53 +118,53 @@ class Fates:
 
 
 def fates_of(states: Iterable[BatchState]) -> Fates:
-    """What became of each transaction, from the batches of a rescued log, in their order."""
+    """The outcome of each transaction, from the batches of a rescued log, in their order."""
     open_batches: dict[int, list[tuple[int, int]]] = {}
     aborted: list[tuple[int, int]] = []
-    for one in states:
-        if one.marker in (COMMIT, ABORT):
-            ended = open_batches.pop(one.producer_id, [])
-            aborted += ended if one.marker == ABORT else []
-        elif one.transactional and one.marker is None:
-            batch = (one.base_offset, one.last_offset + 1)
-            open_batches.setdefault(one.producer_id, []).append(batch)
-    undecided = [batch for held in open_batches.values() for batch in held]
+    for state in states:
+        if state.marker in (COMMIT, ABORT):
+            ended = open_batches.pop(state.producer_id, [])
+            aborted += ended if state.marker == ABORT else []
+        elif state.transactional and state.marker is None:
+            batch = (state.base_offset, state.last_offset + 1)
+            open_batches.setdefault(state.producer_id, []).append(batch)
+    undecided = [batch for batches in open_batches.values() for batch in batches]
     return Fates(tuple(sorted(aborted)), tuple(sorted(undecided)))
 
 
 @dataclass(slots=True)
 class TailChoice:
-    """Chooses the records of one partition that are put back, from one source after the other."""
+    """Chooses the records of one partition to restore, from one source after the other."""
 
     there: Counter[Digest]
     """How often each content is in the elected log from the first candidate on."""
     left_out: Counter[str] = field(default_factory=Counter)
-    """Records that are not put back, by reason."""
+    """Records that are not restored, by reason."""
     _taken: set[TailRecord] = field(default_factory=set)
 
     def choose(self, stored: Iterable[TailRecord], fates: Fates) -> Spans:
-        """The offsets of those of *stored* that are put back."""
+        """The offsets of the *stored* records to restore."""
         spans: list[tuple[int, int]] = []
         joined = False
-        for one in stored:
-            reason = self._reason(one, fates)
+        for record in stored:
+            reason = self._reason(record, fates)
             if reason is not None:
                 self.left_out[reason] += 1
                 joined = False
                 continue
-            begin = spans.pop()[0] if joined else one.offset
-            spans.append((begin, one.offset + 1))
+            begin = spans.pop()[0] if joined else record.offset
+            spans.append((begin, record.offset + 1))
             joined = True
         return tuple(spans)
 
-    def _reason(self, one: TailRecord, fates: Fates) -> str | None:
-        if one in self._taken:
+    def _reason(self, record: TailRecord, fates: Fates) -> str | None:
+        if record in self._taken:
             return TWICE
-        fate = fates.of(one.offset)
+        fate = fates.of(record.offset)
         if fate is not None:
             return fate
-        self._taken.add(one)
-        if self.there[one.content] > 0:
-            self.there[one.content] -= 1
+        self._taken.add(record)
+        if self.there[record.content] > 0:
+            self.there[record.content] -= 1
             return THERE
         return None

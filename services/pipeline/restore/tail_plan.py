@@ -1,4 +1,4 @@
-"""Putting back what an unclean election cut off: the plan of it, from a rescue or a backup."""
+"""Plans to restore records that an unclean election cut off, from a rescue or a backup."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.restore.gap_choice import require_manifest
+from services.pipeline.restore.options import expired_at_once
+from services.pipeline.restore.plan import require_manifest
 from services.pipeline.restore.planned import (
     PartitionPlan,
     RestorePlan,
     TopicPlan,
     partition_plan,
 )
-from services.pipeline.restore.resuming import source_of
-from services.pipeline.restore.settings import expired_at_once
-from services.pipeline.restore.state import RestoreState, read_state
+from services.pipeline.restore.state import RestoreState, read_state, source_of
 from services.pipeline.restore.tail import (
     Digest,
     ElectedLog,
@@ -51,7 +50,7 @@ _BROKER = re.compile(r"b[0-9]{1,10}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class TailOptions:
-    """Which tails are put back, and how."""
+    """The options of restoring tails."""
 
     topics: tuple[str, ...] = ()
     partitions: frozenset[int] = frozenset()
@@ -60,61 +59,61 @@ class TailOptions:
 
 @dataclass(frozen=True, slots=True)
 class TailSource:
-    """One folder that holds records which an election may have cut off."""
+    """One folder with records that an election may have cut off."""
 
     name: str
-    """Of the broker that they were rescued from, or of the topic's folder."""
+    """The broker from which the records were rescued, or the folder of the topic."""
     one: HeldTopic
     held: RestorableTopic
 
     def state_folder(self, root: Path) -> Path:
-        """Where it is kept how far putting them back is."""
+        """The folder for the state of restoring this tail."""
         return root / f"{self.one.topic}~tail-{self.name}"
 
 
 def tail_plan(
     client: ReadClient, plan: Plan, store: Store, options: TailOptions, state_root: Path
 ) -> RestorePlan:
-    """What putting back the tails that the elections of *plan* cut off comes to.
+    """Plan to restore the tails that the elections of *plan* cut off.
 
     *store* is the folder of one rescue, ``.../b<broker>/<topic>``, or that of a topic backup. The
-    elected logs are read from where they part from what is stored, to their stable ends.
+    elected logs are read from their divergence from the stored records to their stable ends.
 
     Raises:
-        UsageError: the plan or the folder holds nothing that is asked for.
-        WrongCluster: plan or backup are of another cluster.
-        Refused: a partition has no leader, its topic is another by now, or an earlier run has not
-            ended.
-        MalformedInput, UnsupportedSchema, DamagedBackup: what is stored cannot be read.
+        UsageError: the plan or the folder has nothing of the requested topics.
+        WrongCluster: the plan or the backup is of another cluster.
+        Refused: a partition has no leader, its topic was recreated, or an earlier run is
+            unfinished.
+        MalformedInput, UnsupportedSchema, DamagedBackup: the stored records cannot be read.
         ClusterError, Unreachable: an elected log cannot be read.
     """
     deadline = Deadline.after(ASK_SECONDS)
     cluster_id = client.describe(deadline).cluster_id
     _require_cluster(plan.cluster_id, cluster_id, "the plan")
     wanted = _wanted(plan, options)
-    topics = sorted({one.topic for one in wanted})
-    sources = [one for one in tail_sources(store) if one.one.topic in topics]
+    topics = sorted({partition.topic for partition in wanted})
+    sources = [source for source in tail_sources(store) if source.one.topic in topics]
     if not sources:
         raise UsageError(
-            f"{store.where()} holds nothing of {', '.join(topics)}: name the folder of the rescue, "
-            "which has one for each broker, or that of a backup."
+            f"{store.where()} has nothing of {', '.join(topics)}: name the folder of the rescue, "
+            "which has a folder for each broker, or the folder of a backup."
         )
-    existing = {one.partition.topic for one in client.partitions(topics, deadline)}
-    now = {one.name: one for one in read_targets(client, sorted(existing), deadline)}
-    for one in sources:
-        _require_cluster(one.held.identity.cluster_id, cluster_id, one.one.where)
+    existing = {partition.partition.topic for partition in client.partitions(topics, deadline)}
+    now = {topic.name: topic for topic in read_targets(client, sorted(existing), deadline)}
+    for source in sources:
+        _require_cluster(source.held.identity.cluster_id, cluster_id, source.one.where)
     plans = [
         tail
         for topic in topics
         for tail in _TopicTail(client, plan, topic, now.get(topic), options, state_root).plans(
-            [one for one in sources if one.one.topic == topic], wanted
+            [source for source in sources if source.one.topic == topic], wanted
         )
     ]
     return RestorePlan(cluster_id, tuple(plans))
 
 
 def tail_sources(store: Store) -> list[TailSource]:
-    """What *store* holds: the brokers' folders of a rescue, or every generation of a backup.
+    """The sources in *store*: the brokers' folders of a rescue, or the generations of a backup.
 
     Raises: as `held_topics` and `read_held`.
     """
@@ -126,51 +125,51 @@ def tail_sources(store: Store) -> list[TailSource]:
     return [TailSource(name, held, _whole(held)) for name, held in found]
 
 
-def _whole(one: HeldTopic) -> RestorableTopic:
-    """What a folder holds. Raises Refused where it is not what was committed."""
-    held = read_held(one.folder, one.topic)
+def _whole(topic: HeldTopic) -> RestorableTopic:
+    """The content of a folder. Raises Refused if committed records are lost."""
+    held = read_held(topic.folder, topic.topic)
     require_manifest(held)
     held = read_sound(held, {part.partition for part in held.partitions})
     if held.lost:
         lost = held.lost[0]
         raise Refused(
-            f"{one.where} is damaged: offsets {lost.what.offsets or 'unknown'} of partition "
-            f"{lost.partition} ({lost.what.reason}); bring the file back from another copy, or "
-            f"restore from a copy that `breakglass backup reindex {one.where} --to DIR` makes"
+            f"{topic.where} is damaged: offsets {lost.what.offsets or 'unknown'} of partition "
+            f"{lost.partition} ({lost.what.reason}); copy the file from another copy, or "
+            f"restore from a copy that `breakglass backup reindex {topic.where} --to DIR` makes"
         )
     return held
 
 
 def _brokers(root: Path) -> list[Path]:
-    """The folders of a rescue; a topic that is named like a broker has no folders in it."""
+    """The folders of brokers in a rescue; the folder of a topic has no folders in it."""
     with storage_errors(str(root)):
-        named = [one for one in root.iterdir() if _BROKER.fullmatch(one.name) and one.is_dir()]
-        found = [one for one in named if any(each.is_dir() for each in one.iterdir())]
-    return sorted(found, key=lambda one: int(one.name[1:]))
+        named = [path for path in root.iterdir() if _BROKER.fullmatch(path.name) and path.is_dir()]
+        found = [path for path in named if any(path.is_dir() for path in path.iterdir())]
+    return sorted(found, key=lambda path: int(path.name[1:]))
 
 
 def _wanted(plan: Plan, options: TailOptions) -> list[TopicPartition]:
     found = [
-        one
-        for one in plan.leaders
-        if (not options.topics or one.topic in options.topics)
-        and (not options.partitions or one.partition in options.partitions)
+        partition
+        for partition in plan.leaders
+        if (not options.topics or partition.topic in options.topics)
+        and (not options.partitions or partition.partition in options.partitions)
     ]
     if not found:
-        raise UsageError("the plan elects nothing of that: check --topics and --partitions.")
+        raise UsageError("the plan elects no such partition: check --topics and --partitions.")
     return found
 
 
 def _require_cluster(theirs: str | None, ours: str, what: str) -> None:
     if theirs is not None and theirs != ours:
         raise WrongCluster(
-            f"{what} is of cluster {theirs}, and this is {ours}: connect to that one"
+            f"{what} is of cluster {theirs}, but this is {ours}: connect to that cluster"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _TopicTail:
-    """The tails of one topic."""
+    """Plans the tails of one topic."""
 
     client: ReadClient
     plan: Plan
@@ -182,50 +181,54 @@ class _TopicTail:
     def plans(
         self, sources: Sequence[TailSource], wanted: Sequence[TopicPartition]
     ) -> list[TopicPlan]:
-        """A plan for each of *sources* that something is put back from, or left out of."""
-        now = self._target([one for one in wanted if one.topic == self.topic])
+        """A plan for each of *sources* of the current topic."""
+        now = self._target([partition for partition in wanted if partition.topic == self.topic])
         same = [
-            one for one in sources if one.held.identity.topic_id in (None, now.identity.topic_id)
+            source
+            for source in sources
+            if source.held.identity.topic_id in (None, now.identity.topic_id)
         ]
         if not same:
             raise Refused(
-                f"topic {self.topic} was deleted and created again since these records were saved: "
+                f"topic {self.topic} was recreated after these records were saved: "
                 "restore them into a topic of another name with --map, without --tail-of"
             )
-        begun = {one.name: self._begun(one, now) for one in same}
-        left_out: dict[str, Counter[str]] = {one.name: Counter() for one in same}
-        chosen: dict[str, list[PartitionPlan]] = {one.name: [] for one in same}
-        live = {one.partition: one for one in now.partitions}
+        begun = {source.name: self._begun(source, now) for source in same}
+        left_out: dict[str, Counter[str]] = {source.name: Counter() for source in same}
+        chosen: dict[str, list[PartitionPlan]] = {source.name: [] for source in same}
+        live = {source.partition: source for source in now.partitions}
         for partition in wanted:
             if partition in live:
                 self._choose(live[partition], same, begun, chosen, left_out)
         return [
-            self._topic_plan(one, now, chosen[one.name], left_out[one.name], begun[one.name])
-            for one in same
+            self._topic_plan(
+                source, now, chosen[source.name], left_out[source.name], begun[source.name]
+            )
+            for source in same
         ]
 
     def _target(self, wanted: Sequence[TopicPartition]) -> TopicSource:
         now = self.now
         if now is None:
             raise Refused(
-                f"topic {self.topic} is not there any more: restore it whole, without --tail-of"
+                f"topic {self.topic} no longer exists: restore it whole, without --tail-of"
             )
-        for one in wanted:
-            if one.partition in now.unread:
+        for partition in wanted:
+            if partition.partition in now.unread:
                 raise Refused(
-                    f"{one} cannot be written ({now.unread[one.partition]}): elect its leader "
-                    "first, with `breakglass recover --plan`"
+                    f"{partition} cannot be written ({now.unread[partition.partition]}): elect its "
+                    "leader first, with `breakglass recover --plan`"
                 )
-            record = self.plan.records.get(one)
+            record = self.plan.records.get(partition)
             if record is not None and record.evidence.state.topic_id != now.identity.topic_id:
                 raise Refused(
-                    f"topic {self.topic} was deleted and created again since the plan was made: "
-                    "nothing of it can be put back by that"
+                    f"topic {self.topic} was recreated after the plan was made: "
+                    "its records cannot be restored by that plan"
                 )
         return now
 
     def _begun(self, source: TailSource, now: TopicSource) -> RestoreState | None:
-        """The run that has not ended, if it is to be gone on with."""
+        """The unfinished run that should be resumed, if any."""
         state = read_state(source.state_folder(self.state_root))
         if state is None or state.ended:
             return None
@@ -233,8 +236,8 @@ class _TopicTail:
             return None
         if not self.options.resume:
             raise Refused(
-                f"putting back what {source.name} held of {self.topic} was begun and has not "
-                "ended: go on with --resume"
+                f"restoring the tail of {self.topic} from {source.name} is unfinished: "
+                "run again with --resume"
             )
         return state
 
@@ -246,30 +249,32 @@ class _TopicTail:
         chosen: Mapping[str, list[PartitionPlan]],
         left_out: Mapping[str, Counter[str]],
     ) -> None:
-        """Choose from every one of *sources* what of one partition is put back."""
+        """Choose the records of one partition to restore, from each of *sources*."""
         number = live.partition.partition
         log = ElectedLog(live.log_start, live.epochs)
-        held = {one.name: _stored(one, number, log) for one in sources}
-        choice = TailChoice(self._there(live, [each for one in held.values() for each in one[1]]))
-        for one in sources:
-            segments, lacking, fates = held[one.name]
-            state = begun[one.name]
+        stored = {source.name: _stored(source, number, log) for source in sources}
+        choice = TailChoice(
+            self._there(live, [record for _, lacking, _ in stored.values() for record in lacking])
+        )
+        for source in sources:
+            segments, lacking, fates = stored[source.name]
+            state = begun[source.name]
             before = Counter(choice.left_out)
             spans = choice.choose(lacking, fates)
             if state is not None:
                 spans = state.spans.get(number, ())
             else:
-                left_out[one.name].update(choice.left_out - before)
+                left_out[source.name].update(choice.left_out - before)
             if spans:
-                chosen[one.name].append(partition_plan(number, segments, spans))
+                chosen[source.name].append(partition_plan(number, segments, spans))
 
     def _there(self, live: PartitionSource, lacking: Sequence[TailRecord]) -> Counter[Digest]:
-        """How often each of these contents is in the log, from where it may part from them on."""
+        """How often the log has each of these contents, from the first offset that it may lack."""
         found: Counter[Digest] = Counter()
         if not lacking:
             return found
-        wanted = {one.content for one in lacking}
-        start = max(live.log_start, min(one.offset for one in lacking))
+        wanted = {record.content for record in lacking}
+        start = max(live.log_start, min(record.offset for record in lacking))
         log = CommittedLog(self.client.sender, live.leader, live.partition)
         if start < live.stable_end:
             for record in log.records(start, live.stable_end):
@@ -301,7 +306,7 @@ class _TopicTail:
             expired_at_once=sum(
                 expired_at_once(settings, part.segments, now_ms())
                 for part in source.held.partitions
-                if part.partition in {one.partition for one in partitions}
+                if part.partition in {partition.partition for partition in partitions}
             ),
             groups={},
             state_folder=str(source.state_folder(self.state_root).absolute()),
@@ -315,7 +320,9 @@ class _TopicTail:
 def _stored(
     source: TailSource, number: int, log: ElectedLog
 ) -> tuple[list[StoredSegment], list[TailRecord], Fates]:
-    part = next((one for one in source.held.partitions if one.partition == number), None)
+    part = next(
+        (partition for partition in source.held.partitions if partition.partition == number), None
+    )
     if part is None:
         return [], [], Fates()
     segments = stored_segments(source.held.folder, part.segments)

@@ -1,4 +1,4 @@
-"""The topic that is restored into: made or opened before, given its own settings afterwards."""
+"""The target topic: created or opened before a restore; its own settings come back after it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from services.errors import ClusterError, EvidenceChanged, OutcomeUnknown
 from services.kafka.read_client import ReadClient
 from services.kafka.topic_client import TopicClient
 from services.kafka.wire.deadline import Deadline
+from services.pipeline.restore.options import OPEN, REMOVED_IN_4, afterwards, during
 from services.pipeline.restore.planned import TopicPlan, stored_of
-from services.pipeline.restore.settings import OPEN, REMOVED_IN_4, afterwards, during
 from services.pipeline.restore.state import RestoreState, new_restore_id, read_state
 from services.pipeline.restore.target_choice import read_targets
 from services.pipeline.restore.task import runs_within
@@ -34,11 +34,11 @@ class RestoreTarget:
     transactional: bool
 
     def opened(self) -> RestoreState:
-        """Make the topic ready to take records of any age, once its state is written down.
+        """Write the state, then create the topic or open it to records of any age.
 
         Raises:
-            EvidenceChanged: topic or backup are not what the plan says; nothing was changed.
-            NotAuthorized, ClusterError, OutcomeUnknown: the cluster did not make or open it.
+            EvidenceChanged: the topic or the backup is not as planned; nothing was changed.
+            NotAuthorized, ClusterError, OutcomeUnknown: the topic was not created or opened.
             StorageError: the state cannot be written.
         """
         now = self.now()
@@ -64,9 +64,9 @@ class RestoreTarget:
         return state
 
     def close(self, state: RestoreState) -> None:
-        """Give the topic its own settings, and see that it has them.
+        """Restore the settings of the topic, and wait until a broker shows them.
 
-        Raises: as `opened` does of the cluster.
+        Raises: as `opened`, for errors of the cluster.
         """
         self.require_same(state)
         back, defaults = afterwards(state.settings)
@@ -75,8 +75,8 @@ class RestoreTarget:
         while not self._has(state, back, defaults):
             if deadline.passed:
                 raise OutcomeUnknown(
-                    f"topic {self.plan.target} was given its own settings, and no broker shows "
-                    "them yet: compare them before anything else is done"
+                    f"topic {self.plan.target} should have its own settings again, but no broker "
+                    "shows them yet: compare the settings before you do anything else"
                 )
             time.sleep(LOOK_SECONDS)
 
@@ -84,7 +84,7 @@ class RestoreTarget:
         """The topic, once every partition of it has a leader.
 
         Raises:
-            ClusterError: some have none for long, or too few replicas for its settings.
+            ClusterError: a partition stays without a leader, or has too few replicas.
         """
         deadline = self._deadline()
         while True:
@@ -95,7 +95,7 @@ class RestoreTarget:
             if deadline.passed:
                 raise ClusterError(
                     f"topic {self.plan.target} has partitions without a leader: run "
-                    "`breakglass triage`, then go on with --resume"
+                    "`breakglass triage`, then run again with --resume"
                 )
             time.sleep(LOOK_SECONDS)
 
@@ -103,18 +103,18 @@ class RestoreTarget:
         """The topic as it is now.
 
         Raises:
-            ClusterError: it is not the one that the restore began with.
+            ClusterError: it is not the topic with which the restore started.
         """
         found = self.now()
         if found is None or str(found.identity.topic_id) != state.topic_id:
             raise ClusterError(
-                f"topic {self.plan.target} was deleted while it was being restored: start again, "
-                "without --resume"
+                f"topic {self.plan.target} was deleted during its restore: start again without "
+                "--resume"
             )
         return found
 
     def now(self) -> TopicSource | None:
-        """The topic; None where there is none."""
+        """The topic; None if it does not exist."""
         deadline = self._deadline()
         if not self.client.partitions((self.plan.target,), deadline):
             return None
@@ -129,16 +129,16 @@ class RestoreTarget:
 
     def _state(self) -> RestoreState:
         plan = self.plan
-        held = read_state(self._folder)
-        if plan.resumed and held is not None:
-            return replace(held, settings=dict(plan.settings)).keep()
+        state = read_state(self._folder)
+        if plan.resumed and state is not None:
+            return replace(state, settings=dict(plan.settings)).keep()
         return RestoreState(
             restore_id=new_restore_id(),
             target=plan.target,
             source=plan.source,
             folder=plan.state_folder,
             settings=dict(plan.settings),
-            spans={one.partition: one.spans for one in plan.partitions},
+            spans={partition.partition: partition.spans for partition in plan.partitions},
             transactional=self.transactional,
             alone=plan.empty,
         ).begin()
@@ -148,30 +148,34 @@ class RestoreTarget:
         topic_id = None if now is None else str(now.identity.topic_id)
         if topic_id != plan.topic_id:
             raise EvidenceChanged(
-                f"topic {plan.target} was created or deleted since the plan was made: make it again"
+                f"topic {plan.target} was created or deleted after the plan was made: plan again"
             )
         state = read_state(self._folder) if plan.resumed else None
         begun = state is not None and state.topic_id is not None
         if now is not None and plan.empty and not begun:
-            filled = [one for one in now.partitions if one.high_watermark > one.log_start]
+            filled = [
+                partition
+                for partition in now.partitions
+                if partition.high_watermark > partition.log_start
+            ]
             if filled:
                 raise EvidenceChanged(
-                    f"{filled[0].partition} was written to since the plan was made: look who does, "
-                    "then make it again"
+                    f"{filled[0].partition} was written after the plan was made: find the writer, "
+                    "then plan again"
                 )
-        for one in plan.partitions:
-            found = runs_within(stored_of(plan, one.partition), one.spans)
-            if sum(len(run.offsets) for run in found) != one.records:
+        for partition in plan.partitions:
+            found = runs_within(stored_of(plan, partition.partition), partition.spans)
+            if sum(len(run.offsets) for run in found) != partition.records:
                 raise EvidenceChanged(
-                    f"{plan.source} holds other records of partition {one.partition} than when the "
-                    "plan was made: make it again"
+                    f"{plan.source} has other records of partition {partition.partition} than when "
+                    "the plan was made: plan again"
                 )
 
     def _require_replicas(self, found: TopicSource, deadline: Deadline) -> None:
-        """An acks=all write that can never succeed would only be seen to time out."""
+        """Check that writes with acks=all can succeed: they would otherwise only time out."""
         needed = int(self.plan.settings.get(MIN_INSYNC, 1))
         states = self.client.partitions((found.name,), deadline)
-        fewest = min(len(one.assignment) for one in states)
+        fewest = min(len(state.assignment) for state in states)
         if fewest < needed:
             raise ClusterError(
                 f"topic {found.name} has {fewest} replicas and {MIN_INSYNC}={needed}, so nothing "

@@ -1,4 +1,4 @@
-"""Which topics are restored into, and whether records can be put there."""
+"""The target topics of a restore, and whether records can be written to them."""
 
 from __future__ import annotations
 
@@ -18,67 +18,69 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
 def target_names(held: Sequence[HeldTopic], options: RestoreOptions) -> list[str]:
-    """The topic that each of *held* is restored into.
+    """The target topic of each of *held*.
 
     Raises:
-        UsageError: two have one name, one is Kafka's own, or something is named that is not there.
+        UsageError: two targets have one name, a target is internal, or --map names another topic.
     """
-    topics = {one.topic for one in held}
+    topics = {topic.topic for topic in held}
     absent = sorted(set(options.renamed) - topics)
     if absent:
         raise UsageError(
             f"--map names {', '.join(absent)}, which is not restored: check the spelling."
         )
-    targets = [options.renamed.get(one.topic, one.topic) for one in held]
+    targets = [options.renamed.get(topic.topic, topic.topic) for topic in held]
     require_names(targets)
     return targets
 
 
 def require_names(targets: Sequence[str]) -> None:
-    """Return if topics of these names can be restored into.
+    """Check that topics of these names can be targets.
 
     Raises:
-        UsageError: two are one, one is none that Kafka allows (Topic.java), or is Kafka's own.
+        UsageError: two names are equal, or a name is invalid (Topic.java) or internal.
     """
     if len(set(targets)) < len(targets):
         raise UsageError("Two topics would be restored into one: give each a name with --map.")
-    for one in targets:
-        if not _NAME.fullmatch(one) or one in (".", ".."):
+    for target in targets:
+        if not _NAME.fullmatch(target) or target in (".", ".."):
             raise UsageError(
-                f"{one!r} is not a topic name that Kafka allows: use at most 249 letters, digits, "
-                "dots, underscores and hyphens."
+                f"{target!r} is not a topic name that Kafka allows: use at most 249 letters, "
+                "digits, dots, underscores and hyphens."
             )
-        if one in INTERNAL_TOPICS:
-            raise UsageError(f"{one} is Kafka's own: give it another name with --map.")
+        if target in INTERNAL_TOPICS:
+            raise UsageError(f"{target} is Kafka's own: give it another name with --map.")
 
 
 def existing(client: ReadClient, targets: Sequence[str], deadline: Deadline) -> list[str]:
-    """Those of *targets* that there are; the others can be created beside all other topics.
+    """The *targets* that exist; the others can be created beside all other topics.
 
     Raises:
-        UsageError: one cannot.
-        Unreachable, NotAuthorized: no broker tells.
+        UsageError: a target collides with another topic.
+        Unreachable, NotAuthorized: no broker returns the topics.
     """
-    found = {one.partition.topic for one in client.partitions(targets, deadline)}
-    new = [one for one in targets if one not in found]
-    if any({".", "_"} & set(one) for one in new):
-        # Only these collide, so only they need the names of all topics.
-        require_apart(new, {one.partition.topic for one in client.partitions((), deadline)})
+    found = {partition.partition.topic for partition in client.partitions(targets, deadline)}
+    new = [target for target in targets if target not in found]
+    if any({".", "_"} & set(name) for name in new):
+        # Only such names collide, so only they need the names of all topics.
+        require_apart(
+            new, {partition.partition.topic for partition in client.partitions((), deadline)}
+        )
     return sorted(found)
 
 
 def require_apart(new: Sequence[str], there: Collection[str]) -> None:
-    """Return if topics named *new* can be created beside those *there*.
+    """Check that topics named *new* can be created beside the topics *there*.
 
     Raises:
         UsageError: two differ in dots and underscores alone, which Kafka refuses (Topic.java).
     """
-    names = {_unified(one): one for one in there}
-    for one in new:
-        other = names.setdefault(_unified(one), one)
-        if other != one:
+    names = {_unified(name): name for name in there}
+    for name in new:
+        other = names.setdefault(_unified(name), name)
+        if other != name:
             raise UsageError(
-                f"Kafka refuses topic {one} beside {other}, which differs in dots and underscores "
+                f"Kafka refuses topic {name} beside {other}, which differs in dots and underscores "
                 "alone: give it another name with --map."
             )
 
@@ -90,10 +92,10 @@ def _unified(name: str) -> str:
 def read_targets(
     client: ReadClient, topics: Sequence[str], deadline: Deadline
 ) -> tuple[TopicSource, ...]:
-    """The existing *topics* that are restored into.
+    """Read the existing target *topics*.
 
     Raises:
-        Refused: their settings, which have to be put back in the end, cannot be read.
+        Refused: their settings, which the restore must put back, cannot be read.
     """
     if not topics:
         return ()
@@ -107,15 +109,15 @@ def read_targets(
 
 
 def partition_count(now: TopicSource) -> int:
-    """How many partitions the topic has, offline ones too."""
+    """The number of partitions of the topic, offline partitions included."""
     return len(now.partitions) + len(now.unread)
 
 
 def require_room(now: TopicSource, *, filled: bool, instead: str) -> None:
-    """Return if records can be restored into the topic that there is; *filled* if it may be.
+    """Check that records can be restored into an existing topic; *filled* if it may have records.
 
     Raises:
-        Refused: it holds records and that was not allowed: what is to be done *instead*.
+        Refused: a partition is unreadable, or has records; *instead* is the advice.
     """
     if now.unread:
         number, reason = next(iter(now.unread.items()))
@@ -123,6 +125,10 @@ def require_room(now: TopicSource, *, filled: bool, instead: str) -> None:
             f"{now.name}-{number} cannot be written ({reason}): run `breakglass triage`, then try "
             "again"
         )
-    holding = [one.partition for one in now.partitions if one.high_watermark > one.log_start]
-    if holding and not filled:
-        raise Refused(f"topic {now.name} holds records ({holding[0]}): {instead}")
+    filled_partitions = [
+        partition.partition
+        for partition in now.partitions
+        if partition.high_watermark > partition.log_start
+    ]
+    if filled_partitions and not filled:
+        raise Refused(f"topic {now.name} has records ({filled_partitions[0]}): {instead}")

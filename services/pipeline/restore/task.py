@@ -1,4 +1,4 @@
-"""One partition that is to be restored, as a task of Spark is given it, and what became of it."""
+"""The restore of one partition as a task of Spark: its input, its result, and its records."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
 
+import numpy as np
+
 from services.errors import PipelineError
-from services.pipeline.segment_files import RecordRun
-from services.pipeline.stored_segments import StoredSegment, runs_between
+from services.pipeline.batches.varints import Longs
+from services.pipeline.stored_segments import RecordRun, StoredSegment, runs_between
+from services.topic_backup.record import Record, TimestampType, decode, encode
 
 
 class Hopeless(PipelineError):
-    """The records cannot be restored, however often it is tried."""
+    """The records cannot be restored, and a retry does not help."""
 
 
 class ForeignRecords(Hopeless):
-    """Somebody else has written into a topic that is to be the restore's alone."""
+    """Another writer has written to a topic that only the restore may write."""
 
 
 Spans = Sequence[tuple[int, int]]
@@ -27,7 +30,7 @@ Spans = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class PartitionTask:
-    """One partition that is to be restored."""
+    """One partition to restore."""
 
     topic: str
     """The target."""
@@ -36,16 +39,15 @@ class PartitionTask:
     segments: Sequence[StoredSegment]
     restore_id: str
     log: str
-    """File that each transaction is announced in."""
+    """The offset log, which announces each transaction."""
     records_a_transaction: int
     transactional: bool = True
     alone: bool = True
-    """Nobody else writes into the target: a restored record that is not next to the one before it
-    is an error."""
+    """The restore is the only writer of the target: records that are not adjacent are an error."""
 
     @property
     def group(self) -> str:
-        """Whose offsets say how far the restore is."""
+        """The group whose committed offsets are the restore progress."""
         return f"breakglass-restore-{self.restore_id}"
 
     @property
@@ -54,7 +56,7 @@ class PartitionTask:
 
     @property
     def where(self) -> str:
-        """How messages name it."""
+        """The partition as messages name it."""
         return f"{self.topic}-{self.partition}"
 
     @property
@@ -62,7 +64,7 @@ class PartitionTask:
         return Path(self.log)
 
     def runs(self, start: int) -> Iterator[RecordRun]:
-        """The records that are to be restored, from the stored offset *start* on."""
+        """The records to restore, from the stored offset *start* on."""
         return runs_within(self.segments, self.spans, start)
 
 
@@ -77,22 +79,48 @@ def runs_within(
 
 @dataclass(slots=True)
 class PartitionRestored:
-    """What became of it."""
+    """The result of one task."""
 
     partition: int
     records: int = 0
-    """Produced by this attempt."""
+    """Records that this attempt produced."""
     bytes: int = 0
     error: str = ""
-    """Why it cannot go on, where trying again is of no use."""
+    """Why the partition cannot be restored, if a retry does not help."""
     foreign: bool = False
-    """The error is that somebody else has written into the topic."""
+    """Whether the error is a foreign record."""
 
     def to_json(self) -> str:
-        """As it comes back from a task."""
+        """The JSON that a task returns."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` made."""
+        """The result from the JSON of `to_json`."""
         return cls(**json.loads(text))
+
+
+NO_TIMESTAMP = -1
+LOG_APPEND_TIME = "log append time"
+"""The broker had set the timestamp; the restored record has it as create time."""
+WITHOUT_TIMESTAMP = "no timestamp"
+
+
+def declared_of(types: Longs) -> dict[str, int]:
+    """Records whose timestamp *types* a producer cannot keep, by the difference (B9)."""
+    stamped = int(np.count_nonzero(types == TimestampType.LOG_APPEND))
+    without = int(np.count_nonzero(types < TimestampType.CREATE))
+    found = {LOG_APPEND_TIME: stamped, WITHOUT_TIMESTAMP: without}
+    return {what: count for what, count in found.items() if count}
+
+
+def as_restored(record: Record) -> Record:
+    """*record* as a restore writes it: always with a create time."""
+    timestamp = NO_TIMESTAMP if record.timestamp is None else record.timestamp
+    return record._replace(timestamp_type=TimestampType.CREATE, timestamp=timestamp)
+
+
+def restored_bytes(data: bytes) -> bytes:
+    """An encoded record as a restore writes it."""
+    record, _ = decode(data, 0, len(data), len(data))
+    return encode(as_restored(record))

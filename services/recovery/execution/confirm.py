@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from services.errors import BreakglassError, Unreachable
 from services.kafka.read_client import ReadClient
+from services.kafka.replicas.leader_ends import Unanswered, ask_brokers, offset_of
 from services.kafka.replicas.list_offsets import (
     EARLIEST,
     LATEST,
@@ -117,24 +118,18 @@ class Observer:
 
     def log_ends(self, targets: Sequence[ElectionTarget]) -> dict[TopicPartition, int | Unknown]:
         """Where the designee's log of each of *targets* ends now; Unknown with the reason."""
-        designees = by_designee(targets)
-        if not designees:
-            return {}
-        with ThreadPoolExecutor(len(designees), "log ends") as asking:
-            told = asking.map(self._log_ends_on, designees, designees.values())
-            return {one: end for ends in told for one, end in ends.items()}
-
-    def _log_ends_on(
-        self, broker: int, asked: list[TopicPartition]
-    ) -> dict[TopicPartition, int | Unknown]:
         limit = Deadline.after(SPEAK_SECONDS)
-        try:
-            answers = list_offsets(self.client.sender, broker, asked, LATEST, limit)
-        except BreakglassError as error:
-            return dict.fromkeys(asked, Unknown(_in_short(error)))
+        answers = ask_brokers(
+            by_designee(targets),
+            lambda broker, partitions: list_offsets(
+                self.client.sender, broker, partitions, LATEST, limit
+            ),
+        )
         return {
-            one: answer.offset if isinstance(answer, ListedOffset) else answer
-            for one, answer in answers.items()
+            partition: Unknown(_in_short(answer.error))
+            if isinstance(answer, Unanswered)
+            else offset_of(answer)
+            for partition, answer in answers.items()
         }
 
     def _ask_leaders(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from services.errors import BreakglassError
+from services.kafka.replicas.leader_ends import Unanswered, ask_brokers
 from services.kafka.replicas.list_offsets import LATEST, LEADER_ONLY, ListedOffset, list_offsets
 from services.kafka.wire.deadline import Deadline
 from services.model import PartitionState, TopicPartition
@@ -94,23 +94,19 @@ def _high_watermarks(
     Partitions of a broker that does not answer are missing; the others do not wait for it.
     """
     asked = by_designee([one.target for one in waiting])
-
-    def marks_on(broker: int) -> dict[TopicPartition, int | None]:
-        try:
-            answers = list_offsets(
-                observer.client.sender,
-                broker,
-                asked[broker],
-                LATEST,
-                deadline,
-                replica_id=LEADER_ONLY,
-            )
-        except BreakglassError:
-            return {}
-        return {
-            one: held.offset if isinstance(held, ListedOffset) else None
-            for one, held in answers.items()
-        }
-
-    with ThreadPoolExecutor(max(1, len(asked)), "high watermarks") as asking:
-        return {one: mark for marks in asking.map(marks_on, asked) for one, mark in marks.items()}
+    answers = ask_brokers(
+        asked,
+        lambda broker, partitions: list_offsets(
+            observer.client.sender,
+            broker,
+            partitions,
+            LATEST,
+            deadline,
+            replica_id=LEADER_ONLY,
+        ),
+    )
+    return {
+        partition: answer.offset if isinstance(answer, ListedOffset) else None
+        for partition, answer in answers.items()
+        if not isinstance(answer, Unanswered)
+    }

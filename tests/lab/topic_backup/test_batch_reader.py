@@ -169,7 +169,7 @@ def test_a_topic_that_is_created_again_while_it_is_read_is_not_read_on(
         make(three_brokers, topic)
         fill(three_brokers, topic, numbered(3000))
 
-    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted or created again"):
+    with pytest.raises(TopicRecreated, match=f"topic {topic} was deleted or recreated"):
         content(chunks(reader(client, topic), 3000, between=recreate))
 
 
@@ -183,7 +183,7 @@ def test_records_that_are_deleted_before_they_are_read_are_told(
         cut, operator = Numbered(topic, 0, 2900), admin(three_brokers)
         operator.delete_records([cut])[cut].result(SECONDS)
 
-    with pytest.raises(LogBeginsLater, match=r"begins at offset 2,900 by now"):
+    with pytest.raises(LogBeginsLater, match=r"now starts at offset 2,900"):
         content(chunks(reader(client, topic), 3000, between=shorten))
 
 

@@ -170,7 +170,7 @@ def test_records_that_expire_before_the_end_is_noted_are_not_missed(
 def test_a_restore_goes_on_with_the_options_it_was_begun_with(
     restore: Restore, backed_up: str, target: str
 ) -> None:
-    with pytest.raises(UsageError, match="begun with"):
+    with pytest.raises(UsageError, match="started with"):
         restore.plan(backed_up, target, resume=True, until_offset=4)
 
 

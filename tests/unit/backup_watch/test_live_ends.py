@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from services.backup_watch.live_ends import NO_LEADER, read_ends
+from services.backup_watch.live_ends import read_ends
+from services.kafka.replicas.leader_ends import NO_LEADER
 from services.kafka.wire.deadline import Deadline
 from services.model import TopicPartition, Unknown
 from tests.fake_cluster import FakeCluster

@@ -8,7 +8,7 @@ import pytest
 
 from services.errors import DiskFull, PipelineError, StorageError, UsageError
 from services.pipeline.generations import Generation, following, latest
-from services.pipeline.restore.settings import OPEN, afterwards, during, expired_at_once
+from services.pipeline.restore.options import OPEN, afterwards, during, expired_at_once
 from services.pipeline.source import WantedTopics
 from services.pipeline.spark_job import job_error
 from services.topic_backup.store.store import LocalStore
@@ -74,7 +74,8 @@ def test_records_too_old_or_too_many_expire_at_once(settings: dict[str, str], ex
 def test_a_full_disk_of_a_worker_is_a_storage_error() -> None:
     text = "PythonException: ...\nOSError: [Errno 28] No space left on device\nmore"
     assert str(job_error(text, "copying topic t")) == (
-        "copying topic t: No space left on device; free space or check rights, then run it again."
+        "copying topic t: No space left on device; free space or check rights, then run the "
+        "command again."
     )
 
 
@@ -93,7 +94,8 @@ def test_an_error_of_ours_in_a_worker_keeps_its_words() -> None:
         ("OSError: [Errno 28] No space left on device", "services.errors.DiskFull: /b: free some.",
          DiskFull, "/b: free some."),
         ("services.errors.TimedOut: b1 is slow.", "OSError: [Errno 5] Input/output error",
-         StorageError, "Input/output error; free space or check rights, then run it again."),
+         StorageError, "Input/output error; free space or check rights, then run the command "
+         "again."),
     ],
 )  # fmt: skip
 def test_of_errors_that_led_to_one_another_the_last_one_is_told(
@@ -125,6 +127,7 @@ def test_what_a_worker_has_raised_is_told_and_not_that_it_has() -> None:
         "\tat org.apache.spark.api.python.BasePythonRunner.run(PythonRunner.scala:1)\n"
     )
     assert str(job_error(text, "copying topic t")) == (
-        "copying topic t failed in Spark (MemoryError: too much): see its log, then run it again."
+        "copying topic t failed in Spark (MemoryError: too much): see its log, then run the "
+        "command again."
     )
     assert "(no reason given)" in str(job_error("", "copying topic t"))

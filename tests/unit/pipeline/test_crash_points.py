@@ -32,11 +32,11 @@ TRUTH = [
 
 
 def chunk(records: list[Record], partition: int) -> RecordChunk:
-    encoded = [encode(one) for one in records]
+    encoded = [encode(record) for record in records]
     return RecordChunk(
         partition,
-        np.array([one.offset for one in records], np.int64),
-        np.array([one.timestamp for one in records], np.int64),
+        np.array([record.offset for record in records], np.int64),
+        np.array([record.timestamp for record in records], np.int64),
         np.cumsum([0, *map(len, encoded)], dtype=np.int64),
         memoryview(b"".join(encoded)),
     )
@@ -55,7 +55,7 @@ def run(path: Path, end: int) -> None:
         start = assembler.partition(0).next_offset or 0
         assembler.partition(1)
         parts = written(path, 0, start, end)
-        assembler.add([Addition(0, [NewSegment(one) for one in parts], Missing(), end)])
+        assembler.add([Addition(0, [NewSegment(part) for part in parts], Missing(), end)])
         assembler.commit()
         group_history.update(assembler.folder, {0: {"group": end}}, at_ms=10**13 + end)
 
@@ -68,7 +68,7 @@ def committed(folder: LocalFolder) -> int:
 def offsets(folder: LocalFolder) -> list[int]:
     manifest = read_manifest(folder)
     held = manifest.partition(0) if manifest else None
-    return [one.offset for one in PartitionReader(folder, 0, held).records()]
+    return [record.offset for record in PartitionReader(folder, 0, held).records()]
 
 
 @pytest.fixture
@@ -113,10 +113,10 @@ def test_the_next_run_loses_and_doubles_nothing(points: CrashPoints, tmp_path: P
         assert list(PartitionReader(folder, 0, manifest.partition(0)).records()) == TRUTH, before
         assert verify_files(folder).whole, before
         for part in manifest.partitions:
-            named = [(one.prefix, one.start_offset) for one in part.segments]
+            named = [(segment.prefix, segment.start_offset) for segment in part.segments]
             assert list(partition_index.read(folder, part.partition)) == named, before
         assert consumer_offsets.read(folder, 0) == {"group": len(TRUTH)}, before
-        assert [one for one in folder.names() if one.startswith(".")] == [], before
+        assert [name for name in folder.names() if name.startswith(".")] == [], before
         segments = sum(len(part.segments) for part in manifest.partitions)
         assert len(list(path.glob("segment_*"))) == 2 * segments, before
 

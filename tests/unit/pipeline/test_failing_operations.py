@@ -85,5 +85,5 @@ def test_whatever_fails_is_said_and_the_last_commit_is_whole(tmp_path: Path) -> 
         run(path, len(TRUTH))
         assert offsets(folder) == list(range(len(TRUTH))), faults.failed
         assert verify_files(folder).whole, faults.failed
-        assert [one for one in folder.names() if one.startswith(".")] == [], faults.failed
+        assert [name for name in folder.names() if name.startswith(".")] == [], faults.failed
     assert seen == set(COMMITS)

@@ -46,7 +46,7 @@ def test_the_jvm_has_the_options_that_sparks_own_launcher_gives_it() -> None:
 
 def test_a_jvm_that_ends_as_it_starts_is_said(tmp_path: Path) -> None:
     gateway = Gateway(launch(tmp_path, "echo no memory >&2; exit 3"))
-    with pytest.raises(PipelineError, match="ended with 3"):
+    with pytest.raises(PipelineError, match="exited with status 3"):
         gateway.environment()
     assert (tmp_path / "errors").read_text() == "no memory\n"
 
@@ -54,7 +54,7 @@ def test_a_jvm_that_ends_as_it_starts_is_said(tmp_path: Path) -> None:
 def test_a_jvm_that_is_killed_before_it_listens_is_said(tmp_path: Path) -> None:
     gateway = Gateway(launch(tmp_path, "exec sleep 100"))
     gateway.kill()
-    with pytest.raises(PipelineError, match="ended with -9"):
+    with pytest.raises(PipelineError, match="exited with status -9"):
         gateway.environment()
 
 

@@ -34,7 +34,7 @@ def test_only_what_was_confirmed_counts(path: Path, log: OffsetLog) -> None:
     log.announce([SECOND])
     told = read_log(path)
     assert told.runs == [FIRST]
-    assert [one.runs for one in told.open] == [(SECOND,)]
+    assert [announced.runs for announced in told.open] == [(SECOND,)]
 
 
 def test_a_line_torn_by_a_kill_counts_for_nothing_and_spoils_nothing(

@@ -23,7 +23,7 @@ import numpy as np
 from services.pipeline.daemon import WANTED
 for name in WANTED:
     import_module(name)
-from services.pipeline.comparing import StretchComparison
+from services.pipeline.comparison import StretchComparison
 from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.topic_backup.folder import LocalFolder
 record = bytes.fromhex({RECORD.hex()!r})

@@ -59,7 +59,7 @@ def test_nothing_is_copied_while_a_transaction_is_open() -> None:
 
 
 def test_another_topic_id_is_another_log() -> None:
-    assert "created again" in other_log(manifest(ONE), topic(OTHER))
+    assert "recreated" in other_log(manifest(ONE), topic(OTHER))
     assert other_log(manifest(ONE), topic(ONE)) == ""
     assert other_log(manifest(None), topic(OTHER)) == ""
     assert other_log(None, topic(ONE)) == ""
@@ -72,15 +72,13 @@ def test_a_log_that_ends_earlier_was_cut() -> None:
 
 def test_an_offset_of_another_epoch_was_written_anew() -> None:
     assert diverged(held(100, EpochStart(0, 0), EpochStart(3, 50)), source()) == ""
-    assert "leader epoch 1 and is of 3" in diverged(held(100, EpochStart(1, 60)), source())
+    assert "leader epoch 1 and now has 3" in diverged(held(100, EpochStart(1, 60)), source())
 
 
 def test_the_last_record_of_a_segment_tells_of_all_before_it() -> None:
     """The first record is as it was; what follows was cut and written anew from 50 on."""
     segment = SegmentSummary("s", 0, 1, "", count=1, last_offset=80, epochs=(EpochStart(0, 0),))
-    assert "offset 80 was of leader epoch 0" in diverged(
-        PartitionSummary(0, 81, (segment,)), source()
-    )
+    assert "offset 80 had leader epoch 0" in diverged(PartitionSummary(0, 81, (segment,)), source())
 
 
 def test_the_end_of_a_backup_tells_of_gaps_behind_its_records() -> None:

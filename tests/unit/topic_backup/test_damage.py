@@ -21,8 +21,8 @@ from services.divergence.entry import UnreadableRange
 from services.divergence.runs import runs
 from services.divergence.source import Reading
 from services.errors import BreakglassError, Refused
-from services.pipeline.restore.gap_choice import accepted_gaps, require_manifest
 from services.pipeline.restore.options import RestoreOptions
+from services.pipeline.restore.plan import accepted_gaps, require_manifest
 from services.pipeline.restore.tail_plan import tail_sources
 from services.topic_backup import verified
 from services.topic_backup.folder import LocalFolder

@@ -45,7 +45,7 @@ class FakeLog:
 
     def _batches(self, wanted: Any) -> dict[str, Any]:
         """As a broker: from the batch that has the offset, cut off where the size ends."""
-        held = [one for one in self.batches if _last(one) >= wanted.fetch_offset]
+        held = [batch for batch in self.batches if _last(batch) >= wanted.fetch_offset]
         made = Partition.AbortedTransaction
         return {
             "last_stable_offset": self.stable,

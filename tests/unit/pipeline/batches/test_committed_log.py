@@ -6,8 +6,8 @@ from services.kafka.read_client import ReadClient
 from services.kafka.wire.deadline import Deadline
 from services.pipeline.batches.log_range import LogRange, chunks_in
 from services.pipeline.committed_log import CommittedLog
-from services.pipeline.exact import exact_chunks
 from services.pipeline.gaps import explained
+from services.pipeline.part_writer import exact_chunks
 from services.topic_backup.compression import Compression
 from services.topic_backup.record import encode
 from services.topic_backup.summary import Gap, GapReason

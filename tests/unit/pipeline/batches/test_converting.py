@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from services.errors import MalformedMessage
 from services.pipeline.batches import contents as contents_module
-from services.pipeline.batches import places
 from services.pipeline.batches.converting import FetchedBatches, chunks_of, exactly
 from services.pipeline.part_writer import RecordChunk
 from services.topic_backup.compression import Compression
@@ -46,13 +45,13 @@ def fetched(data: bytes, aborted: Sequence[tuple[int, int]] = ()) -> FetchedBatc
 def flat(chunks: Sequence[RecordChunk]) -> tuple[bytes, list[int], list[int], list[int]]:
     """Bytes, offsets, timestamps and lengths of all chunks together."""
     return (
-        b"".join(bytes(one.data) for one in chunks),
-        [int(offset) for one in chunks for offset in one.offsets],
-        [int(stamp) for one in chunks for stamp in one.timestamps],
+        b"".join(bytes(chunk.data) for chunk in chunks),
+        [int(offset) for chunk in chunks for offset in chunk.offsets],
+        [int(stamp) for chunk in chunks for stamp in chunk.timestamps],
         [
             int(after - before)
-            for one in chunks
-            for before, after in zip(one.bounds[:-1], one.bounds[1:], strict=True)
+            for chunk in chunks
+            for before, after in zip(chunk.bounds[:-1], chunk.bounds[1:], strict=True)
         ],
     )
 
@@ -127,7 +126,7 @@ def test_every_fetch_is_converted_as_the_decoder_of_single_records_does_it(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         by_columns_alone(patch)
-        patch.setattr(places, "WORTHWHILE", data.draw(st.sampled_from([0, 2, 10**9])))
+        patch.setattr(contents_module, "WORTHWHILE", data.draw(st.sampled_from([0, 2, 10**9])))
         patch.setattr(contents_module, "CONTENTS_BYTES", data.draw(st.sampled_from([1, 2**25])))
         whole = flat(list(exactly(one, *ALL)))
         assert flat(list(chunks_of(one, *ALL))) == whole
@@ -143,7 +142,7 @@ def test_no_ordinary_record_is_left_to_the_decoder_of_single_records(
     codec: Compression, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_columns_alone(monkeypatch)
-    monkeypatch.setattr(places, "WORTHWHILE", at_once)
+    monkeypatch.setattr(contents_module, "WORTHWHILE", at_once)
     rng = random.Random(5)
     headers = ((), ((b"", None),), ((b"a", b"1"),) * 300)
     sizes = (0, 1, 63, 64, 127, 128, 8191, 8192, 70_000, 1_048_576)

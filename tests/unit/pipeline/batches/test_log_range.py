@@ -23,9 +23,9 @@ def test_long_ranges_are_divided_between_the_cores(
     ranges = [lying(5, 5 + length * OFFSETS_A_TASK) for length in lengths]
     pieces = divided(ranges, cores)
     assert len(pieces) == tasks
-    covered = sorted(offset for one in pieces for offset in (one.start, one.end))
-    assert {5, *(one.end for one in ranges)} <= set(covered)
-    assert sum(one.offsets for one in pieces) == sum(one.offsets for one in ranges)
+    covered = sorted(offset for piece in pieces for offset in (piece.start, piece.end))
+    assert {5, *(piece.end for piece in ranges)} <= set(covered)
+    assert sum(piece.offsets for piece in pieces) == sum(piece.offsets for piece in ranges)
 
 
 def test_short_ranges_stay_whole() -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from services.errors import AlreadyRunning, DamagedBackup, UsageError
-from services.pipeline import ranged_segment
 from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.pipeline.stored_segments import StoredSegment, runs_between, stored_segments
 from services.topic_backup.addition import Addition, Missing, NewSegment
@@ -62,11 +61,11 @@ def store(request: pytest.FixtureRequest, form: StoredForm, tmp_path: Path) -> I
 
 
 def chunk(records: Sequence[Record]) -> RecordChunk:
-    encoded = [encode(one) for one in records]
+    encoded = [encode(record) for record in records]
     return RecordChunk(
         0,
-        np.array([one.offset for one in records], np.int64),
-        np.array([one.timestamp for one in records], np.int64),
+        np.array([record.offset for record in records], np.int64),
+        np.array([record.timestamp for record in records], np.int64),
         np.cumsum([0, *map(len, encoded)], dtype=np.int64),
         memoryview(b"".join(encoded)),
     )
@@ -82,7 +81,7 @@ def add(assembler: Assembler, start: int, end: int) -> None:
     target = PartTarget(assembler.folder, assembler.run, LIMIT)
     with PartTask(target, attempt=3) as task:
         parts = [*task.take(chunk(run(start, end))), *task.finish()]
-    new = [NewSegment(one) for one in parts]
+    new = [NewSegment(part) for part in parts]
     assembler.add([Addition(0, new, Missing(), end)])
 
 
@@ -101,7 +100,9 @@ def stored(store: Store) -> list[StoredSegment]:
 
 
 def offsets(store: Store, start: int = 0, end: int = 10**6) -> list[int]:
-    return [int(one) for run in runs_between(stored(store), start, end) for one in run.offsets]
+    return [
+        int(offset) for run in runs_between(stored(store), start, end) for offset in run.offsets
+    ]
 
 
 def test_runs_add_up_and_every_way_of_reading_finds_them(store: Store, form: StoredForm) -> None:
@@ -112,7 +113,7 @@ def test_runs_add_up_and_every_way_of_reading_finds_them(store: Store, form: Sto
     folder = store.folder("orders")
     reader = partition_of(f"{store.where('orders')}/0", key=KEY)
     assert list(reader.records()) == list(run(0, 40))
-    assert [one.offset for one in reader.records(7, 12)] == [7, 8, 9, 10, 11]
+    assert [record.offset for record in reader.records(7, 12)] == [7, 8, 9, 10, 11]
     assert reader.left_out == []
     found = verify_files(folder)
     assert (found.whole, found.records, found.damages) == (True, 40, [])
@@ -124,12 +125,12 @@ def test_records_are_read_by_range(
     store: Store, form: StoredForm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     back_up(store, form, 0, 40)
-    monkeypatch.setattr(ranged_segment, "RUN_BYTES", 90)
-    monkeypatch.setattr(ranged_segment, "RUN_RECORDS", 5)
+    monkeypatch.setattr("services.pipeline.stored_segments.RUN_BYTES", 90)
+    monkeypatch.setattr("services.pipeline.stored_segments.RUN_RECORDS", 5)
     runs = list(runs_between(stored(store), 3, 38))
-    assert max(len(one.offsets) for one in runs) == 2
-    assert [int(offset) for one in runs for offset in one.offsets] == list(range(3, 38))
-    content = b"".join(one.data.tobytes() for one in runs)
+    assert max(len(run.offsets) for run in runs) == 2
+    assert [int(offset) for run in runs for offset in run.offsets] == list(range(3, 38))
+    content = b"".join(run.data.tobytes() for run in runs)
     assert content == b"".join(map(encode, run(3, 38)))
 
 
@@ -137,7 +138,9 @@ def test_readers_that_go_forward_and_back_find_their_place(store: Store, form: S
     back_up(store, form, 0, 40)
     segments = stored(store)
     for start, end in [(0, 4), (4, 9), (9, 30), (2, 5), (35, 40), (40, 50)]:
-        found = [int(one) for run in runs_between(segments, start, end) for one in run.offsets]
+        found = [
+            int(offset) for run in runs_between(segments, start, end) for offset in run.offsets
+        ]
         assert found == list(range(start, min(end, 40)))
 
 
@@ -183,12 +186,12 @@ def test_frequent_runs_leave_few_segments(store: Store, form: StoredForm) -> Non
         with assembling(folder, ORDERS, 2**20) as assembler:
             add(assembler, number, number + 1)
             manifest = assembler.commit()
-    assert [one.count for one in manifest.partitions[0].segments] == [16, 8]
+    assert [segment.count for segment in manifest.partitions[0].segments] == [16, 8]
     assert offsets(store) == list(range(24))
     assert offsets(store, 5, 20) == list(range(5, 20))
     found = verify_files(store.folder("orders"))
     assert (found.records, found.damages) == (24, [])
-    assert len([one for one in store.names("orders") if "_records" in one]) < 60
+    assert len([name for name in store.names("orders") if "_records" in name]) < 60
 
 
 def test_what_is_damaged_is_not_joined(store: Store, form: StoredForm) -> None:
@@ -265,7 +268,7 @@ def test_another_key_is_told_as_such(tmp_path: Path) -> None:
 def test_segments_of_an_encrypted_backup_cannot_change_places(tmp_path: Path) -> None:
     store = on_disk(tmp_path)
     back_up(store, ENCRYPTED, 0, 25)
-    names = [f"{records_name(one.prefix)}.aes" for one in stored(store)[:2]]
+    names = [f"{records_name(segment.prefix)}.aes" for segment in stored(store)[:2]]
     one, other = (tmp_path / "orders" / name for name in names)
     content = one.read_bytes()
     one.write_bytes(other.read_bytes())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from services.pipeline.restore.values import (
+from services.pipeline.restore.task import (
     LOG_APPEND_TIME,
     WITHOUT_TIMESTAMP,
     as_restored,

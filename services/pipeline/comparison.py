@@ -1,22 +1,29 @@
-"""What runs in a task of verification: records of a topic against the stored ones, byte by byte.
+"""Compares the records of a topic with stored records, byte by byte, in tasks of Spark.
 
-Both sides are the same encoding, so equal stretches are compared as one piece of memory; only
-where they differ is it looked at record by record.
+Both sides have the same encoding, so equal stretches are compared as one piece of memory. Only
+stretches that differ are compared record by record.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from services.kafka.read_client import ReadClient
+from services.pipeline.backup_context import BackupRun
+from services.pipeline.batches.log_range import LogRange, Ranges, chunks_in, divided, range_of
+from services.pipeline.batches.tasks import run_tasks
 from services.pipeline.part_writer import RecordChunk
-from services.pipeline.restore.values import restored_bytes
-from services.pipeline.segment_files import Bytes, Longs, RecordRun
-from services.pipeline.stored_segments import StoredSegment, runs_between
+from services.pipeline.restore.offset_map import OffsetMap
+from services.pipeline.restore.task import restored_bytes
+from services.pipeline.source import PartitionSource
+from services.pipeline.stored_segments import Bytes, Longs, RecordRun, StoredSegment, runs_between
+from services.topic_backup.manifest import TopicIdentity
 
 if TYPE_CHECKING:
     from services.pipeline.restore.offset_map import OffsetMap
@@ -24,39 +31,39 @@ if TYPE_CHECKING:
 OFFSET_BYTES, KIND_BYTES = 8, 4
 LOG_APPEND = np.array([0, 0, 0, 1], np.uint8)
 LISTED = 100
-"""Differences of each kind that are listed by offset; all of them are counted."""
+"""The number of differences of each kind that are listed by offset; all are counted."""
 
 
 @dataclass(slots=True)
 class Differences:
-    """How a stretch of a topic differs from the backup. Offsets are those of the backup."""
+    """How a stretch of a topic differs from the backup. Offsets are offsets of the backup."""
 
     partition: int
     first: int = -1
     last: int = -1
-    """Of the topic's records."""
+    """The last record of the topic."""
     equal: int = 0
     bytes: int = 0
-    """Of the topic's records, encoded."""
+    """The size of the topic's records, encoded."""
     counts: dict[str, int] = field(default_factory=dict)
-    """How many are ``missing`` from the topic, ``extra`` in it, or ``different``."""
+    """Records that are ``missing`` from the topic, ``extra`` in it, or ``different``."""
     offsets: dict[str, list[int]] = field(default_factory=dict)
-    """The first of each kind."""
+    """The first offsets of each kind."""
 
     def note(self, kind: str, offsets: Sequence[int]) -> None:
         """Count *offsets* as differences of one *kind*."""
         if len(offsets):
             self.counts[kind] = self.counts.get(kind, 0) + len(offsets)
             listed = self.offsets.setdefault(kind, [])
-            listed.extend(int(one) for one in offsets[: LISTED - len(listed)])
+            listed.extend(int(offset) for offset in offsets[: LISTED - len(listed)])
 
     def to_json(self) -> str:
-        """As it comes back from a task."""
+        """The JSON that a task returns."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` made."""
+        """The differences from the JSON of `to_json`."""
         return cls(**json.loads(text))
 
 
@@ -71,7 +78,7 @@ class StretchComparison:
         *,
         alone: bool = True,
     ) -> None:
-        """*offsets* is given where the topic is a restored one."""
+        """*offsets* is required for a restored topic."""
         self.found = Differences(partition)
         self._stored = stored
         self._offsets = offsets
@@ -133,18 +140,18 @@ class StretchComparison:
         self.found.note("different", different)
         self.found.equal += len(both) - len(different)
 
-    def _equal(self, one: memoryview, other: Bytes) -> bool:
-        if _same(one, other):
+    def _equal(self, ours: memoryview, other: Bytes) -> bool:
+        if _same(ours, other):
             return True
-        return self._offsets is not None and bytes(one) == restored_bytes(other.tobytes())
+        return self._offsets is not None and bytes(ours) == restored_bytes(other.tobytes())
 
 
-def _same(one: memoryview, other: Bytes) -> bool:
-    return np.array_equal(np.frombuffer(one, np.uint8), other)
+def _same(ours: memoryview, other: Bytes) -> bool:
+    return np.array_equal(np.frombuffer(ours, np.uint8), other)
 
 
 def as_stored(chunk: RecordChunk, olds: Longs) -> RecordChunk:
-    """Restored records under their old offsets; those of others, at -1, are left out."""
+    """Restored records with their old offsets; foreign records, at -1, are left out."""
     ours = np.flatnonzero(olds >= 0)
     if len(ours) < len(chunk):
         chunk, olds = _only(chunk, ours), olds[ours]
@@ -155,25 +162,25 @@ def as_stored(chunk: RecordChunk, olds: Longs) -> RecordChunk:
 
 
 def _only(chunk: RecordChunk, numbers: Longs) -> RecordChunk:
-    """Some records of *chunk*, by their numbers, which rise."""
+    """The records of *chunk* with these rising *numbers*."""
     if not len(numbers):
         return chunk.cut(0, 0)
     breaks = np.flatnonzero(np.diff(numbers) > 1) + 1
     pieces = [chunk.cut(int(some[0]), int(some[-1]) + 1) for some in np.split(numbers, breaks)]
     if len(pieces) == 1:
         return pieces[0]
-    sizes = np.concatenate([np.diff(one.bounds) for one in pieces])
+    sizes = np.concatenate([np.diff(piece.bounds) for piece in pieces])
     return RecordChunk(
         chunk.partition,
-        np.concatenate([one.offsets for one in pieces]),
-        np.concatenate([one.timestamps for one in pieces]),
+        np.concatenate([piece.offsets for piece in pieces]),
+        np.concatenate([piece.timestamps for piece in pieces]),
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        memoryview(b"".join(one.data for one in pieces)),
+        memoryview(b"".join(piece.data for piece in pieces)),
     )
 
 
 def as_create_time(run: RecordRun) -> RecordRun:
-    """Stored records with LogAppendTime as they are restored: with CreateTime (B8)."""
+    """Stored records with LogAppendTime as a restore writes them: with CreateTime (B8)."""
     places = run.bounds[:-1, None] + np.arange(OFFSET_BYTES, OFFSET_BYTES + KIND_BYTES)
     stamped = (run.data[places] == LOG_APPEND).all(axis=1)
     if not stamped.any():
@@ -181,3 +188,61 @@ def as_create_time(run: RecordRun) -> RecordRun:
     data = run.data.copy()
     data[places[stamped]] = 0
     return RecordRun(run.offsets, run.bounds, data)
+
+
+@dataclass(frozen=True, slots=True)
+class CompareWork:
+    """Compares ranges in tasks, as a `RangeWork`."""
+
+    stored: Mapping[int, Sequence[StoredSegment]]
+    """By partition."""
+    maps: Mapping[int, OffsetMap] | None = None
+    """The offset maps of a restored topic, by partition."""
+    alone: bool = True
+    """Whether the restore should be the only writer of the topic."""
+
+    def __call__(
+        self, client: ReadClient, wanted: LogRange, attempt: int, patience: float
+    ) -> Iterator[str]:
+        """The `Differences` of one range, as JSON; every attempt finds the same."""
+        del attempt
+        number = wanted.partition.partition
+        offsets = self.maps.get(number) if self.maps else None
+        comparison = StretchComparison(
+            number, self.stored.get(number, ()), offsets, alone=self.alone
+        )
+        with closing(chunks_in(client, wanted, patience)) as chunks:
+            for chunk in chunks:
+                comparison.take(chunk)
+        yield comparison.found.to_json()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSides:
+    """The two sides of a comparison: a topic and stored segments."""
+
+    topic: TopicIdentity
+    sources: Mapping[int, PartitionSource]
+    stored: Mapping[int, Sequence[StoredSegment]]
+    maps: Mapping[int, OffsetMap] | None = None
+    """The offset maps of a restored topic, by partition."""
+    alone: bool = True
+    """Whether the restore should be the only writer of the topic."""
+
+
+def compare_topic(run: BackupRun, sides: TopicSides, ranges: Ranges) -> list[Differences]:
+    """The differences between *ranges* of the topic and the stored segments, by task.
+
+    Raises:
+        PipelineError, ClusterError, Unreachable, StorageError: one side cannot be read.
+    """
+    if not ranges:
+        return []
+    whole = [
+        range_of(sides.topic, sides.sources[number], start, end)
+        for number, (start, end) in ranges.items()
+    ]
+    stored = {number: sides.stored[number] for number in ranges}
+    work = CompareWork(stored, sides.maps, alone=sides.alone)
+    answers = run_tasks(run, divided(whole, run.cores()), sides.topic.cluster_id, work)
+    return [Differences.from_json(text) for _, text in answers]

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.pipeline.batches.joined import taken
-from services.pipeline.batches.varints import Longs
-from services.pipeline.sending.numbers import sizes_of, written
-from services.pipeline.sending.stored_columns import StoredColumns
+from services.pipeline.batches.joined import HEADER_PIECES, PIECES, taken
+from services.pipeline.batches.stored_columns import StoredColumns
+from services.pipeline.batches.varints import Longs, sizes_of, written
 from services.topic_backup.batch_header import (
     ATTRIBUTES_AT,
     BATCH_HEADER,
@@ -24,16 +23,16 @@ from services.topic_backup.batch_header import (
 
 NO_EPOCH = -1
 LONGER = 8
-"""By so many bytes a record may be longer in a batch than as it is stored, at most: a timestamp,
-which is told by how far it is from the first one, takes up to ten bytes, and no record without a
-timestamp has one. All other numbers take no more than they do at rest, but for the length."""
+"""A record is at most this many bytes longer in a batch than in storage. A timestamp is written
+as its distance from the first timestamp, in up to ten bytes, also for a record stored without
+a timestamp. All other numbers but the length take no more bytes than in storage."""
 LENGTH, ATTRIBUTES, TIMESTAMP, OFFSET, KEY, VALUE, HEADERS = range(7)
 """The numbers of a record, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who sends batches."""
+    """The producer that sends batches."""
 
     id: int
     epoch: int
@@ -41,7 +40,7 @@ class Producer:
 
 
 def batch_rows(columns: StoredColumns, most_bytes: int) -> Iterator[tuple[int, int]]:
-    """First and last row, exclusive, of each batch: as many as fit, or a single one."""
+    """The first row and the end row of each batch: as many records as fit, at least one."""
     longest = columns.bounds + LONGER * np.arange(len(columns.bounds))
     room = most_bytes - BATCH_HEADER.size
     start = 0
@@ -54,14 +53,14 @@ def batch_rows(columns: StoredColumns, most_bytes: int) -> Iterator[tuple[int, i
 
 
 def _within_reach(timestamps: Longs) -> int:
-    """How many of the first *timestamps* are told by how far they are from the first in 64 bits."""
+    """How many of the first *timestamps* have a 64-bit distance from the first timestamp."""
     apart = timestamps - timestamps[0]
     beyond = ((timestamps ^ timestamps[0]) & (timestamps ^ apart)) < 0
     return int(beyond.argmax()) if beyond.any() else len(timestamps)
 
 
 def record_batch(columns: StoredColumns, producer: Producer, sequence: int) -> bytes:
-    """The records of *columns* as a batch; *sequence* is the number of the first one."""
+    """The records of *columns* as a batch; *sequence* is that of its first record."""
     import google_crc32c
 
     records = _records(columns)
@@ -129,7 +128,7 @@ def _joined(columns: StoredColumns, rows: Longs, headers: Longs, size: int) -> b
 def _plain(columns: StoredColumns, places: Longs, first: int) -> tuple[Longs, Longs]:
     """The pieces of records without headers, of which the data begins at *first*.
 
-    The last number of a record lies before the first ones of the next: they are one piece.
+    The last number of a record is adjacent to the first numbers of the next: they are one piece.
     """
     at = places[:-1].reshape(-1, HEADERS + 1)
     next_value = np.append(at[1:, VALUE], places[-1])
@@ -139,11 +138,6 @@ def _plain(columns: StoredColumns, places: Longs, first: int) -> tuple[Longs, Lo
         np.append(at[0, LENGTH], np.stack([*begins, at[:, HEADERS]], axis=1).ravel()),
         np.append(at[0, VALUE], np.stack(ends, axis=1).ravel()),
     )
-
-
-PIECES = 5
-"""Of a record: numbers, key, number, value, number."""
-HEADER_PIECES = 4
 
 
 def _with_headers(columns: StoredColumns, places: Longs, first: int) -> tuple[Longs, Longs]:

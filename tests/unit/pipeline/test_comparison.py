@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from services.pipeline.comparing import Differences, StretchComparison
+from services.pipeline.comparison import Differences, StretchComparison
 from services.pipeline.part_writer import PartTarget, PartTask, RecordChunk
 from services.pipeline.stored_segments import StoredSegment, stored_segments
 from services.topic_backup.addition import Addition, Missing, NewSegment
@@ -22,11 +22,11 @@ def record(offset: int, value: bytes = b"v") -> Record:
 
 def chunk(*records: Record) -> RecordChunk:
     """The *records* as Spark gives them to a task."""
-    encoded = [encode(one) for one in records]
+    encoded = [encode(record) for record in records]
     return RecordChunk(
         0,
-        np.array([one.offset for one in records]),
-        np.array([one.timestamp or 0 for one in records]),
+        np.array([record.offset for record in records]),
+        np.array([record.timestamp or 0 for record in records]),
         np.cumsum([0, *map(len, encoded)]),
         memoryview(b"".join(encoded)),
     )
@@ -47,8 +47,8 @@ def stored(root: Path, *records: Record, limit: int = 100) -> list[StoredSegment
 
 def compared(segments: list[StoredSegment], *chunks: RecordChunk) -> Differences:
     comparison = StretchComparison(0, segments)
-    for one in chunks:
-        comparison.take(one)
+    for chunk in chunks:
+        comparison.take(chunk)
     return comparison.found
 
 

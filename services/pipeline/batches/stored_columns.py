@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from services.errors import MalformedInput
 from services.pipeline.batches.columns import NULL, HeaderColumns, Spans
 from services.pipeline.batches.varints import Bytes, Longs
-from services.pipeline.segment_files import RecordRun
+from services.pipeline.stored_segments import RecordRun
 from services.topic_backup.record import HEAD, LENGTH, SMALLEST_HEADER, TIMESTAMP, TimestampType
 
 NO_TIMESTAMP = -1
 Rows = Longs | NDArray[np.bool_] | slice
 TYPE_AT = 8
-"""Behind the offset."""
+"""The position of the timestamp type, after the offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class StoredColumns:
 
     data: Bytes
     bounds: Longs
-    """Where each begins in *data*, and where the last one ends."""
+    """The start of each record in *data*, and the end of the last."""
     offsets: Longs
     types: Longs
     """`TimestampType` by its number."""
     timestamps: Longs
-    """`NO_TIMESTAMP` where none is stored."""
+    """`NO_TIMESTAMP` if the record has none."""
     keys: Spans
     values: Spans
     header_counts: Longs
@@ -72,7 +72,7 @@ def stored_columns(run: RecordRun) -> StoredColumns:
     """The records of *run*.
 
     Raises:
-        MalformedInput: bytes that are no records.
+        MalformedInput: the bytes are not records.
     """
     fields = _Fields(run)
     types = fields.ints(TYPE_AT)
@@ -90,7 +90,7 @@ def stored_columns(run: RecordRun) -> StoredColumns:
 
 
 class _Fields:
-    """Where the next field of each record begins, and where the record ends."""
+    """The positions of the next field and of the end of each record."""
 
     def __init__(self, run: RecordRun) -> None:
         self._offsets = run.offsets
@@ -100,46 +100,43 @@ class _Fields:
         self._at, self._ends = run.bounds[:-1].copy(), run.bounds[1:]
 
     def ints(self, ahead: int) -> Longs:
-        """The numbers of 32 bits so many bytes *ahead*."""
-        self._require(self._at + ahead + LENGTH.size <= self._ends)
+        """The numbers of 32 bits, *ahead* bytes after the position."""
+        self.require(self._at + ahead + LENGTH.size <= self._ends)
         return self._ints[self._at + ahead].astype(np.int64)
 
     def left(self) -> Longs:
-        """How many bytes of each record are left."""
+        """The unread bytes of each record."""
         return self._ends - self._at
 
     def skip(self, size: int) -> None:
         self._at += size
 
     def timestamps(self, stamped: NDArray[np.bool_]) -> Longs:
-        """The timestamps of the records that have one."""
+        """The timestamps of the *stamped* records."""
         found = np.full(len(stamped), NO_TIMESTAMP, np.int64)
         at = self._at[stamped]
-        self._require(at + TIMESTAMP.size <= self._ends[stamped], stamped)
+        self.require(at + TIMESTAMP.size <= self._ends[stamped], stamped)
         found[stamped] = self._longs[at].astype(np.int64)
         self._at[stamped] += TIMESTAMP.size
         return found
 
     def spans(self, records: Longs | None = None) -> Spans:
-        """Bytes with their length before them, of all records or of these."""
+        """Fields that have their length before them, of all records or of *records*."""
         rows: Rows = slice(None) if records is None else records
         begins = self._at[rows] + LENGTH.size
-        self._require(begins <= self._ends[rows], rows)
+        self.require(begins <= self._ends[rows], rows)
         lengths = self._ints[self._at[rows]].astype(np.int64)
         found = Spans(begins, lengths)
-        self._require((lengths >= NULL) & (found.ends <= self._ends[rows]), rows)
+        self.require((lengths >= NULL) & (found.ends <= self._ends[rows]), rows)
         self._at[rows] = found.ends
         return found
 
     def require_end(self) -> None:
-        """Return if nothing of the records is left."""
-        self._require(self._at == self._ends)
+        """Check that every record has been read to its end."""
+        self.require(self._at == self._ends)
 
-    def require(self, right: NDArray[np.bool_]) -> None:
-        """Return if all records are right."""
-        self._require(right)
-
-    def _require(self, right: NDArray[np.bool_], rows: Rows = slice(None)) -> None:
+    def require(self, right: NDArray[np.bool_], rows: Rows = slice(None)) -> None:
+        """Check that the records *rows* are *right*."""
         if not bool(right.all()):
             offsets = self._offsets[rows]
             wrong = int(offsets[int(np.flatnonzero(~right)[0])])
@@ -150,13 +147,13 @@ class _Fields:
 
 
 def _everywhere(data: Bytes, kind: str) -> NDArray[np.signedinteger]:
-    """The numbers that begin at each byte of *data*."""
+    """The number that starts at each byte of *data*."""
     size = np.dtype(kind).itemsize
     return np.ndarray((max(0, len(data) - size + 1),), kind, data, strides=(1,))
 
 
 def _headers(fields: _Fields, counts: Longs) -> HeaderColumns:
-    """The headers, so many of each record: a step for the first, one for the second."""
+    """The headers, *counts* of each record; a step reads one header of each."""
     fields.require((counts >= 0) & (SMALLEST_HEADER * counts <= fields.left()))
     firsts = np.cumsum(counts) - counts
     found = np.empty((4, int(counts.sum())), np.int64)

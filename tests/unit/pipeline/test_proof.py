@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.pipeline.restore.foreign import stretches
 from services.pipeline.restore.offset_map import CommittedRun
+from services.pipeline.restore.proof import unowned_spans
 
 RUNS = [CommittedRun(0, 3, 0, 3), CommittedRun(3, 5, 4, 2)]
 """Offsets 0 to 2 and 4 to 5; the markers are at 3 and 6."""
@@ -29,12 +29,12 @@ SHIFTED = [CommittedRun(0, 3, 2, 3), CommittedRun(3, 5, 9, 2)]
 def test_one_offset_behind_a_transaction_is_its_marker(
     runs: list[CommittedRun], start: int, end: int, expected: list[tuple[int, int]]
 ) -> None:
-    assert list(stretches(runs, start, end, transactional=True)) == expected
+    assert list(unowned_spans(runs, start, end, transactional=True)) == expected
 
 
 def test_without_transactions_there_are_no_markers() -> None:
-    assert list(stretches(RUNS, 0, 7, transactional=False)) == [(3, 4), (6, 7)]
+    assert list(unowned_spans(RUNS, 0, 7, transactional=False)) == [(3, 4), (6, 7)]
 
 
 def test_one_offset_before_the_first_record_is_no_marker() -> None:
-    assert list(stretches([CommittedRun(0, 3, 1, 3)], 0, 5, transactional=True)) == [(0, 1)]
+    assert list(unowned_spans([CommittedRun(0, 3, 1, 3)], 0, 5, transactional=True)) == [(0, 1)]

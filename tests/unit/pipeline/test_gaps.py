@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from services.model import EpochHistory, EpochRange
-from services.pipeline.gaps import together
-from services.pipeline.segments import epoch_starts, holes, new_segments
+from services.pipeline.gaps import epoch_starts, holes, merged_gaps, new_segments
 from services.topic_backup.folder import LocalFolder
 from services.topic_backup.part import SegmentPart
 from services.topic_backup.summary import EpochStart, Gap, GapReason
@@ -38,13 +37,16 @@ def test_a_gap_belongs_to_the_segment_before_whose_last_record_it_begins(tmp_pat
     parts = [part(tmp_path, 2, 3, 7), part(tmp_path, 9, 10)]
     gaps = [Gap(0, 2, CONTROL), Gap(4, 7, ABORTED), Gap(8, 9, CONTROL), Gap(11, 13, CONTROL)]
     segments, behind = new_segments(parts, gaps, EpochHistory((), 0))
-    assert [one.before.counts for one in segments] == [{"control": 2, "aborted": 3}, {"control": 1}]
+    assert [segment.before.counts for segment in segments] == [
+        {"control": 2, "aborted": 3},
+        {"control": 1},
+    ]
     assert behind.counts == {"control": 2}
 
 
 def test_gaps_of_one_reason_that_touch_are_one() -> None:
     gaps = [Gap(0, 2, CONTROL), Gap(2, 3, CONTROL), Gap(3, 4, ABORTED), Gap(6, 7, ABORTED)]
-    assert list(together(gaps)) == [Gap(0, 3, CONTROL), Gap(3, 4, ABORTED), Gap(6, 7, ABORTED)]
+    assert list(merged_gaps(gaps)) == [Gap(0, 3, CONTROL), Gap(3, 4, ABORTED), Gap(6, 7, ABORTED)]
 
 
 def test_epochs_begin_with_the_first_record(tmp_path: Path) -> None:

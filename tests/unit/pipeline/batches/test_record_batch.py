@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.errors import MalformedInput
-from services.pipeline.batches.varints import PADDING, Numbers
-from services.pipeline.segment_files import RecordRun
-from services.pipeline.sending.numbers import sizes_of, written
-from services.pipeline.sending.record_batch import Producer, batch_rows, record_batch
-from services.pipeline.sending.stored_columns import stored_columns
+from services.pipeline.batches.record_batch import Producer, batch_rows, record_batch
+from services.pipeline.batches.stored_columns import stored_columns
+from services.pipeline.batches.varints import PADDING, Numbers, sizes_of, written
+from services.pipeline.stored_segments import RecordRun
 from services.topic_backup.batch_header import BATCH_HEADER
 from services.topic_backup.batches import RecordBatch, decode_batches
 from services.topic_backup.record import Record, TimestampType, encode
@@ -35,7 +34,7 @@ def records(draw: st.DrawFn) -> Record:
 
 def run(some: Sequence[Record]) -> RecordRun:
     """The *some* as they are stored, at rising offsets with gaps."""
-    encoded = [encode(one._replace(offset=3 * number)) for number, one in enumerate(some)]
+    encoded = [encode(record._replace(offset=3 * number)) for number, record in enumerate(some)]
     bounds = np.cumsum([0, *map(len, encoded)])
     return RecordRun(3 * np.arange(len(some)), bounds, np.frombuffer(b"".join(encoded), np.uint8))
 
@@ -69,7 +68,7 @@ def test_no_batch_but_of_a_single_record_is_larger_than_it_may_be(
     some: list[Record], most_bytes: int
 ) -> None:
     assert all(
-        size <= most_bytes or len(one.records) == 1 for one, size in batches(some, most_bytes)
+        size <= most_bytes or len(batch.records) == 1 for batch, size in batches(some, most_bytes)
     )
 
 
@@ -96,7 +95,7 @@ def test_as_many_records_as_fit_go_into_a_batch() -> None:
 
 @given(st.lists(LONGS, min_size=1))
 def test_numbers_are_read_back_as_they_were_written(numbers: list[int]) -> None:
-    wanted = np.array([one >> 8 for one in numbers], np.int64)
+    wanted = np.array([number >> 8 for number in numbers], np.int64)
     content, bounds = written(wanted)
     padded = np.append(content, np.zeros(PADDING, np.uint8))
     values, after = Numbers(padded).longs(bounds[:-1])

@@ -1,0 +1,157 @@
+"""One leader of two is hung: each reader of log ends still knows those of the other leader."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from services.backup_watch import live_ends
+from services.checkpoint.kafka.log_ends import Logs
+from services.errors import TimedOut, Unreachable
+from services.kafka.read_client import ReadClient
+from services.kafka.replicas.leader_ends import (
+    NO_LEADER,
+    Unanswered,
+    ask_brokers,
+    read_leader_ends,
+)
+from services.kafka.replicas.list_offsets import OffsetError
+from services.kafka.wire.deadline import Deadline
+from services.model import TopicPartition, Unknown
+from services.pipeline.source import WantedTopics, read_sources
+from services.recovery import group_reset
+from services.recovery.execution.confirm import Observer
+from services.recovery.execution.ladder import seen_in
+from services.recovery.execution.target import (
+    ElectionTarget,
+    PartitionOutcome,
+    RecoveryResult,
+    Rung,
+)
+from tests.fake_cluster import FakeCluster
+from tests.fake_metadata import TOPIC_ID
+
+PATIENCE = 1.0
+"""Longer than an answer takes; each test waits for it once."""
+HUNG, LED, LOST, OFFLINE = (TopicPartition("orders", number) for number in range(4))
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    """b2 leads orders-0 and is hung; b1 leads orders-1 with 40 records; b3 lost orders-2."""
+    with FakeCluster(3) as cluster:
+        for partition, leader in ((HUNG, 2), (LED, 1), (LOST, 3), (OFFLINE, None)):
+            state = cluster.story.offline(partition, (1, 2))
+            cluster.story.states[partition] = replace(state, leader=leader)
+        cluster.hold(2, HUNG, (0, 10))
+        cluster.hold(1, LED, (0, 40))
+        cluster.brokers[2].hung = True
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster: FakeCluster) -> Iterator[ReadClient]:
+    with closing(cluster.client()) as client:
+        yield client
+
+
+def target(partition: TopicPartition, designee: int) -> ElectionTarget:
+    return ElectionTarget(partition, TOPIC_ID, designee, (1, 2), (1, 2), 5, 40, 1, ())
+
+
+def test_each_partition_has_its_end_or_the_reason_why_not(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    ends = read_leader_ends(client.sender, cluster.story.states.values(), Deadline.after(PATIENCE))
+
+    silent = ends[HUNG]
+    assert ends[LED] == 40
+    assert ends[OFFLINE] == NO_LEADER
+    assert isinstance(ends[LOST], OffsetError)
+    assert isinstance(silent, Unanswered)
+    assert isinstance(silent.error, Unreachable)
+
+
+def test_each_broker_has_all_of_the_time_for_itself() -> None:
+    asked = {broker: [TopicPartition("orders", broker)] for broker in range(8)}
+    began = time.monotonic()
+
+    def ask(broker: int, partitions: object) -> dict[TopicPartition, int]:
+        time.sleep(0.2)
+        if broker % 2:
+            raise TimedOut(f"b{broker} does not answer: look at it")
+        return dict.fromkeys(asked[broker], broker)
+
+    answers = ask_brokers(asked, ask)
+
+    assert time.monotonic() - began < 0.8
+    assert [end for end in answers.values() if not isinstance(end, Unknown)] == [0, 2, 4, 6]
+    assert sum(isinstance(end, Unanswered) for end in answers.values()) == 4
+
+
+def test_no_broker_to_ask_is_no_answer() -> None:
+    assert ask_brokers({}, lambda *_: {}) == {}
+
+
+def test_the_lag_of_backups_is_known_for_the_other_leader(client: ReadClient) -> None:
+    found = live_ends.read_ends(client, {"orders"}, Deadline.after(PATIENCE))
+
+    assert found.ends[LED] == 40
+    assert isinstance(found.ends[HUNG], Unanswered)
+
+
+def test_groups_past_the_end_are_found_on_the_other_leader(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    states = cluster.story.states.values()
+
+    assert group_reset.read_ends(client, states, Deadline.after(PATIENCE)) == {LED: 40}
+
+
+def test_a_backup_copies_the_partitions_of_the_other_leader(client: ReadClient) -> None:
+    (topic,) = read_sources(
+        client, WantedTopics(("orders",)), Deadline.after(PATIENCE), partial=True
+    )
+
+    assert [source.partition for source in topic.partitions] == [LED]
+    assert set(topic.unread) == {HUNG.partition, LOST.partition, OFFLINE.partition}
+
+
+def test_what_needs_every_partition_ends_with_the_error_of_the_hung_leader(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    with pytest.raises(Unreachable):
+        read_sources(client, WantedTopics(("orders",)), Deadline.after(PATIENCE))
+    states = (cluster.story.states[LED], cluster.story.states[HUNG])
+    with pytest.raises(Unreachable):
+        Logs(client, states).high_watermarks(Deadline.after(PATIENCE))
+
+    assert Logs(client, states[:1]).high_watermarks(Deadline.after(PATIENCE)) == {LED: 40}
+
+
+def test_the_log_ends_of_other_designees_are_confirmed(
+    client: ReadClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.recovery.execution.confirm.SPEAK_SECONDS", PATIENCE)
+
+    ends = Observer(client).log_ends([target(HUNG, 2), target(LED, 1)])
+
+    assert ends[LED] == 40
+    assert isinstance(ends[HUNG], Unknown)
+
+
+def test_the_rung_of_the_other_leaders_partitions_is_seen(
+    cluster: FakeCluster, client: ReadClient
+) -> None:
+    waiting = [
+        PartitionOutcome(one, RecoveryResult.ELECTED, "", one.designee, 6, Rung.SERVING)
+        for one in (target(HUNG, 2), target(LED, 1))
+    ]
+
+    seen = seen_in(Observer(client), waiting, cluster.story.states, Deadline.after(PATIENCE))
+
+    assert {partition: outcome.rung for partition, outcome in seen.items()} == {LED: Rung.READABLE}
