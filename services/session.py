@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING
 from services.connection.plaintext import Plaintext
 from services.connection.settings import ConnectionSettings
 from services.contents_effort import Effort
-from services.errors import WrongCluster
 
 if TYPE_CHECKING:
-    from services.kafka.command_topic_client import CommandTopicClient
     from services.kafka.election_client import ElectionClient
     from services.kafka.group_client import GroupClient
     from services.kafka.marker_client import MarkerClient
@@ -99,17 +97,17 @@ class Power:
             yield TopicClient(sender)
 
     @contextmanager
-    def command_topic(self, cluster_id: str) -> Iterator[CommandTopicClient]:
+    def command_topic(self, cluster_id: str) -> Iterator[TopicClient]:
         """A client that can put a command topic in another's place, closed at the end.
 
         Raises:
             WrongCluster: the addresses lead to another cluster by now.
         """
-        from services.kafka.command_topic_client import CommandTopicClient
+        from services.kafka.topic_client import TopicClient
         from services.kafka.wire import api_keys
 
         with self._armed(cluster_id, api_keys.COMMAND_TOPIC) as sender:
-            yield CommandTopicClient(sender)
+            yield TopicClient(sender)
 
     @contextmanager
     def markers(self, cluster_id: str, *, holding: bool = False) -> Iterator[MarkerClient]:
@@ -142,6 +140,7 @@ class Power:
     @contextmanager
     def _armed(self, cluster_id: str, keys: frozenset[int]) -> Iterator[Sender]:
         """A sender with power, once it is known to reach the cluster that was read."""
+        from services.kafka.cluster.describe_cluster import require_same_cluster
         from services.kafka.read_client import ReadClient
         from services.kafka.wire.deadline import Deadline
 
@@ -150,11 +149,7 @@ class Power:
         try:
             deadline = Deadline.after(settings.connect_timeout_ms / 1000)
             found = ReadClient(sender, settings.listener).describe(deadline).cluster_id
-            if found != cluster_id:
-                raise WrongCluster(
-                    f"these addresses lead to cluster {found} now, and {cluster_id} was read: "
-                    "check tunnels and names, then start again"
-                )
+            require_same_cluster(cluster_id, found)
             yield sender
         finally:
             sender.close()

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from screens.context import Known
 from services.errors import BreakglassError
 from services.guard.act import Front, Underway
+from services.kafka.cluster.describe_cluster import require_same_cluster
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.native_rpc import STOCK, NativeRpc
 from services.model import PartitionEvidence, TopicPartition
 from services.recovery.acts.elect import READ_SECONDS, waiting_for
 from services.recovery.evidence.contents import ContentsReading
-from services.recovery.guarded.reread import require_same_cluster
 from services.recovery.guarded.subject import ElectionSubject, subject_of, subject_of_plan
 from services.recovery.judgement.verdict import assess
 from services.recovery.selection import Selection, select

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from services.clock import now_ms
 from services.contents_effort import Effort
-from services.errors import BreakglassError, Unreachable, WrongCluster
+from services.errors import BreakglassError, Unreachable
 from services.incident.bomb_memory import Forfeits
 from services.incident.broker_liveness import Presence
 from services.incident.changes import changes
@@ -26,6 +26,7 @@ from services.incident.pending import Pending
 from services.incident.replicas import Go, read_replicas
 from services.incident.row import IncidentRow, judged_again, judged_rows, remembered
 from services.incident.witness import Witness
+from services.kafka.cluster.describe_cluster import require_same_cluster
 from services.kafka.cluster.snapshot_memory import SnapshotMemory
 from services.kafka.replicas.reading_allowance import Allowance
 from services.kafka.wire.deadline import Deadline
@@ -156,12 +157,8 @@ class IncidentWatch:
         with contextlib.suppress(Unreachable):
             self._client.sender.prove(ANY_BROKER, Deadline.after(GREETING_SECONDS))
         snapshot = self._client.snapshot(Deadline.after(SNAPSHOT_SECONDS), memory=self._memory)
-        if self._last is not None and snapshot.cluster_id != self._last.snapshot.cluster_id:
-            raise WrongCluster(
-                f"these addresses lead to cluster {snapshot.cluster_id} now, and "
-                f"{self._last.snapshot.cluster_id} was read: check tunnels and names, then start "
-                "again"
-            )
+        if self._last is not None:
+            require_same_cluster(self._last.snapshot.cluster_id, snapshot.cluster_id)
         spent = time.thread_time() - began
         self._rest_until = time.monotonic() + spent * (1 / METADATA_SHARE - 1)
         return snapshot

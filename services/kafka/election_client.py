@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from services.errors import MalformedMessage, OutcomeUnknown, Unreachable, UsageError
+from services.errors import UsageError
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.broker_errors import (
     ELECTION_NOT_NEEDED,
@@ -206,17 +206,16 @@ class ElectionClient:
         deadline: Deadline,
         max_version: int | None = None,
     ) -> Any:
-        self._sender.prove(ANY_BROKER, deadline)
-        try:
-            return self._sender.call(
-                ANY_BROKER, request, response_class, deadline, max_version=max_version
-            )
-        except (Unreachable, MalformedMessage) as error:
-            heard = error.reason if isinstance(error, Unreachable) else "it cannot be read"
-            raise OutcomeUnknown(
-                f"no answer while {doing} ({heard}): it may or may not have happened, and may "
-                "still within a minute; run `breakglass triage` then to see who leads"
-            ) from error
+        return self._sender.change(
+            ANY_BROKER,
+            request,
+            response_class,
+            deadline,
+            doing,
+            "it may or may not have happened, and may still within a minute; run "
+            "`breakglass triage` then to see who leads",
+            max_version=max_version,
+        )
 
 
 def _whole(code: int, doing: str, needs: str, message: str = "") -> Reply | None:

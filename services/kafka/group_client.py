@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from services.errors import OutcomeUnknown, Unreachable
 from services.kafka.wire.broker_errors import (
     GROUP_AUTHORIZATION_FAILED,
     TOPIC_AUTHORIZATION_FAILED,
@@ -52,16 +51,15 @@ class GroupClient:
             member_id="",
             topics=by_topic(offsets, lambda name, held: _topic(name, held, offsets)),
         )
-        self._sender.offers(coordinator, request.API_KEY, deadline)
-        try:
-            answer = self._sender.call(
-                coordinator, request, OffsetCommitResponse, deadline, max_version=COMMIT_VERSION
-            )
-        except Unreachable as error:
-            raise OutcomeUnknown(
-                f"no answer while committing for group {group} ({error.reason}): run "
-                "`breakglass groups past-end` to see where it stands"
-            ) from error
+        answer = self._sender.change(
+            coordinator,
+            request,
+            OffsetCommitResponse,
+            deadline,
+            f"committing for group {group}",
+            "run `breakglass groups past-end` to see where it stands",
+            max_version=COMMIT_VERSION,
+        )
         errors = {
             TopicPartition(topic.name, one.partition_index): _words(
                 one.error_code, group, topic.name
@@ -97,14 +95,14 @@ class GroupClient:
                 ),
             ),
         )
-        self._sender.offers(coordinator, request.API_KEY, deadline)
-        try:
-            answer = self._sender.call(coordinator, request, OffsetDeleteResponse, deadline)
-        except Unreachable as error:
-            raise OutcomeUnknown(
-                f"no answer while removing offsets of group {group} ({error.reason}): look where "
-                "it stands, then try again"
-            ) from error
+        answer = self._sender.change(
+            coordinator,
+            request,
+            OffsetDeleteResponse,
+            deadline,
+            f"removing offsets of group {group}",
+            "look where it stands, then try again",
+        )
         whole = _words(answer.error_code, group, "") if answer.error_code else ""
         errors = {
             TopicPartition(topic.name, one.partition_index): _words(

@@ -1,28 +1,52 @@
-"""What an armed session can do to topics: create them, and change their settings."""
+"""What an armed session can do to topics: create and delete them, and change their settings.
+
+Which of these a session may send, its sender's allow-list decides (`api_keys`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
+from uuid import UUID
 
-from services.errors import OutcomeUnknown, Unreachable
 from services.kafka.cluster.topic_settings import TOPIC_RESOURCE
 from services.kafka.group_client import GroupClient
-from services.kafka.wire.broker_errors import cluster_error
+from services.kafka.wire.broker_errors import (
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    cluster_error,
+)
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.sender import ANY_BROKER, Sender
 
 BROKERS_DEFAULT = -1
+TOPIC_ALREADY_EXISTS = 36
+GONE = (UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION)
 SET, DELETE = 0, 1
 """Operations of IncrementalAlterConfigs (AlterConfigOp.java)."""
 
 
 class TopicClient:
-    """Creates and sets up topics; constructed only in armed sessions. Each request is sent once."""
+    """Creates, sets up and deletes topics; constructed only in armed sessions."""
 
     def __init__(self, sender: Sender) -> None:
         self._sender = sender
         self.groups = GroupClient(sender)
+
+    def may_create(
+        self,
+        topic: str,
+        partitions: int,
+        settings: Mapping[str, str],
+        deadline: Deadline,
+        *,
+        replication_factor: int = BROKERS_DEFAULT,
+    ) -> None:
+        """Return if *topic* can be created, or could if it did not exist; nothing is changed.
+
+        Raises: NotAuthorized, ClusterError, OutcomeUnknown.
+        """
+        self._create(topic, partitions, settings, deadline, replication_factor, only_asked=True)
 
     def create(
         self,
@@ -36,9 +60,21 @@ class TopicClient:
         """Create *topic* with *settings* of its own.
 
         Raises:
-            NotAuthorized, ClusterError: the cluster refused.
+            NotAuthorized, ClusterError: the cluster refused, or the topic exists.
             OutcomeUnknown: no answer; the topic may or may not have been created.
         """
+        self._create(topic, partitions, settings, deadline, replication_factor, only_asked=False)
+
+    def _create(
+        self,
+        topic: str,
+        partitions: int,
+        settings: Mapping[str, str],
+        deadline: Deadline,
+        replication_factor: int,
+        *,
+        only_asked: bool,
+    ) -> None:
         from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 
         wanted = CreateTopicsRequest.CreatableTopic
@@ -56,11 +92,32 @@ class TopicClient:
                 )
             ],
             timeout_ms=int(deadline.remaining() * 1000),
+            validate_only=only_asked,
         )
         doing = f"creating topic {topic}"
-        answer = self._call(request, CreateTopicsResponse, deadline, doing)
-        for one in answer.topics:
-            _check(one, doing, f"CREATE on topic {topic}")
+        answer = self._change(request, CreateTopicsResponse, deadline, doing)
+        allowed = (TOPIC_ALREADY_EXISTS,) if only_asked else ()
+        for result in answer.topics:
+            _check(result, doing, f"CREATE on topic {topic}", allowed)
+
+    def delete(self, topic: str, topic_id: UUID, deadline: Deadline) -> None:
+        """Delete the topic with *topic_id*; a topic that does not exist any more is no error.
+
+        Raises:
+            NotAuthorized, ClusterError: the cluster refused.
+            OutcomeUnknown: no answer; the topic may or may not have been deleted.
+        """
+        from kafka.protocol.admin import DeleteTopicsRequest, DeleteTopicsResponse
+
+        wanted = DeleteTopicsRequest.DeleteTopicState
+        request = DeleteTopicsRequest(
+            topics=[wanted(name=None, topic_id=topic_id)],
+            timeout_ms=int(deadline.remaining() * 1000),
+        )
+        doing = f"deleting topic {topic}"
+        answer = self._change(request, DeleteTopicsResponse, deadline, doing)
+        for result in answer.responses:
+            _check(result, doing, f"DELETE on topic {topic}", GONE)
 
     def configure(
         self,
@@ -91,9 +148,9 @@ class TopicClient:
             resources=[resource(resource_type=TOPIC_RESOURCE, resource_name=topic, configs=changes)]
         )
         doing = f"setting up topic {topic}"
-        answer = self._call(request, IncrementalAlterConfigsResponse, deadline, doing)
-        for one in answer.responses:
-            _check(one, doing, f"ALTER_CONFIGS on topic {topic}")
+        answer = self._change(request, IncrementalAlterConfigsResponse, deadline, doing)
+        for result in answer.responses:
+            _check(result, doing, f"ALTER_CONFIGS on topic {topic}")
 
     def forget_group(self, coordinator: int, group: str, deadline: Deadline) -> None:
         """Remove a group that has no members, with its offsets.
@@ -106,11 +163,11 @@ class TopicClient:
 
         doing = f"removing group {group}"
         request = DeleteGroupsRequest(groups_names=[group])
-        answer = self._call(request, DeleteGroupsResponse, deadline, doing, broker=coordinator)
-        for one in answer.results:
-            _check(one, doing, f"DELETE on group {group}")
+        answer = self._change(request, DeleteGroupsResponse, deadline, doing, broker=coordinator)
+        for result in answer.results:
+            _check(result, doing, f"DELETE on group {group}")
 
-    def _call(
+    def _change(
         self,
         request: Any,
         response_class: Any,
@@ -118,16 +175,11 @@ class TopicClient:
         doing: str,
         broker: int = ANY_BROKER,
     ) -> Any:
-        self._sender.prove(broker, deadline)
-        try:
-            return self._sender.call(broker, request, response_class, deadline)
-        except Unreachable as error:
-            raise OutcomeUnknown(
-                f"no answer while {doing} ({error.reason}): look at the topic, then try again"
-            ) from error
+        then = "look at the topic, then try again"
+        return self._sender.change(broker, request, response_class, deadline, doing, then)
 
 
-def _check(result: Any, doing: str, needs: str) -> None:
-    if result.error_code:
+def _check(result: Any, doing: str, needs: str, allowed: Collection[int] = ()) -> None:
+    if result.error_code and result.error_code not in allowed:
         message = getattr(result, "error_message", None)
         raise cluster_error(result.error_code, doing, needs, message)

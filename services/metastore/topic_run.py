@@ -14,7 +14,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from services.errors import BreakglassError, ClusterError, WrongCluster
+from services.errors import BreakglassError, ClusterError
+from services.kafka.cluster.describe_cluster import require_same_cluster
 from services.kafka.cluster.partitions import read_partitions
 from services.kafka.read_client import ReadClient
 from services.kafka.replicas.list_offsets import OffsetError
@@ -155,11 +156,7 @@ class TopicRun:
 
     def _require_same_cluster(self) -> None:
         found = self._client.describe(Deadline.after(ASK_SECONDS)).cluster_id
-        if found != self._cluster_id:
-            raise WrongCluster(
-                f"these addresses lead to cluster {found} now, and {self._cluster_id} was backed "
-                "up: check tunnels and names, then start again"
-            )
+        require_same_cluster(self._cluster_id, found)
 
     def _state(self) -> TopicState | None:
         deadline = Deadline.after(ASK_SECONDS)

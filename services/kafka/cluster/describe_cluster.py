@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from services.errors import BreakglassError, TimedOut
+from services.errors import BreakglassError, TimedOut, WrongCluster
 from services.kafka.wire.broker_errors import (
     AUTHORIZATION_CODES,
     REQUEST_TIMED_OUT,
@@ -123,3 +123,16 @@ def _silent_ms(voter: Any, leader: Any) -> int | Unknown:
     if min(now, fetched) < 0:
         return Unknown(f"when voter {voter.replica_id} last fetched is not known")
     return int(max(0, now - fetched))
+
+
+def require_same_cluster(before: str, now: str) -> None:
+    """Return if the addresses lead to the cluster that was read *before*.
+
+    Raises:
+        WrongCluster: they lead to another cluster *now*.
+    """
+    if now != before:
+        raise WrongCluster(
+            f"these addresses lead to cluster {now} now, and {before} was read: check tunnels and "
+            "names, then start again"
+        )

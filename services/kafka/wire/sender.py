@@ -7,7 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from services.connection.endpoint import Endpoint
-from services.errors import ConnectFailed, ReadOnly, TimedOut, Unreachable
+from services.errors import (
+    ConnectFailed,
+    MalformedMessage,
+    OutcomeUnknown,
+    ReadOnly,
+    TimedOut,
+    Unreachable,
+)
 from services.kafka.wire.bootstrap import first_to_answer
 from services.kafka.wire.connection import BrokerConnection, Security
 from services.kafka.wire.deadline import Deadline
@@ -125,6 +132,33 @@ class Sender:
             )
         with self._slot(broker, lane).using(self, deadline) as connection:
             return connection.call(request, response_class, deadline, max_version=max_version)
+
+    def change(
+        self,
+        broker: int,
+        request: Any,
+        response_class: Any,
+        deadline: Deadline,
+        doing: str,
+        then: str,
+        *,
+        max_version: int | None = None,
+    ) -> Any:
+        """Send *request*, which changes the cluster, once, over a connection that just answered.
+
+        *doing* says what the request does, *then* what the operator does if no answer comes.
+
+        Raises:
+            Unreachable: the broker does not answer; nothing was sent.
+            OutcomeUnknown: no readable answer; the change may or may not have happened.
+            ReadOnly, UnsupportedByCluster: as `call`.
+        """
+        self.prove(broker, deadline)
+        try:
+            return self.call(broker, request, response_class, deadline, max_version=max_version)
+        except (Unreachable, MalformedMessage) as error:
+            reason = error.reason if isinstance(error, Unreachable) else "it cannot be read"
+            raise OutcomeUnknown(f"no answer while {doing} ({reason}): {then}") from error
 
     def close(self) -> None:
         """Close every connection, ending waits in other threads at once."""

@@ -16,8 +16,8 @@ from uuid import UUID
 from services.clock import now_ms
 from services.errors import EvidenceChanged, OutcomeUnknown
 from services.guard.steps import RESTORE_COMMAND_TOPIC
-from services.kafka.command_topic_client import CommandTopicClient
 from services.kafka.read_client import ReadClient
+from services.kafka.topic_client import TopicClient
 from services.kafka.wire.deadline import Deadline
 from services.metastore.backup_job import BackupJob
 from services.metastore.backup_run import run_backup
@@ -60,7 +60,7 @@ class RestoreWork:
 
     access: ReadAccess
     client: ReadClient
-    topics: CommandTopicClient
+    topics: TopicClient
     connection: Mapping[str, Any]
     journal: ExecutionJournal
     snapshots: Path
@@ -132,7 +132,9 @@ class _Restore:
         """Take both ids before anything is deleted: an ACL that is missing shows here."""
         plan, deadline = self._plan, Deadline.after(ASK_SECONDS)
         self._work.client.describe(deadline)
-        self._work.topics.may_create(plan.topic, plan.replicas, _topic_settings(plan), deadline)
+        self._work.topics.may_create(
+            plan.topic, 1, _topic_settings(plan), deadline, replication_factor=plan.replicas
+        )
         self._tell("taking the service's transactional id, so that no server can write")
         self._writer.fence()
 
@@ -163,7 +165,9 @@ class _Restore:
             self._work.topics.delete(plan.topic, UUID(plan.present.topic_id), deadline)
         self._wait_gone(deadline)
         self._tell(f"creating topic {plan.topic}")
-        self._work.topics.create(plan.topic, plan.replicas, _topic_settings(plan), deadline)
+        self._work.topics.create(
+            plan.topic, 1, _topic_settings(plan), deadline, replication_factor=plan.replicas
+        )
         self._report.topic_id = self._wait_led(deadline)
 
     def _unchanged(self, present: PresentTopic, deadline: Deadline) -> None:

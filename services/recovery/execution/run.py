@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from services.errors import BreakglassError, NoQuorum, StorageError, WrongCluster
+from services.errors import BreakglassError, NoQuorum, StorageError
 from services.guard.journal import Journal
+from services.kafka.cluster.describe_cluster import require_same_cluster
 from services.kafka.election_client import ElectionClient
 from services.kafka.wire.deadline import Deadline
 from services.kafka.wire.retry import until
@@ -260,11 +261,7 @@ class Recovery:
             deadline,
             lambda: client.snapshot(deadline.sooner(half), topics, only, with_settings=False),
         )
-        if snapshot.cluster_id != self.journal.cluster_id:
-            raise WrongCluster(
-                f"this address leads to cluster {snapshot.cluster_id} now, not to "
-                f"{self.journal.cluster_id}: check tunnels and names, then plan again"
-            )
+        require_same_cluster(self.journal.cluster_id, snapshot.cluster_id)
         lost = quorum_lost(snapshot.quorum)
         if lost:
             raise NoQuorum(f"{lost}: bring controllers back first")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from services.errors import EvidenceChanged, WrongCluster
+from services.errors import EvidenceChanged
+from services.kafka.cluster.describe_cluster import require_same_cluster
 from services.kafka.read_client import ReadClient
 from services.kafka.wire.native_rpc import AUTO, STOCK, NativeRpc
 from services.model import PartitionEvidence, TopicPartition, TopicSettings, Unknown
@@ -93,19 +94,6 @@ def reread(
     )
     native = STOCK if found is None else found.native
     return Reread(checked, tuple(_as_of_now(wanted, checked, now)), native)
-
-
-def require_same_cluster(before: str, now: str) -> None:
-    """Return if the cluster *now* is the one whose partitions were shown *before*.
-
-    Raises:
-        WrongCluster: it is another one.
-    """
-    if now != before:
-        raise WrongCluster(
-            f"these addresses lead to cluster {now} now, and {before} was read: check tunnels and "
-            "names, then start again"
-        )
 
 
 def _evidence(

@@ -17,7 +17,7 @@ from typing import Any
 import services.metastore.restore.execution as execution
 from services.connection.sources import ConnectionOptions, connection_settings
 from services.guard.journal import Journal
-from services.kafka.command_topic_client import CommandTopicClient
+from services.kafka.topic_client import TopicClient
 from services.metastore.restore.execution import RestoredMetastore, RestoreWork, restore
 from services.metastore.restore.plan import make_plan
 from services.metastore.restore.source import Skips, read_source
@@ -32,8 +32,8 @@ OPERATIONS: tuple[tuple[Any, str], ...] = (
     (Transactions, "send"),
     (Transactions, "abort"),
     (Transactions, "commit"),
-    (CommandTopicClient, "delete"),
-    (CommandTopicClient, "create"),
+    (TopicClient, "delete"),
+    (TopicClient, "create"),
     (TopicReader, "__init__"),
     (execution, "run_backup"),
 )

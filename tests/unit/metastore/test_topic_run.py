@@ -130,7 +130,7 @@ def test_another_cluster_behind_the_same_addresses_ends_it(run: TopicRun) -> Non
     run._require_same_cluster()
     Cluster.cluster_id, before = "b", Cluster.cluster_id
     try:
-        with pytest.raises(WrongCluster, match="lead to cluster b now, and a was backed up"):
+        with pytest.raises(WrongCluster, match="lead to cluster b now, and a was read"):
             run._require_same_cluster()
     finally:
         Cluster.cluster_id = before
