@@ -104,7 +104,8 @@ def test_a_copy_under_way_says_how_far_it_is_and_one_that_is_stopped_how_to_go_o
         def moving() -> bool:
             details = program.whole("status", "1", cluster=False)["details"]
             far = [one["so_far"] for one in details if one["so_far"] is not None]
-            begun = [one for one in far if one["records"]]
+            # A file that is renamed between two looks leaves unknown where the copy began.
+            begun = [one for one in far if one["records"] and one["records_expected_at_most"]]
             for one in begun:
                 assert 0 < one["records"] < one["records_expected_at_most"] <= RECORDS
                 assert 0 < one["bytes"] < one["bytes_expected_about"]

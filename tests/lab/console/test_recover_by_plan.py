@@ -87,7 +87,9 @@ def test_designated_means_designated_though_another_is_first_and_longer(
     ended, _ = agreeing(broken, "recover", "--plan", plan)
     assert ended.code == 0, ended.err
     assert leader(broken, "bare") == 2
-    assert broken.partition("bare", 0).assignment == state.assignment
+    broken.wait_partition(
+        "bare", 0, lambda now: now.assignment == state.assignment, "the order to be as it was"
+    )
     assert len(consume(broken, partition("bare"))) == SHARED
     broken.wait_until(
         lambda: list_offset(broken, 1, partition("bare")).offset == SHARED,
