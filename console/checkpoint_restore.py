@@ -124,4 +124,7 @@ def _print(plan: CheckpointPlan, done: list[TopicRestored]) -> None:
     if all(one.whole for one in done):
         say("Restored completely: members of the groups may be started.")
     else:
-        say("Not restored as a whole: start no members; do what is said, go on with --resume.")
+        say(
+            "Not restored completely. Start no members; follow each topic's advice, then run the "
+            "restore again with --resume."
+        )

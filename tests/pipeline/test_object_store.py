@@ -115,7 +115,7 @@ def test_of_two_runs_at_once_one_commits_and_nothing_is_there_twice(
         one.join()
     refused = [one for one in errors if one]
     assert len(refused) <= 1
-    assert all("another run committed number 1 meanwhile" in one for one in refused)
+    assert all("another run committed number 1 first" in one for one in refused)
     assert stored_bytes(to_s3, topic) == committed_bytes(broker, topic)
     assert verify_files(to_s3.store.folder(topic)).whole
 

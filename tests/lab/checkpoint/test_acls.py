@@ -262,7 +262,8 @@ def test_a_take_that_may_not_make_its_control_topic_names_that(guarded: Guarded)
     other = on("no-control", Operation.READ, Operation.WRITE)
     with guarded.allowed([*TAKE, *other]):
         ended = guarded.run(
-            "take", "--topics", BANK, "--drain", "5", "--write", "--control-topic", "no-control"
+            *("take", "--topics", BANK, "--drain", "5", "--control-topic", "no-control"),
+            *("--write", "--consent", "write 3 markers"),
         )
     assert ended.code == 1
     assert "CREATE on topic no-control" in ended.err

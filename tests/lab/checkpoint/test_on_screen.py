@@ -88,7 +88,7 @@ async def test_a_checkpoint_is_taken_restored_and_deleted_on_screen(
         restoring.query_one(ConsentField).focus()
         restoring.query_one(ConsentField).type(phrase)
         await pilot.press("enter")
-        await shown(pilot, "restored as a whole")
+        await shown(pilot, "Restored completely")
         assert sum("records, identical" in line for line in lines(console)) == 3
         deleting = DeletePage(console.context, store.address, 1)
         await agreed(pilot, deleting, "delete checkpoint 1 completed")
